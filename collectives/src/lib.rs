@@ -1,0 +1,4 @@
+//! Topology, plans and groups: who sends to whom, in which order, and who is there.
+
+pub mod plan;
+pub mod topology;

@@ -1,0 +1,1 @@
+//! A cluster of network namespaces.

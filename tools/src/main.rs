@@ -1,0 +1,2 @@
+//! ethbcast.
+fn main() {}

@@ -1,0 +1,68 @@
+//! The boundary between protocol and driver.
+//!
+//! **The order of calls.** A driver first hands over input ([`handle_frame`](Machine::handle_frame),
+//! [`handle_timeout`](Machine::handle_timeout)), then drains output
+//! ([`poll_transmit`](Machine::poll_transmit) until `None`, the machine's own typed events), then asks
+//! [`poll_timeout`](Machine::poll_timeout) when to come back. `now` never goes backwards. A driver that has no room to send
+//! may stop draining early; it then calls [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
+
+use crate::time::Instant;
+
+/// A protocol part that owns no socket, clock, thread or random source.
+pub trait Machine {
+    /// Takes one whole Ethernet frame (header first) that was addressed to this host or to its group.
+    ///
+    /// Never panics, whatever the bytes are.
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]);
+
+    /// Lets time pass: does what has fallen due by `now`. Calling it early or twice does nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is none.
+    ///
+    /// `buffer` must hold the largest frame of the link (14 bytes + MTU).
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
+
+    /// When and why to be called again; `None` if only a frame or the application can make something happen.
+    fn poll_timeout(&self) -> Option<Deadline>;
+}
+
+/// When a machine wants [`Machine::handle_timeout`], and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// The moment.
+    pub at: Instant,
+    /// The timer that falls due.
+    pub why: Timer,
+}
+
+/// Every timer there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// An acknowledgement held back to cover several frames.
+    Ack,
+    /// A sender with unacknowledged frames that has heard nothing.
+    Heartbeat,
+    /// The next paced burst.
+    Pace,
+    /// The root's invitation to join.
+    Announce,
+    /// A request to join that is unanswered.
+    Join,
+    /// A view not yet confirmed by all members.
+    View,
+    /// A member's periodic report to the root, or the root's sign of life.
+    Status,
+    /// A peer about to be declared dead.
+    Dead,
+    /// A verdict not yet confirmed, or the last moments of a session.
+    Verdict,
+}
+
+/// The earlier of two optional deadlines.
+pub fn earliest(a: Option<Deadline>, b: Option<Deadline>) -> Option<Deadline> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
