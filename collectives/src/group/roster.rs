@@ -1,0 +1,81 @@
+//! During a session: what the root knows of each member.
+
+use super::message::{Digest, Outcome, State};
+use ethbcast_transport::Instant;
+use std::time::Duration;
+
+/// How one receiver fared, for the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReport {
+    /// Host name.
+    pub host: String,
+    /// Rank in the group.
+    pub rank: u16,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Bytes it received, as it reported them.
+    pub bytes: u64,
+    /// BLAKE3 of what it received.
+    pub digest: Digest,
+    /// Its own words on a failure.
+    pub text: String,
+    /// From the first data frame to its verdict; zero if there was no data.
+    pub took: Duration,
+}
+
+/// A member as the root sees it; the root itself is not on the roster.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) rank: u16,
+    /// False once it is no longer part of the view.
+    pub(super) present: bool,
+    pub(super) ready_epoch: u32,
+    pub(super) heard_at: Instant,
+    pub(super) suspected: bool,
+    pub(super) state: State,
+    pub(super) frames: u64,
+    pub(super) report: Option<MemberReport>,
+}
+
+/// All members but the root.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Roster {
+    pub(super) fn new(now: Instant, ranks: impl Iterator<Item = u16>) -> Roster {
+        let entry =
+            |rank| Entry { rank, present: true, ready_epoch: 0, heard_at: now, suspected: false, state: State::Alive, frames: 0, report: None };
+        Roster { entries: ranks.map(entry).collect() }
+    }
+
+    pub(super) fn entry(&mut self, rank: u16) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::from(rank).checked_sub(1)?).filter(|entry| entry.rank == rank)
+    }
+
+    /// Whether every member still present has confirmed view `epoch`.
+    pub(super) fn all_ready(&self, epoch: u32) -> bool {
+        self.entries.iter().all(|entry| !entry.present || entry.ready_epoch == epoch)
+    }
+
+    /// Whether every member's fate is known.
+    pub(super) fn all_reported(&self) -> bool {
+        self.entries.iter().all(|entry| entry.report.is_some())
+    }
+
+    /// One bit for each rank whose verdict the root has; rank 0 is bit 0.
+    pub(super) fn heard(&self) -> Vec<u8> {
+        let mut heard = vec![0_u8; self.entries.len() / 8 + 1];
+        for entry in self.entries.iter().filter(|entry| entry.report.is_some()) {
+            heard[usize::from(entry.rank) / 8] |= 1 << (entry.rank % 8);
+        }
+        heard
+    }
+
+    /// When the next member would be suspected or counted as dead.
+    pub(super) fn next_silence(&self, suspect: Duration, dead: Duration) -> Option<Instant> {
+        let present = self.entries.iter().filter(|entry| entry.present);
+        present.map(|entry| entry.heard_at + if entry.suspected { dead } else { suspect }).min()
+    }
+}

@@ -1,0 +1,212 @@
+//! The shared buffer of one stream (EQA §3.1: BUF and HMS): every payload stored once, read through cursors.
+//!
+//! Slots between `tail` and `head` hold frames that somebody still needs, in order and without gaps; beyond `head` lie frames
+//! that came out of order. Each reader stands at a position: the next frame it needs. Instead of a reference count in each
+//! frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one unit from one place to
+//! another, and the tail follows to the first position where somebody stands.
+
+mod bits;
+mod positions;
+
+pub use positions::ReaderId;
+
+use bits::Bits;
+use positions::Positions;
+
+/// What became of an inserted frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// Stored; `head` may have moved.
+    New,
+    /// Already there or already freed.
+    Duplicate,
+    /// No room yet: beyond [`Feed::limit`].
+    Beyond,
+}
+
+/// The shared buffer of one stream; its memory is taken once.
+#[derive(Debug)]
+pub struct Feed {
+    payload_bytes: usize,
+    mask: u64,
+    bytes: Box<[u8]>,
+    lengths: Box<[u32]>,
+    arrived: Bits,
+    positions: Positions,
+    head: u64,
+    highest: u64,
+    last: Option<u64>,
+}
+
+impl Feed {
+    /// An empty feed of `slots` frames of up to `payload_bytes` each.
+    ///
+    /// # Panics
+    /// If `slots` is not a power of two.
+    pub fn new(slots: u64, payload_bytes: usize) -> Feed {
+        assert!(slots.is_power_of_two(), "a feed has a power of two slots");
+        Feed {
+            payload_bytes,
+            mask: slots - 1,
+            bytes: vec![0; slots as usize * payload_bytes].into_boxed_slice(),
+            lengths: vec![0; slots as usize].into_boxed_slice(),
+            arrived: Bits::new(slots),
+            positions: Positions::new(slots),
+            head: 0,
+            highest: 0,
+            last: None,
+        }
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// The longest payload a slot holds, in bytes.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// The oldest frame that is kept.
+    pub fn tail(&self) -> u64 {
+        self.positions.tail(self.head)
+    }
+
+    /// One past the newest frame before which nothing is missing.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// One past the newest frame that has arrived, in order or not.
+    pub fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// One past the highest sequence number there is room for: the credit to advertise.
+    pub fn limit(&self) -> u64 {
+        self.tail() + self.slots()
+    }
+
+    /// The number of the stream's last frame, once known.
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// Whether every frame of the stream has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| self.head > last)
+    }
+
+    /// Whether frame `sequence` has arrived (or has been freed since).
+    pub fn has(&self, sequence: u64) -> bool {
+        sequence < self.head || (sequence < self.highest && self.arrived.get(sequence))
+    }
+
+    /// Appends a frame in order; `last` ends the stream. Returns `None`, and takes nothing, if there is no room.
+    ///
+    /// # Panics
+    /// If the payload is longer than a slot or the stream has ended.
+    pub fn push(&mut self, payload: &[u8], last: bool) -> Option<u64> {
+        assert!(self.last.is_none(), "nothing follows the last frame");
+        let sequence = self.head;
+        (self.insert(sequence, payload, last) == Inserted::New).then_some(sequence)
+    }
+
+    /// Stores frame `sequence`, wherever it belongs.
+    ///
+    /// # Panics
+    /// If the payload is longer than a slot.
+    pub fn insert(&mut self, sequence: u64, payload: &[u8], last: bool) -> Inserted {
+        if self.has(sequence) {
+            return Inserted::Duplicate;
+        }
+        if sequence >= self.limit() {
+            return Inserted::Beyond;
+        }
+        let slot = (sequence & self.mask) as usize;
+        let at = slot * self.payload_bytes;
+        self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
+        self.lengths[slot] = payload.len() as u32;
+        self.arrived.set(sequence);
+        self.highest = self.highest.max(sequence + 1);
+        if last {
+            self.last = Some(sequence);
+        }
+        while self.head < self.highest && self.arrived.get(self.head) {
+            self.arrived.clear(self.head);
+            self.head += 1;
+        }
+        Inserted::New
+    }
+
+    /// The payload of a frame that is kept and in order.
+    ///
+    /// # Panics
+    /// If `sequence` is not in `tail..head`.
+    pub fn payload(&self, sequence: u64) -> &[u8] {
+        assert!((self.tail()..self.head).contains(&sequence), "frame {sequence} is not kept");
+        let slot = (sequence & self.mask) as usize;
+        let at = slot * self.payload_bytes;
+        &self.bytes[at..at + self.lengths[slot] as usize]
+    }
+
+    /// Adds a reader that needs everything from `position` on; `None` if that has been freed or has not arrived.
+    pub fn add_reader(&mut self, position: u64) -> Option<ReaderId> {
+        let tail = self.tail();
+        (tail..=self.head).contains(&position).then(|| self.positions.add(position, tail))
+    }
+
+    /// Where a reader stands: the next frame it needs.
+    pub fn position(&self, reader: ReaderId) -> u64 {
+        self.positions.get(reader)
+    }
+
+    /// Moves a reader forward to `position`, which frees what nobody stands on any more.
+    ///
+    /// # Panics
+    /// If `position` is behind the reader or beyond `head`.
+    pub fn advance(&mut self, reader: ReaderId, position: u64) {
+        assert!(position <= self.head, "a reader cannot have read what has not arrived");
+        self.positions.advance(reader, position, self.head);
+    }
+
+    /// Takes a reader away: what only it needed is freed.
+    pub fn remove_reader(&mut self, reader: ReaderId) {
+        self.positions.remove(reader, self.head);
+    }
+
+    /// Writes which frames beyond `head` have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
+        let beyond = self.highest.saturating_sub(self.head + 1);
+        let used = (beyond.div_ceil(8) as usize).min(bitmap.len());
+        for (at, byte) in bitmap[..used].iter_mut().enumerate() {
+            let first = self.head + 1 + at as u64 * 8;
+            *byte = (0..8).filter(|bit| first + bit < self.highest && self.arrived.get(first + bit)).fold(0, |byte, bit| byte | 1 << bit);
+        }
+        used
+    }
+
+    /// Recomputes every count and the tail from the readers' positions and compares.
+    ///
+    /// # Errors
+    /// A sentence that names the first disagreement.
+    pub fn audit(&self) -> Result<(), String> {
+        self.positions.audit(self.head)?;
+        if self.head > self.limit() || self.highest < self.head || self.highest > self.limit() {
+            return Err(format!("tail {} head {} highest {} out of order", self.tail(), self.head, self.highest));
+        }
+        if self.head < self.highest && self.arrived.get(self.head) {
+            return Err(format!("frame {} has arrived but head stands on it", self.head));
+        }
+        let marked = self.arrived.count();
+        let expected = (self.head..self.highest).filter(|&sequence| self.arrived.get(sequence)).count() as u64;
+        if marked != expected {
+            return Err(format!("{marked} frames marked beyond head, {expected} between head and highest"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod model;

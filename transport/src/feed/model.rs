@@ -1,0 +1,146 @@
+//! Every sequence of operations on a tiny feed, against a model that keeps sets.
+
+use super::*;
+use std::collections::BTreeMap;
+
+const SLOTS: u64 = 2;
+const DEPTH: u32 = 7;
+
+/// What a feed means, without any of its cleverness: all that arrived, and where each reader stands.
+#[derive(Clone, Default)]
+struct Model {
+    arrived: BTreeMap<u64, u8>,
+    readers: Vec<Option<u64>>,
+}
+
+impl Model {
+    fn head(&self) -> u64 {
+        (0..).find(|sequence| !self.arrived.contains_key(sequence)).expect("finitely many arrived")
+    }
+
+    fn tail(&self) -> u64 {
+        self.readers.iter().flatten().copied().min().unwrap_or(self.head())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Insert(u64),
+    Add(u64),
+    Advance(usize, u64),
+    Remove(usize),
+}
+
+/// Everything that may be done next: inserts from two behind the tail to one beyond the credit, every move of every reader.
+fn steps(model: &Model) -> Vec<Step> {
+    let (tail, head) = (model.tail(), model.head());
+    let mut steps: Vec<Step> = (tail.saturating_sub(1)..=tail + SLOTS).map(Step::Insert).collect();
+    if model.readers.len() < 3 {
+        steps.extend((tail.saturating_sub(1)..=head + 1).map(Step::Add));
+    }
+    for (index, reader) in model.readers.iter().enumerate() {
+        if let Some(position) = reader {
+            steps.extend((*position..=head).map(|to| Step::Advance(index, to)));
+            steps.push(Step::Remove(index));
+        }
+    }
+    steps
+}
+
+/// Replays `script` on a fresh feed and a fresh model, comparing everything visible after the last step.
+fn replay(script: &[Step]) -> Model {
+    let mut feed = Feed::new(SLOTS, 1);
+    let mut model = Model::default();
+    let mut ids = Vec::new();
+    for (count, &step) in script.iter().enumerate() {
+        let (tail, head) = (model.tail(), model.head());
+        match step {
+            Step::Insert(sequence) => {
+                let byte = (sequence as u8).wrapping_mul(31) ^ count as u8;
+                let expected = if sequence < head || model.arrived.contains_key(&sequence) {
+                    Inserted::Duplicate
+                } else if sequence >= tail + SLOTS {
+                    Inserted::Beyond
+                } else {
+                    model.arrived.insert(sequence, byte);
+                    Inserted::New
+                };
+                assert_eq!(feed.insert(sequence, &[byte], false), expected, "{script:?}");
+            }
+            Step::Add(position) => {
+                let id = feed.add_reader(position);
+                assert_eq!(id.is_some(), (tail..=head).contains(&position), "{script:?}");
+                if let Some(id) = id {
+                    ids.push(id);
+                    model.readers.push(Some(position));
+                }
+            }
+            Step::Advance(reader, to) => {
+                feed.advance(ids[reader], to);
+                model.readers[reader] = Some(to);
+            }
+            Step::Remove(reader) => {
+                feed.remove_reader(ids[reader]);
+                model.readers[reader] = None;
+            }
+        }
+    }
+    compare(&feed, &model, &ids, script);
+    model
+}
+
+fn compare(feed: &Feed, model: &Model, ids: &[ReaderId], script: &[Step]) {
+    feed.audit().unwrap_or_else(|why| panic!("{why} after {script:?}"));
+    let (tail, head) = (model.tail(), model.head());
+    assert_eq!((feed.tail(), feed.head(), feed.limit()), (tail, head, tail + SLOTS), "{script:?}");
+    for sequence in tail..head {
+        assert_eq!(feed.payload(sequence), [model.arrived[&sequence]], "{script:?}");
+    }
+    for (id, position) in ids.iter().zip(&model.readers) {
+        if let Some(position) = position {
+            assert_eq!(feed.position(*id), *position, "{script:?}");
+        }
+    }
+    let mut bitmap = [0; 1];
+    feed.write_holes(&mut bitmap);
+    for bit in 0..8 {
+        assert_eq!(bitmap[0] >> bit & 1 == 1, model.arrived.contains_key(&(head + 1 + bit)), "{script:?}");
+    }
+}
+
+fn explore(script: &mut Vec<Step>, depth: u32) -> u64 {
+    let model = replay(script);
+    if depth == 0 {
+        return 1;
+    }
+    let mut visited = 1;
+    for step in steps(&model) {
+        script.push(step);
+        visited += explore(script, depth - 1);
+        script.pop();
+    }
+    visited
+}
+
+#[test]
+fn every_short_history_of_a_tiny_feed_agrees_with_the_model() {
+    let visited = explore(&mut Vec::new(), DEPTH);
+    assert!(visited > 500_000, "only {visited} histories");
+}
+
+#[test]
+fn without_readers_nothing_is_kept_and_a_full_feed_takes_nothing_until_the_slowest_moves() {
+    let mut feed = Feed::new(4, 8);
+    assert!((0..10).all(|_| feed.push(b"gone", false).is_some()));
+    let (fast, slow) = (feed.add_reader(10).expect("at head"), feed.add_reader(10).expect("at head"));
+    assert!((0..4).all(|_| feed.push(b"kept", false).is_some()));
+    assert_eq!(feed.push(b"full", false), None);
+    feed.advance(fast, 14);
+    assert_eq!(feed.push(b"full", false), None);
+    feed.advance(slow, 11);
+    assert_eq!(feed.push(b"room", true), Some(14));
+    assert_eq!((feed.last(), feed.is_complete()), (Some(14), true));
+    feed.remove_reader(slow);
+    assert_eq!(feed.tail(), 14);
+    feed.audit().expect("sound");
+}

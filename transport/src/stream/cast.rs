@@ -1,0 +1,229 @@
+//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and repairs.
+//!
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow. Each
+//! listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame several lost by
+//! another broadcast.
+
+use super::lane::{Outgoing, missing};
+use super::listener::Listener;
+use super::pace::Pace;
+use super::stamp::{Stamp, Stamps};
+use super::stats::StreamStats;
+use crate::feed::Feed;
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::Ack;
+use pnet::util::MacAddr;
+use std::collections::BTreeMap;
+
+/// Who is to be sent a repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Losers {
+    One(u16),
+    Several,
+}
+
+/// The sending end of a broadcast.
+#[derive(Debug)]
+pub(super) struct Cast {
+    group: MacAddr,
+    listeners: Vec<Listener>,
+    next: u64,
+    cast_at: Box<[Stamp]>,
+    repairs: BTreeMap<u64, Losers>,
+    /// Hundredths of a repair that may go out before the next new frame.
+    allowance: u64,
+    pace: Pace,
+    due: Option<Instant>,
+    doublings: u32,
+    heartbeat: bool,
+}
+
+impl Cast {
+    pub(super) fn new(group: MacAddr, members: &[(u16, MacAddr)], feed: &mut Feed, tuning: &Tuning) -> Cast {
+        Cast {
+            group,
+            listeners: members.iter().map(|&(rank, mac)| Listener::new(rank, mac, feed, tuning)).collect(),
+            next: feed.head(),
+            cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
+            repairs: BTreeMap::new(),
+            allowance: 0,
+            pace: Pace::new(tuning),
+            due: None,
+            doublings: 0,
+            heartbeat: false,
+        }
+    }
+
+    /// Every listener's rank and cursor.
+    pub(super) fn cursors(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        self.listeners.iter().map(|listener| (listener.rank, listener.cursor))
+    }
+
+    /// Takes a listener away, and what only it needed with it.
+    pub(super) fn remove(&mut self, rank: u16, feed: &mut Feed) {
+        if let Some(at) = self.listeners.iter().position(|listener| listener.rank == rank) {
+            let listener = self.listeners.swap_remove(at);
+            feed.remove_reader(listener.reader);
+            self.repairs.retain(|_, losers| *losers != Losers::One(rank));
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// When pacing lets the next new frame go, if pacing is what holds it back.
+    pub(super) fn paced_until(&self, now: Instant, feed: &Feed) -> Option<Instant> {
+        (self.next < self.bound(feed)).then(|| self.pace.ready_at(now)).flatten()
+    }
+
+    /// Takes an acknowledgement from listener `rank`.
+    pub(super) fn on_ack(&mut self, now: Instant, rank: u16, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, tuning: &Tuning, stats: &mut StreamStats) {
+        let Some(listener) = self.listeners.iter_mut().find(|listener| listener.rank == rank) else {
+            stats.strangers += 1;
+            return;
+        };
+        let echo = Stamp(ack.echo);
+        if ack.cursor > self.next || ack.covered() > self.next || echo.is_after(stamps.newest()) {
+            stats.forged_acks += 1;
+            return;
+        }
+        stats.acks_received += 1;
+        if ack.cursor < listener.cursor {
+            return;
+        }
+        let lowest_before = feed.tail();
+        let fresh = listener.on_ack(now, ack, feed);
+        if fresh {
+            let (ring, unicast) = (&self.cast_at, &listener.unicast_at);
+            let sent_at = |sequence: u64| unicast.get(&sequence).copied().unwrap_or(ring[(sequence & (ring.len() as u64 - 1)) as usize]);
+            let mut lost = 0;
+            for sequence in missing(ack, self.next, sent_at, echo, listener.rtt.reordering(tuning)) {
+                lost += 1;
+                self.repairs
+                    .entry(sequence)
+                    .and_modify(|losers| if *losers != Losers::One(rank) { *losers = Losers::Several })
+                    .or_insert(Losers::One(rank));
+            }
+            self.pace.on_ack(now, listener, lost, stamps.newest());
+        }
+        if feed.tail() > lowest_before {
+            self.repairs = self.repairs.split_off(&feed.tail());
+        }
+        self.doublings = 0;
+        self.rearm(now, feed);
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.heartbeat = true;
+            self.doublings += 1;
+            self.due = Some(now + self.timeout());
+        }
+    }
+
+    /// What to send next and to whom, if anything; the caller sends it under the stamp drawn.
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, MacAddr, Stamp)> {
+        if std::mem::take(&mut self.heartbeat) {
+            return Some((Outgoing::Heartbeat { highest: self.next }, self.heartbeat_to(), stamp()));
+        }
+        let bound = self.bound(feed);
+        let fresh = self.next < bound && self.pace.ready_at(now).is_none();
+        if !self.repairs.is_empty() && (self.allowance >= 100 || self.next >= bound) {
+            if let Some((sequence, to)) = self.next_repair() {
+                self.allowance = self.allowance.saturating_sub(100);
+                let stamp = stamp();
+                self.note_repair(sequence, to, stamp);
+                self.arm(now);
+                return Some((Outgoing::Data { sequence, again: true, urgent: false }, to.map_or(self.group, |listener| self.listeners[listener].mac), stamp));
+            }
+        }
+        if !fresh {
+            if self.next >= bound && feed.head() > self.next {
+                self.arm(now);
+            }
+            return None;
+        }
+        let (sequence, stamp) = (self.next, stamp());
+        self.next += 1;
+        self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);
+        self.pace.on_sent(now);
+        let slot = self.slot(sequence);
+        self.cast_at[slot] = stamp;
+        self.arm(now);
+        Some((Outgoing::Data { sequence, again: false, urgent: self.next == self.credit() }, self.group, stamp))
+    }
+
+    /// The oldest repair still wanted by somebody: its number, and the listener if it is just one.
+    fn next_repair(&mut self) -> Option<(u64, Option<usize>)> {
+        while let Some((sequence, losers)) = self.repairs.pop_first() {
+            match losers {
+                Losers::Several if self.listeners.iter().any(|listener| listener.lacks(sequence)) => return Some((sequence, None)),
+                Losers::One(rank) => {
+                    let loser = self.listeners.iter().position(|listener| listener.rank == rank && listener.lacks(sequence));
+                    if loser.is_some() {
+                        return Some((sequence, loser));
+                    }
+                }
+                Losers::Several => {}
+            }
+        }
+        None
+    }
+
+    fn note_repair(&mut self, sequence: u64, to: Option<usize>, stamp: Stamp) {
+        match to {
+            Some(listener) => {
+                self.listeners[listener].unicast_at.insert(sequence, stamp);
+            }
+            None => {
+                let slot = self.slot(sequence);
+                self.cast_at[slot] = stamp;
+                self.listeners.iter_mut().for_each(|listener| {
+                    listener.unicast_at.remove(&sequence);
+                });
+            }
+        }
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & (self.cast_at.len() as u64 - 1)) as usize
+    }
+
+    /// The smallest credit among the listeners.
+    fn credit(&self) -> u64 {
+        self.listeners.iter().map(|listener| listener.limit).min().unwrap_or(u64::MAX)
+    }
+
+    /// One past the last frame that may be sent now.
+    fn bound(&self, feed: &Feed) -> u64 {
+        feed.head().min(self.credit())
+    }
+
+    /// A heartbeat goes to the only listener that lags, or to all.
+    fn heartbeat_to(&self) -> MacAddr {
+        let mut lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
+        match (lagging.next(), lagging.next()) {
+            (Some(only), None) => only.mac,
+            _ => self.group,
+        }
+    }
+
+    fn timeout(&self) -> std::time::Duration {
+        let lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
+        lagging.map(|listener| listener.rtt.timeout(self.doublings)).max().unwrap_or_default()
+    }
+
+    fn arm(&mut self, now: Instant) {
+        if self.due.is_none() && !self.listeners.is_empty() {
+            self.due = Some(now + self.timeout());
+        }
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let unacknowledged = self.listeners.iter().any(|listener| listener.cursor < self.next);
+        let starved = self.next >= self.credit() && feed.head() > self.next;
+        self.due = (unacknowledged || starved).then(|| now + self.timeout());
+    }
+}

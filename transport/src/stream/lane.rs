@@ -1,0 +1,265 @@
+//! One remote reader served by unicast with a window: EQA's lightweight directed point, a sender that owns no buffer.
+//!
+//! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions. What is
+//! lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a heartbeat, never
+//! data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward make
+//! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+
+use super::rtt::Rtt;
+use super::stamp::{Stamp, Stamps};
+use super::stats::StreamStats;
+use super::window::Window;
+use crate::feed::{Feed, ReaderId};
+use crate::time::Instant;
+use crate::tuning::{Policy, Tuning};
+use crate::wire::Ack;
+use pnet::util::MacAddr;
+use std::collections::BTreeSet;
+
+/// A child served by unicast.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) rank: u16,
+    pub(super) mac: MacAddr,
+    reader: ReaderId,
+    policy: Policy,
+    cursor: u64,
+    next: u64,
+    highest: u64,
+    limit: u64,
+    in_flight: u64,
+    sent_at: Box<[Stamp]>,
+    repairs: BTreeSet<u64>,
+    window: Window,
+    rtt: Rtt,
+    echo: Stamp,
+    due: Option<Instant>,
+    doublings: u32,
+    heartbeat: bool,
+    /// False from a graft until the child's first acknowledgement says where it stands.
+    synced: bool,
+    orphaned: bool,
+}
+
+/// What a lane wants to send next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outgoing {
+    /// Frame `sequence`; `urgent` asks for an acknowledgement at once.
+    Data { sequence: u64, again: bool, urgent: bool },
+    /// The last sequence number, to be answered.
+    Heartbeat { highest: u64 },
+}
+
+impl Lane {
+    /// A lane to a child that stands at the stream's beginning.
+    pub(super) fn new(rank: u16, mac: MacAddr, feed: &mut Feed, tuning: &Tuning) -> Lane {
+        let tail = feed.tail();
+        let reader = feed.add_reader(tail).expect("the tail can always be read");
+        Lane {
+            rank,
+            mac,
+            reader,
+            policy: tuning.policy,
+            cursor: tail,
+            next: tail,
+            highest: tail,
+            limit: tail + tuning.window_start_frames,
+            in_flight: 0,
+            sent_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
+            repairs: BTreeSet::new(),
+            window: Window::new(tuning),
+            rtt: Rtt::new(tuning),
+            echo: Stamp::NONE,
+            due: None,
+            doublings: 0,
+            heartbeat: false,
+            synced: true,
+            orphaned: false,
+        }
+    }
+
+    /// A lane to a child that another host served until now: everything still here is kept until it says where it stands.
+    pub(super) fn graft(now: Instant, rank: u16, mac: MacAddr, feed: &mut Feed, tuning: &Tuning) -> Lane {
+        let mut lane = Lane::new(rank, mac, feed, tuning);
+        lane.synced = false;
+        lane.heartbeat = true;
+        lane.due = Some(now + lane.rtt.timeout(0));
+        lane
+    }
+
+    /// The feed's reader that stands for this lane.
+    pub(super) fn reader(&self) -> ReaderId {
+        self.reader
+    }
+
+    /// All frames below this have been acknowledged.
+    pub(super) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Whether a grafted child needs frames that are gone.
+    pub(super) fn is_orphaned(&self) -> bool {
+        self.orphaned
+    }
+
+    /// When the lane wants to send a heartbeat.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes an acknowledgement; a forged one changes nothing but a counter.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, tuning: &Tuning, stats: &mut StreamStats) {
+        let echo = Stamp(ack.echo);
+        let known = if self.synced { self.highest } else { feed.head() };
+        if ack.cursor > known || ack.covered() > known || echo.is_after(stamps.newest()) {
+            stats.forged_acks += 1;
+            return;
+        }
+        stats.acks_received += 1;
+        if !self.synced && !self.sync(ack) {
+            return;
+        }
+        if ack.cursor < self.cursor {
+            return;
+        }
+        let limiting = self.in_flight * 2 >= self.window.frames();
+        let newly = ack.cursor - self.cursor;
+        self.cursor = ack.cursor;
+        self.next = self.next.max(ack.cursor);
+        self.limit = self.limit.max(ack.body.limit);
+        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
+        self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
+        let fresh = echo != Stamp::NONE && echo.is_after(self.echo);
+        let mut lost = 0;
+        if fresh {
+            self.echo = echo;
+            let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(std::time::Duration::from_micros(ack.body.held_us.into()));
+            // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
+            if round_trip < std::time::Duration::from_secs(60) {
+                self.rtt.sample(round_trip);
+            }
+            lost = self.find_lost(ack, echo, tuning);
+        }
+        if self.policy == Policy::HolesAllowed {
+            self.in_flight = (self.next - self.cursor).saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
+        } else {
+            self.in_flight = self.next - self.cursor;
+        }
+        self.window.on_ack(newly, lost, echo, stamps.newest(), limiting);
+        self.doublings = 0;
+        self.rearm(now, feed);
+    }
+
+    /// A grafted child has said where it stands; false if what it needs is gone.
+    fn sync(&mut self, ack: &Ack<'_>) -> bool {
+        self.orphaned = ack.cursor < self.cursor;
+        if self.orphaned {
+            return false;
+        }
+        self.synced = true;
+        self.cursor = ack.cursor;
+        self.highest = ack.covered();
+        self.next = self.highest;
+        self.repairs = (ack.cursor..self.highest).filter(|&sequence| !ack.has(sequence)).collect();
+        true
+    }
+
+    /// Finds what the echo proves lost; returns how many frames.
+    fn find_lost(&mut self, ack: &Ack<'_>, echo: Stamp, tuning: &Tuning) -> u64 {
+        let tolerance = self.rtt.reordering(tuning);
+        let mut found = missing(ack, self.next, |sequence| self.sent_at[slot(&self.sent_at, sequence)], echo, tolerance);
+        match self.policy {
+            Policy::HolesAllowed => {
+                let before = self.repairs.len();
+                let found: Vec<u64> = found.collect();
+                self.repairs.extend(found);
+                (self.repairs.len() - before) as u64
+            }
+            // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again anyway.
+            Policy::InOrderOnly => {
+                let rewind = found.next() == Some(self.cursor);
+                drop(found);
+                if rewind {
+                    self.next = self.cursor;
+                }
+                u64::from(rewind)
+            }
+        }
+    }
+
+    /// A heartbeat that is due becomes the next thing to send.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.heartbeat = true;
+            self.doublings += 1;
+            self.due = Some(now + self.rtt.timeout(self.doublings));
+        }
+    }
+
+    /// What to send next, if anything; the caller sends it under `stamp`.
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, Stamp)> {
+        if std::mem::take(&mut self.heartbeat) {
+            return Some((Outgoing::Heartbeat { highest: self.highest }, stamp()));
+        }
+        if !self.synced || self.in_flight >= self.window.frames() {
+            return None;
+        }
+        let (sequence, again) = match self.repairs.pop_first() {
+            Some(sequence) => (sequence, true),
+            None if self.next < feed.head().min(self.limit) => {
+                self.next += 1;
+                (self.next - 1, self.next <= self.highest)
+            }
+            None => {
+                self.watch_credit(now, feed);
+                return None;
+            }
+        };
+        let stamp = stamp();
+        let slot = slot(&self.sent_at, sequence);
+        self.sent_at[slot] = stamp;
+        self.highest = self.highest.max(self.next);
+        self.in_flight += 1;
+        let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
+        if self.due.is_none() {
+            self.due = Some(now + self.rtt.timeout(self.doublings));
+        }
+        Some((Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() }, stamp))
+    }
+
+    /// Out of credit with nothing in flight: only a heartbeat finds out that a credit update was lost.
+    fn watch_credit(&mut self, now: Instant, feed: &Feed) {
+        if self.due.is_none() && self.next >= self.limit && feed.head() > self.next {
+            self.due = Some(now + self.rtt.timeout(self.doublings));
+        }
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let waiting = self.cursor < self.highest || (self.next >= self.limit && feed.head() > self.next);
+        self.due = waiting.then(|| now + self.rtt.timeout(self.doublings));
+    }
+}
+
+fn slot(ring: &[Stamp], sequence: u64) -> usize {
+    (sequence & (ring.len() as u64 - 1)) as usize
+}
+
+/// The frames below `end` that an acknowledgement proves lost: they have not arrived, and one sent later by more than
+/// `tolerance` has. First transmissions carry rising stamps, so the search ends at the first young one beyond what is covered.
+pub(super) fn missing<'a>(
+    ack: &'a Ack<'a>,
+    end: u64,
+    sent_at: impl Fn(u64) -> Stamp + 'a,
+    echo: Stamp,
+    tolerance: std::time::Duration,
+) -> impl Iterator<Item = u64> + 'a {
+    let covered = ack.covered();
+    (ack.cursor..end)
+        .map(move |sequence| {
+            let stamp = sent_at(sequence);
+            (sequence, echo.is_after(stamp) && echo.since(stamp) > tolerance)
+        })
+        .take_while(move |&(sequence, overtaken)| overtaken || sequence < covered)
+        .filter(move |&(sequence, overtaken)| overtaken && !ack.has(sequence))
+        .map(|(sequence, _)| sequence)
+}

@@ -1,0 +1,413 @@
+//! One ordered sequence of frames from one origin, through one host: at the root, at a relay, or at a leaf.
+//!
+//! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads it: lanes to
+//! children, the cast, the local application. The same structure serves every role; a role is just which parts are there.
+
+mod cast;
+mod intake;
+mod lane;
+mod listener;
+mod pace;
+mod rtt;
+mod stamp;
+mod stats;
+mod window;
+
+pub use stats::StreamStats;
+
+use crate::feed::{Feed, ReaderId};
+use crate::machine::{Deadline, Machine, Timer};
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{self, Ack, Flags, Frame, Header, Kind, Link, OVERHEAD_BYTES};
+use cast::Cast;
+use intake::Intake;
+use lane::{Lane, Outgoing};
+use pnet::util::MacAddr;
+use stamp::{Stamp, Stamps};
+
+/// A host as a stream knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its rank in the group.
+    pub rank: u16,
+    /// Its interface.
+    pub mac: MacAddr,
+}
+
+/// What every frame of a stream says about its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The session, drawn at random by its root.
+    pub session: u32,
+    /// The stream within the session.
+    pub stream: u16,
+    /// The own rank.
+    pub rank: u16,
+    /// The own interface.
+    pub mac: MacAddr,
+    /// The EtherType in use.
+    pub ether_type: u16,
+}
+
+/// Who reads this host's feed over the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// Children, each by unicast, in sending order; none for a leaf.
+    Lanes(Vec<Peer>),
+    /// All of them at once through the group address.
+    Cast {
+        /// The group address.
+        group: MacAddr,
+        /// The receivers.
+        listeners: Vec<Peer>,
+    },
+}
+
+/// One stream at one host.
+#[derive(Debug)]
+pub struct Stream {
+    identity: Identity,
+    /// The low bits of the view number, for the header.
+    epoch: u8,
+    tuning: Tuning,
+    feed: Feed,
+    stamps: Stamps,
+    parent: Option<Peer>,
+    intake: Option<Intake>,
+    lanes: Vec<Lane>,
+    /// The lane that is asked first, so that children take turns.
+    turn: usize,
+    cast: Option<Cast>,
+    local: Option<ReaderId>,
+    /// Grafted children that need frames which are gone.
+    orphans: Vec<u16>,
+    stats: StreamStats,
+}
+
+impl Stream {
+    /// The origin of a stream whose frames carry up to `payload_bytes`.
+    pub fn origin(identity: Identity, payload_bytes: usize, outlet: &Outlet, tuning: Tuning) -> Stream {
+        Stream::new(identity, payload_bytes, None, outlet, tuning)
+    }
+
+    /// A receiver of a stream, which hands it on to `outlet` and to the local application.
+    pub fn receiver(identity: Identity, payload_bytes: usize, parent: Peer, outlet: &Outlet, tuning: Tuning) -> Stream {
+        let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
+        stream.intake = Some(Intake::new(&stream.tuning));
+        stream.local = stream.feed.add_reader(0);
+        stream
+    }
+
+    fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
+        let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
+        let (mut lanes, mut cast) = (Vec::new(), None);
+        match outlet {
+            Outlet::Lanes(children) => {
+                lanes = children.iter().map(|child| Lane::new(child.rank, child.mac, &mut feed, &tuning)).collect();
+            }
+            Outlet::Cast { group, listeners } => {
+                let members: Vec<_> = listeners.iter().map(|peer| (peer.rank, peer.mac)).collect();
+                cast = Some(Cast::new(*group, &members, &mut feed, &tuning));
+            }
+        }
+        Stream {
+            identity,
+            epoch: 0,
+            tuning,
+            feed,
+            stamps: Stamps::default(),
+            parent,
+            intake: None,
+            lanes,
+            turn: 0,
+            cast,
+            local: None,
+            orphans: Vec::new(),
+            stats: StreamStats::default(),
+        }
+    }
+
+    /// What has been sent and received so far.
+    pub fn stats(&self) -> StreamStats {
+        self.stats
+    }
+
+    /// The buffer behind the stream.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// The longest payload of one frame, in bytes.
+    pub fn payload_bytes(&self) -> usize {
+        self.feed.payload_bytes()
+    }
+
+    /// Sets the view number that frames carry.
+    pub fn set_epoch(&mut self, epoch: u8) {
+        self.epoch = epoch;
+    }
+
+    /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
+    ///
+    /// # Panics
+    /// If the payload is longer than a frame's, the stream has ended, or this host is not the origin.
+    pub fn push(&mut self, payload: &[u8], last: bool) -> bool {
+        assert!(self.intake.is_none(), "only the origin pushes");
+        self.feed.push(payload, last).is_some()
+    }
+
+    /// The next frame for the local application, and whether it is the stream's last; `None` if it has not arrived.
+    pub fn peek(&self) -> Option<(&[u8], bool)> {
+        let position = self.feed.position(self.local?);
+        (position < self.feed.head()).then(|| (self.feed.payload(position), self.feed.last() == Some(position)))
+    }
+
+    /// The local application is done with the frame that [`peek`](Stream::peek) showed.
+    ///
+    /// # Panics
+    /// If there was none.
+    pub fn consume(&mut self) {
+        let reader = self.local.expect("there is a local reader");
+        self.feed.advance(reader, self.feed.position(reader) + 1);
+    }
+
+    /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
+    pub fn drained(&mut self, now: Instant) {
+        if let Some(intake) = &mut self.intake {
+            intake.on_drained(now, &self.feed);
+        }
+    }
+
+    /// Frames that have arrived and wait for the local application.
+    pub fn backlog_frames(&self) -> u64 {
+        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
+    }
+
+    /// Whether everything that has been pushed or received is acknowledged by every remote reader.
+    pub fn is_settled(&self) -> bool {
+        let mut cursors = self.lanes.iter().map(Lane::cursor).chain(self.cast.iter().flat_map(|cast| cast.cursors().map(|(_, cursor)| cursor)));
+        self.feed.is_complete() && cursors.all(|cursor| cursor == self.feed.head())
+    }
+
+    /// Every remote reader's rank and cursor.
+    pub fn cursors(&self) -> Vec<(u16, u64)> {
+        let lanes = self.lanes.iter().map(|lane| (lane.rank, lane.cursor()));
+        lanes.chain(self.cast.iter().flat_map(Cast::cursors)).collect()
+    }
+
+    /// Stops serving the reader `rank`: what only it needed is freed.
+    pub fn remove_reader(&mut self, now: Instant, rank: u16) {
+        if let Some(at) = self.lanes.iter().position(|lane| lane.rank == rank) {
+            let lane = self.lanes.remove(at);
+            self.feed.remove_reader(lane.reader());
+        }
+        if let Some(cast) = &mut self.cast {
+            cast.remove(rank, &mut self.feed);
+        }
+        self.drained(now);
+    }
+
+    /// Serves a child that another host served until now.
+    pub fn graft_child(&mut self, now: Instant, child: Peer) {
+        if self.lanes.iter().all(|lane| lane.rank != child.rank) {
+            self.lanes.push(Lane::graft(now, child.rank, child.mac, &mut self.feed, &self.tuning));
+        }
+    }
+
+    /// Ranks that were grafted here and need frames which nobody keeps any more.
+    pub fn take_orphans(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// Ranks this host serves by lanes.
+    pub fn children(&self) -> impl Iterator<Item = u16> + '_ {
+        self.lanes.iter().map(|lane| lane.rank)
+    }
+
+    /// Takes frames from another parent from now on.
+    pub fn set_parent(&mut self, parent: Peer) {
+        if self.parent != Some(parent) {
+            self.parent = Some(parent);
+            if let Some(intake) = &mut self.intake {
+                intake.forget_parent();
+            }
+        }
+    }
+
+    /// Takes a frame of this session that has been parsed; one of another stream is ignored.
+    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.stream != self.identity.stream {
+            return;
+        }
+        match frame.header.kind {
+            Kind::Data => self.on_data(now, frame),
+            Kind::Heartbeat => self.on_heartbeat(now, frame),
+            Kind::Ack => self.on_ack(now, frame),
+            _ => {}
+        }
+    }
+
+    fn is_parent(&self, frame: &Frame<'_>) -> bool {
+        self.parent.is_some_and(|parent| parent.rank == frame.header.rank && parent.mac == frame.source)
+    }
+
+    fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
+        let from_parent = self.is_parent(frame);
+        let Some(intake) = &mut self.intake else {
+            self.stats.strangers += 1;
+            return;
+        };
+        intake.on_data(now, from_parent, &frame.header, frame.payload, &mut self.feed, &mut self.stats);
+    }
+
+    fn on_heartbeat(&mut self, now: Instant, frame: &Frame<'_>) {
+        let from_parent = self.is_parent(frame);
+        match &mut self.intake {
+            Some(intake) if from_parent => {
+                self.stats.heartbeats_received += 1;
+                intake.on_heartbeat(now, &frame.header);
+            }
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(ack) = Ack::parse(frame) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let rank = frame.header.rank;
+        if let Some(cast) = &mut self.cast {
+            cast.on_ack(now, rank, &ack, &mut self.feed, &self.stamps, &self.tuning, &mut self.stats);
+        } else if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rank == rank && lane.mac == frame.source) {
+            lane.on_ack(now, &ack, &mut self.feed, &self.stamps, &self.tuning, &mut self.stats);
+            if lane.is_orphaned() && !self.orphans.contains(&rank) {
+                self.orphans.push(rank);
+            }
+        } else {
+            self.stats.strangers += 1;
+        }
+        self.drained(now);
+    }
+
+    /// Lets time pass.
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
+        if let Some(cast) = &mut self.cast {
+            cast.on_timeout(now);
+        }
+    }
+
+    /// Writes the next frame into `buffer`: acknowledgements first, they are what others wait for.
+    pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if let Some(length) = self.poll_ack(now, buffer) {
+            return Some(length);
+        }
+        for offset in 0..self.lanes.len() {
+            let at = (self.turn + offset) % self.lanes.len();
+            let lane = &mut self.lanes[at];
+            if let Some((outgoing, stamp)) = lane.poll(now, &self.feed, || self.stamps.draw(now)) {
+                let to = lane.mac;
+                self.turn = (at + 1) % self.lanes.len();
+                return Some(self.write(buffer, outgoing, to, stamp));
+            }
+        }
+        let cast = self.cast.as_mut()?;
+        let (outgoing, to, stamp) = cast.poll(now, &self.feed, || self.stamps.draw(now))?;
+        Some(self.write(buffer, outgoing, to, stamp))
+    }
+
+    fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let intake = self.intake.as_mut()?;
+        let parent = self.parent?;
+        let below = self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX).min(self.feed.head());
+        let (length, cursor, echo) = intake.poll(now, &self.feed, below, &mut buffer[OVERHEAD_BYTES..])?;
+        self.stats.acks_sent += 1;
+        let header = self.header(Kind::Ack, Flags::default(), cursor, echo);
+        Some(wire::seal(buffer, self.link(parent.mac), &header, length))
+    }
+
+    fn write(&mut self, buffer: &mut [u8], outgoing: Outgoing, to: MacAddr, stamp: Stamp) -> usize {
+        match outgoing {
+            Outgoing::Heartbeat { highest } => {
+                self.stats.heartbeats_sent += 1;
+                let header = self.header(Kind::Heartbeat, Flags::default(), highest, stamp);
+                wire::seal(buffer, self.link(to), &header, 0)
+            }
+            Outgoing::Data { sequence, again, urgent } => {
+                *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
+                let bits = [(self.feed.last() == Some(sequence), Flags::LAST), (urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
+                let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
+                let payload = self.feed.payload(sequence);
+                buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
+                let header = self.header(Kind::Data, flags, sequence, stamp);
+                let length = payload.len();
+                wire::seal(buffer, self.link(to), &header, length)
+            }
+        }
+    }
+
+    fn header(&self, kind: Kind, flags: Flags, sequence: u64, stamp: Stamp) -> Header {
+        let Identity { session, stream, rank, .. } = self.identity;
+        Header { kind, session, stream, rank, epoch: self.epoch, flags, sequence, stamp: stamp.0 }
+    }
+
+    fn link(&self, destination: MacAddr) -> Link {
+        Link { source: self.identity.mac, destination, ether_type: self.identity.ether_type }
+    }
+
+    /// When and why to call [`on_timeout`](Stream::on_timeout) and [`poll`](Stream::poll) again.
+    pub fn deadline(&self, now: Instant) -> Option<Deadline> {
+        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::Ack });
+        let lanes = self.lanes.iter().filter_map(Lane::due);
+        let heartbeat = lanes.chain(self.cast.as_ref().and_then(Cast::due)).min().map(|at| Deadline { at, why: Timer::Heartbeat });
+        let pace = self.cast.as_ref().and_then(|cast| cast.paced_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
+        [ack, heartbeat, pace].into_iter().flatten().min()
+    }
+
+    /// Recomputes the feed's counts; a sentence that names the first disagreement.
+    pub fn audit(&self) -> Result<(), String> {
+        self.feed.audit()
+    }
+}
+
+/// A stream alone under a driver, without a session: frames that do not parse or belong elsewhere change nothing.
+#[derive(Debug)]
+pub struct Lone {
+    /// The stream.
+    pub stream: Stream,
+    now: Instant,
+}
+
+impl Lone {
+    /// Puts `stream` under a driver.
+    pub fn new(stream: Stream) -> Lone {
+        Lone { stream, now: Instant::START }
+    }
+}
+
+impl Machine for Lone {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.now = now;
+        match wire::parse(frame) {
+            Ok(frame) if frame.header.session == self.stream.identity.session => self.stream.on_frame(now, &frame),
+            Ok(_) => self.stream.stats.strangers += 1,
+            Err(_) => self.stream.stats.malformed += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.stream.on_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.now = now;
+        self.stream.poll(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.stream.deadline(self.now)
+    }
+}

@@ -1,0 +1,107 @@
+//! The body of an acknowledgement: credit, the subtree's cursor, and the holes as a bitmap.
+
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The longest bitmap that is sent: 1024 bytes cover 8192 frames, twice the largest feed, and fit the smallest MTU allowed.
+pub const MAX_BITMAP_BYTES: usize = 1024;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    limit: U64,
+    below: U64,
+    held_us: U32,
+    bitmap_bytes: U16,
+    reserved: U16,
+}
+
+/// The fixed part of an acknowledgement's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckBody {
+    /// One past the highest sequence number the receiver has room for (its credit).
+    pub limit: u64,
+    /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver dies.
+    pub below: u64,
+    /// Microseconds between the arrival of the newest frame and this acknowledgement.
+    pub held_us: u32,
+}
+
+/// An acknowledgement taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// All frames below this number have arrived.
+    pub cursor: u64,
+    /// The newest transmission stamp that has arrived.
+    pub echo: u32,
+    /// The fixed part.
+    pub body: AckBody,
+    /// Bit `i` (least significant first) says that frame `cursor + 1 + i` has arrived.
+    pub bitmap: &'a [u8],
+}
+
+impl AckBody {
+    /// Bytes of the fixed part.
+    pub const BYTES: usize = size_of::<Raw>();
+
+    /// Writes the body with a bitmap of `bitmap_bytes` that already lies behind the fixed part; returns the body's length.
+    pub fn write(&self, payload: &mut [u8], bitmap_bytes: usize) -> usize {
+        let raw = Raw {
+            limit: U64::new(self.limit),
+            below: U64::new(self.below),
+            held_us: U32::new(self.held_us),
+            bitmap_bytes: U16::new(u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes")),
+            reserved: U16::new(0),
+        };
+        payload[..Self::BYTES].copy_from_slice(raw.as_bytes());
+        Self::BYTES + bitmap_bytes
+    }
+}
+
+impl<'a> Ack<'a> {
+    /// Takes an acknowledgement apart; `None` if it is malformed.
+    pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
+        let (raw, rest) = Raw::ref_from_prefix(frame.payload).ok()?;
+        let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
+        let body = AckBody { limit: raw.limit.get(), below: raw.below.get(), held_us: raw.held_us.get() };
+        let cursor = frame.header.sequence;
+        let sane = body.below <= cursor && cursor <= body.limit && bitmap.len() <= MAX_BITMAP_BYTES;
+        sane.then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
+    }
+
+    /// One past the highest frame the acknowledgement speaks about.
+    pub fn covered(&self) -> u64 {
+        match self.bitmap.iter().rposition(|&byte| byte != 0) {
+            Some(at) => self.cursor + 1 + (at as u64 * 8) + (8 - u64::from(self.bitmap[at].leading_zeros())),
+            None => self.cursor,
+        }
+    }
+
+    /// Frames beyond the cursor that have arrived.
+    pub fn arrived_beyond(&self) -> u64 {
+        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
+    }
+
+    /// Whether frame `sequence` has arrived.
+    pub fn has(&self, sequence: u64) -> bool {
+        if sequence <= self.cursor {
+            return sequence < self.cursor;
+        }
+        let bit = sequence - self.cursor - 1;
+        usize::try_from(bit / 8).ok().and_then(|byte| self.bitmap.get(byte)).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bitmap_names_what_arrived_beyond_the_cursor() {
+        let ack = Ack { cursor: 10, echo: 0, body: AckBody { limit: 40, below: 10, held_us: 0 }, bitmap: &[0b0000_0101, 0b1000_0000] };
+        let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
+        assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());
+        assert_eq!(ack.covered(), 27);
+        assert_eq!(ack.arrived_beyond(), 3);
+    }
+}

@@ -1,0 +1,306 @@
+//! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
+
+use pnet::packet::ethernet::{EtherType, EthernetPacket, MutableEthernetPacket};
+use pnet::util::MacAddr;
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the Ethernet header.
+pub const ETHERNET_BYTES: usize = 14;
+/// Bytes of the ethbcast header.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of a frame that are not payload.
+pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
+/// IEEE Std 802 local experimental EtherType 1.
+pub const DEFAULT_ETHER_TYPE: u16 = 0x88B5;
+
+const MAGIC: u16 = 0x4542;
+const VERSION: u8 = 1;
+/// Where the checksum lies in a frame.
+const CHECKSUM: std::ops::Range<usize> = ETHERNET_BYTES + 28..OVERHEAD_BYTES;
+
+/// The header as it lies in a frame, all numbers big-endian.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    magic: U16,
+    version: u8,
+    kind: u8,
+    session: U32,
+    stream: U16,
+    rank: U16,
+    epoch: u8,
+    flags: u8,
+    payload_bytes: U16,
+    sequence: U64,
+    stamp: U32,
+    checksum: U32,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+        /// What a frame carries.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Kind { $($(#[$doc])* $name = $value,)* }
+
+        impl Kind {
+            fn from_wire(value: u8) -> Option<Kind> {
+                match value { $($value => Some(Kind::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// One frame of a stream.
+    Data = 1,
+    /// A reader's cursor, credit and holes.
+    Ack = 2,
+    /// The last sequence number sent, and a request for an acknowledgement.
+    Heartbeat = 3,
+    /// The root invites receivers of its group.
+    Announce = 16,
+    /// A receiver asks to be a member.
+    Join = 17,
+    /// The root says no to a receiver, and why.
+    Refuse = 18,
+    /// One part of the list of members.
+    View = 19,
+    /// A member has the whole view and agrees with its digest.
+    Ready = 20,
+    /// A member's state and progress; from the root: a sign of life.
+    Status = 21,
+    /// A member's own verdict on what it received.
+    Done = 22,
+    /// Whose verdicts the root has, and whether the session is over.
+    Verdict = 23,
+    /// The root gives up, and why.
+    Abort = 24,
+    /// A relay cannot serve a child it was given.
+    Orphan = 25,
+}
+
+/// Bits of the flags byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The last frame of its stream.
+    pub const LAST: Flags = Flags(1);
+    /// The sender wants an acknowledgement without delay.
+    pub const ACK_NOW: Flags = Flags(2);
+    /// The frame was sent before.
+    pub const RESENT: Flags = Flags(4);
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// The ethbcast header, without what is derived (magic, version, length, checksum).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame carries.
+    pub kind: Kind,
+    /// The session it belongs to, drawn at random by the root.
+    pub session: u32,
+    /// The stream within the session, zero if none.
+    pub stream: u16,
+    /// The sender's rank; [`Header::NO_RANK`] before it has one.
+    pub rank: u16,
+    /// The low eight bits of the sender's view number.
+    pub epoch: u8,
+    /// See [`Flags`].
+    pub flags: Flags,
+    /// Data: the frame's number in its stream. Ack: the cursor. Heartbeat: one past the last number sent.
+    pub sequence: u64,
+    /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp received.
+    pub stamp: u32,
+}
+
+impl Header {
+    /// The rank of a host that is not a member.
+    pub const NO_RANK: u16 = u16::MAX;
+}
+
+/// Source and destination of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The sending interface.
+    pub source: MacAddr,
+    /// The receiving interface or the group.
+    pub destination: MacAddr,
+    /// The EtherType in use.
+    pub ether_type: u16,
+}
+
+/// A frame taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The sending interface.
+    pub source: MacAddr,
+    /// The header.
+    pub header: Header,
+    /// The payload, without Ethernet padding.
+    pub payload: &'a [u8],
+}
+
+/// Why a frame was not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// Shorter than its headers or than its announced payload.
+    Short,
+    /// Another protocol with our EtherType, another version, or an unknown kind.
+    Foreign,
+    /// The checksum does not match: damaged on the way.
+    Damaged,
+}
+
+/// Completes the frame in `buffer`, whose payload of `payload_bytes` already lies at [`OVERHEAD_BYTES`]; returns its length.
+///
+/// # Panics
+/// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
+pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize) -> usize {
+    let length = OVERHEAD_BYTES + payload_bytes;
+    let buffer = &mut buffer[..length];
+    let mut ethernet = MutableEthernetPacket::new(buffer).expect("a frame is longer than an Ethernet header");
+    ethernet.set_source(link.source);
+    ethernet.set_destination(link.destination);
+    ethernet.set_ethertype(EtherType::new(link.ether_type));
+    let raw = Raw {
+        magic: U16::new(MAGIC),
+        version: VERSION,
+        kind: header.kind as u8,
+        session: U32::new(header.session),
+        stream: U16::new(header.stream),
+        rank: U16::new(header.rank),
+        epoch: header.epoch,
+        flags: header.flags.0,
+        payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
+        sequence: U64::new(header.sequence),
+        stamp: U32::new(header.stamp),
+        checksum: U32::new(0),
+    };
+    buffer[ETHERNET_BYTES..OVERHEAD_BYTES].copy_from_slice(raw.as_bytes());
+    let checksum = crc32fast::hash(buffer);
+    buffer[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+    length
+}
+
+/// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
+pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
+    let ethernet = EthernetPacket::new(frame).ok_or(Reject::Short)?;
+    let (raw, rest) = Raw::ref_from_prefix(&frame[ETHERNET_BYTES..]).map_err(|_| Reject::Short)?;
+    if raw.magic.get() != MAGIC || raw.version != VERSION {
+        return Err(Reject::Foreign);
+    }
+    let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&frame[..CHECKSUM.start]);
+    hasher.update(&[0; 4]);
+    hasher.update(payload);
+    if hasher.finalize() != raw.checksum.get() {
+        return Err(Reject::Damaged);
+    }
+    let header = Header {
+        kind: Kind::from_wire(raw.kind).ok_or(Reject::Foreign)?,
+        session: raw.session.get(),
+        stream: raw.stream.get(),
+        rank: raw.rank.get(),
+        epoch: raw.epoch,
+        flags: Flags(raw.flags),
+        sequence: raw.sequence.get(),
+        stamp: raw.stamp.get(),
+    };
+    Ok(Frame { source: ethernet.get_source(), header, payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn link() -> Link {
+        Link { source: MacAddr::new(2, 0, 0, 0, 0, 1), destination: MacAddr::new(2, 0, 0, 0, 0, 2), ether_type: DEFAULT_ETHER_TYPE }
+    }
+
+    fn header() -> impl Strategy<Value = Header> {
+        let kind = prop::sample::select(vec![Kind::Data, Kind::Ack, Kind::Heartbeat, Kind::View, Kind::Abort]);
+        (kind, any::<u32>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>(), any::<u64>(), any::<u32>()).prop_map(
+            |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
+                kind,
+                session,
+                stream,
+                rank,
+                epoch,
+                flags: Flags(flags),
+                sequence,
+                stamp,
+            },
+        )
+    }
+
+    fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
+        let mut buffer = vec![0; OVERHEAD_BYTES + payload.len()];
+        buffer[OVERHEAD_BYTES..].copy_from_slice(payload);
+        let length = seal(&mut buffer, link(), header, payload.len());
+        assert_eq!(length, buffer.len());
+        buffer
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sealed_parses_to_the_same_even_behind_padding(
+            header in header(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50usize,
+        ) {
+            let mut frame = sealed(&header, &payload);
+            frame.extend(std::iter::repeat_n(0xAA, padding));
+            let parsed = parse(&frame).expect("own frames parse");
+            prop_assert_eq!(parsed.header, header);
+            prop_assert_eq!(parsed.payload, &payload[..]);
+            prop_assert_eq!(parsed.source, link().source);
+        }
+
+        #[test]
+        fn one_flipped_bit_anywhere_never_passes(
+            header in header(), payload in prop::collection::vec(any::<u8>(), 0..200), bit in any::<prop::sample::Index>(),
+        ) {
+            let mut frame = sealed(&header, &payload);
+            let bit = bit.index(frame.len() * 8);
+            frame[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(parse(&frame).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(frame in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(parse(&frame).is_err());
+        }
+    }
+
+    #[test]
+    fn the_layout_on_the_wire_is_the_documented_one() {
+        let header = Header {
+            kind: Kind::Data,
+            session: 0x01020304,
+            stream: 0x0506,
+            rank: 0x0708,
+            epoch: 9,
+            flags: Flags::LAST,
+            sequence: 0x0A0B0C0D0E0F1011,
+            stamp: 0x12131415,
+        };
+        let frame = sealed(&header, b"x");
+        assert_eq!(frame[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
+        assert_eq!(frame[14..42], [
+            0x45, 0x42, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
+        ]);
+        assert_eq!(frame[46..], *b"x");
+    }
+}

@@ -1,0 +1,36 @@
+//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their specification.
+//!
+//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
+//! shorter than the frame it asked for.
+
+mod ack;
+mod header;
+
+pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
+pub use header::{
+    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, Flags, Frame, HEADER_BYTES, Header, Kind, Link, OVERHEAD_BYTES, Reject, parse, seal,
+};
+
+use pnet::util::MacAddr;
+
+/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in the
+/// kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells them apart).
+pub fn group_mac(group: &str) -> MacAddr {
+    // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
+    let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
+    MacAddr::new(0x03, a, b, c, d, e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_address_is_multicast_locally_administered_and_depends_on_the_name() {
+        let mac = group_mac("ethbcast");
+        assert!(mac.is_multicast() && mac.is_local());
+        assert_ne!(mac, group_mac("ethbcasu"));
+        assert_eq!(mac, group_mac("ethbcast"));
+    }
+}

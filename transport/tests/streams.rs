@@ -1,0 +1,101 @@
+//! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
+
+mod common;
+
+use common::{Case, Path, broadcast};
+use ethbcast_transport::Tuning;
+use ethbcast_transport::sim::{Delivery, NoFaults, RandomFaults, Script};
+use ethbcast_transport::wire::{Flags, Kind, parse};
+use std::time::Duration;
+
+fn case(path: Path, hosts: usize, frames: u64) -> Case {
+    // A small feed: its memory is taken anew for each of tens of thousands of runs.
+    let tuning = Tuning { feed_frames: 256, ..Tuning::default() };
+    Case { path, hosts, frames, tuning, lazy_frames: 0 }
+}
+
+fn strict(case: Case) -> Case {
+    Case { tuning: Tuning { feed_frames: 64, ..Tuning::paper() }, ..case }
+}
+
+#[test]
+fn without_loss_every_frame_is_sent_once_a_hop_or_once_in_all() {
+    let chain = broadcast(&case(Path::Chain, 8, 1000), NoFaults, "chain");
+    assert_eq!((chain.totals.data_sent, chain.totals.data_resent), (7 * 1000, 0));
+    let cast = broadcast(&case(Path::Cast, 8, 1000), NoFaults, "cast");
+    assert_eq!((cast.totals.data_sent, cast.totals.data_resent), (1000, 0));
+    for (price, name) in [(chain, "chain"), (cast, "cast")] {
+        assert_eq!(price.totals.heartbeats_sent, 0, "{name}");
+        assert!(price.totals.acks_sent < 7 * 1000 / 8, "{name}: {} acknowledgements", price.totals.acks_sent);
+    }
+}
+
+#[test]
+fn a_relay_passes_frames_on_as_they_come() {
+    let short = broadcast(&case(Path::Chain, 2, 1000), NoFaults, "one hop").quiet_at;
+    let long = broadcast(&case(Path::Chain, 8, 1000), NoFaults, "seven hops").quiet_at;
+    assert!(long < short + Duration::from_millis(2), "one hop {short:?}, seven hops {long:?}");
+}
+
+#[test]
+fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
+    for path in [Path::Chain, Path::Cast] {
+        let is_last = |delivery: &Delivery<'_>| {
+            parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::Data && frame.header.flags.has(Flags::LAST))
+        };
+        let lose_last = Script::new(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
+        let price = broadcast(&case(path, 3, 10), lose_last, &format!("{path:?}"));
+        assert_eq!((price.totals.heartbeats_sent, price.totals.data_resent), (1, 1), "{path:?}");
+        assert!(price.quiet_at < Duration::from_millis(40), "{path:?}: {:?}", price.quiet_at);
+    }
+}
+
+#[test]
+fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_budget() {
+    for path in [Path::Chain, Path::Cast] {
+        for strictly in [false, true] {
+            let case = Case { hosts: 3, frames: 6, ..case(path, 3, 6) };
+            let case = if strictly { strict(case) } else { case };
+            let mut worst = 0;
+            for pattern in 0..1_u64 << 14 {
+                let replay = format!("{path:?} strict={strictly} pattern={pattern:#x}");
+                let price = broadcast(&case, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+                worst = worst.max(price.cable_frames);
+                let lost = u64::from(pattern.count_ones());
+                // Each loss may cost a heartbeat, its answer, a repair and its acknowledgement; strict go-back-n resends the rest too.
+                let factor = if strictly { 8 } else { 4 };
+                let budget = 12 + 8 + factor * lost + 4;
+                assert!(price.cable_frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.cable_frames);
+            }
+            println!("{path:?} strict={strictly}: worst of 16384 patterns {worst} frames");
+        }
+    }
+}
+
+#[test]
+fn heavy_random_faults_are_survived_within_a_frame_budget() {
+    for seed in 0..200 {
+        for path in [Path::Chain, Path::Cast] {
+            let hosts = 2 + (seed % 6) as usize;
+            let loss = [0.0, 0.01, 0.1, 0.3][(seed % 4) as usize];
+            let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
+            let replay = format!("seed={seed} {path:?}");
+            let price = broadcast(&case(path, hosts, 300), faults, &replay);
+            let hops = (hosts - 1) as f64 * 300.0;
+            // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and lost acknowledgements add to it.
+            let q = loss + 0.01;
+            let budget = hops * (q / (1.0 - q) + 0.06) * 1.5 + 40.0;
+            assert!((price.totals.data_resent as f64) < budget, "{replay}: {} repairs, budget {budget:.0}", price.totals.data_resent);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
+    for path in [Path::Chain, Path::Cast] {
+        let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+        let case = Case { tuning, lazy_frames: 60, ..case(path, 4, 2000) };
+        let price = broadcast(&case, NoFaults, &format!("{path:?}"));
+        assert_eq!(price.totals.data_resent, 0, "{path:?}");
+    }
+}
