@@ -1,1 +1,3 @@
-//! Shared helpers of the tests.
+//! Shared helpers of the tests: whole sessions under the simulator.
+
+pub mod session;

@@ -113,7 +113,7 @@ fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>, twin: 
 
 /// A name cut into text and numbers, so that n2 comes before n10.
 fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut pieces = vec![(String::new(), 0)];
+    let mut pieces = vec![(String::new(), 0_u64)];
     let mut in_number = false;
     for letter in name.chars() {
         match letter.to_digit(10) {

@@ -403,19 +403,19 @@ impl Root {
     }
 
     fn plan(&self, names: &[&str]) -> Result<Plan, String> {
-        if self.config.via == Via::Cast {
-            return Ok(crate::plan::cast(0, names.len()));
-        }
-        let Some(topology) = &self.config.topology else {
-            let members: Vec<usize> = (0..names.len()).collect();
-            let topology = Topology::single_switch(names.iter().map(|name| (*name).to_owned())).map_err(|error| error.to_string())?;
-            return Ok(crate::plan::chain(&topology, 0, &members));
+        let everybody: Vec<usize> = (0..names.len()).collect();
+        let plan = match (self.config.via, &self.config.topology) {
+            (Via::Cast, _) => crate::plan::cast(0, names.len()),
+            (Via::Chain, None) => {
+                let topology = Topology::single_switch(names.iter().map(|name| (*name).to_owned())).map_err(|error| error.to_string())?;
+                crate::plan::chain(&topology, 0, &everybody)
+            }
+            (Via::Chain, Some(topology)) => {
+                let hosts = names.iter().map(|name| find_host(topology, name)).collect::<Result<Vec<usize>, String>>()?;
+                crate::plan::chain(topology, hosts[0], &hosts)
+            }
         };
-        let find = |name: &&str| {
-            topology.host_named(name).ok_or_else(|| format!("the topology file names no host {name}; add it, or run it with --host NAME as it is spelt there"))
-        };
-        let hosts = names.iter().map(find).collect::<Result<Vec<usize>, String>>()?;
-        Ok(crate::plan::chain(topology, hosts[0], &hosts))
+        plan.map_err(|error| error.to_string())
     }
 
     fn origin(&self, view: &View) -> Stream {
@@ -615,6 +615,11 @@ impl Root {
             Phase::Gathering(_) | Phase::Ended => {}
         }
     }
+}
+
+fn find_host(topology: &Topology, name: &str) -> Result<usize, String> {
+    let help = "add it, or run it with --host NAME as it is spelt there";
+    topology.host_named(name).ok_or_else(|| format!("the topology file names no host {name}; {help}"))
 }
 
 /// Takes a timer's moment if it has come.

@@ -67,7 +67,7 @@ impl View {
     /// The view as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        out.u32(self.epoch).u8(self.via as u8).u8(u8::from(self.policy == Policy::InOrderOnly)).u16(self.payload_bytes);
+        out.u32(self.epoch).u8(via_to_wire(self.via)).u8(u8::from(self.policy == Policy::InOrderOnly)).u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
@@ -79,7 +79,7 @@ impl View {
     /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
         let mut from = Reader(bytes);
-        let (epoch, via, strict, payload_bytes) = (from.u32()?, Via::from_wire(from.u8()?)?, from.u8()?, from.u16()?);
+        let (epoch, via, strict, payload_bytes) = (from.u32()?, via_from_wire(from.u8()?)?, from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
         let count = from.u16()?;
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<Member>>>()?;
@@ -126,6 +126,17 @@ impl View {
         };
         (digest, chunks.iter().enumerate().map(part).collect())
     }
+}
+
+fn via_to_wire(via: Via) -> u8 {
+    match via {
+        Via::Chain => 1,
+        Via::Cast => 2,
+    }
+}
+
+fn via_from_wire(value: u8) -> Option<Via> {
+    Via::ALL.iter().copied().find(|&via| via_to_wire(via) == value)
 }
 
 /// Bytes of a view message that are not a slice of the view.

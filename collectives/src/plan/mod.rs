@@ -1,1 +1,189 @@
-//! Plans.
+//! Who sends to whom, and in what order: planning is arithmetic.
+//!
+//! A [`Plan`] is a tree over ranks `0..n`. Planners ([`chain`], [`cast`]) turn a topology and a list of members into one,
+//! with integers only and every tie broken by number, so that all hosts derive the same plan and its digest proves it.
+//! [`check`] judges any plan against a topology and shares no code with the planners. One file per planner.
+
+mod cast;
+mod chain;
+mod check;
+mod error;
+mod via;
+
+pub use cast::cast;
+pub use chain::chain;
+pub use check::{CableEnd, CableLoad, Fault, Report, check};
+pub use error::PlanError;
+pub use via::{UnknownVia, Via};
+
+/// A tree over ranks, rooted anywhere, with the children of each rank in sending order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    via: Via,
+    root: usize,
+    parents: Vec<Option<usize>>,
+    /// The children of all ranks, one rank after the other.
+    children: Vec<usize>,
+    /// Where each rank's children begin in `children`; one more entry marks the end.
+    starts: Vec<usize>,
+    height: usize,
+}
+
+impl Plan {
+    /// Builds a plan from each rank's parent, as planners compute it and as a VIEW carries it.
+    ///
+    /// A rank sends to its children in ascending order.
+    ///
+    /// # Errors
+    /// [`PlanError`] unless this is one tree over all ranks, rooted at `root`, of the shape `via` promises: at most one
+    /// child each for a chain, everybody a child of the root for cast.
+    pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
+        check_parents(root, parents)?;
+        let (starts, children) = list_children(parents);
+        let mut plan = Self { via, root, parents: parents.to_vec(), children, starts, height: 0 };
+        plan.height = plan.measure_height()?;
+        plan.check_shape()?;
+        Ok(plan)
+    }
+
+    /// How the bytes travel.
+    pub fn via(&self) -> Via {
+        self.via
+    }
+
+    /// The rank the bytes come from.
+    pub fn root(&self) -> usize {
+        self.root
+    }
+
+    /// How many ranks there are, the root included.
+    pub fn ranks(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// Whom a rank receives from; `None` for the root.
+    ///
+    /// # Panics
+    /// If `rank` is not below [`Plan::ranks`].
+    pub fn parent(&self, rank: usize) -> Option<usize> {
+        self.parents[rank]
+    }
+
+    /// Whom a rank sends to, in sending order.
+    ///
+    /// # Panics
+    /// If `rank` is not below [`Plan::ranks`].
+    pub fn children(&self, rank: usize) -> &[usize] {
+        &self.children[self.starts[rank]..self.starts[rank + 1]]
+    }
+
+    /// The most edges between the root and any rank: the H of Patarasuk 2008 §3.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The most children of any rank: the D of Patarasuk 2008 §3.
+    pub fn degree(&self) -> usize {
+        (0..self.ranks()).map(|rank| self.children(rank).len()).max().unwrap_or(0)
+    }
+
+    /// All edges as (sender, receiver), by sender, each sender's in sending order.
+    pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.ranks()).flat_map(|rank| self.children(rank).iter().map(move |&child| (rank, child)))
+    }
+
+    /// A digest of everything that decides who sends to whom: equal on two hosts only if their plans are.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key("ethbcast plan digest, version 1");
+        let mut number = |value: usize| {
+            hasher.update(&(value as u64).to_le_bytes());
+        };
+        number(self.ranks());
+        number(self.root);
+        for rank in 0..self.ranks() {
+            // The count delimits the list, so that no two plans write the same numbers.
+            number(self.children(rank).len());
+            self.children(rank).iter().for_each(|&child| number(child));
+        }
+        hasher.update(self.via.name().as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// The first eight bytes of [`Plan::digest`] as a little-endian number, for headers without room for all.
+    pub fn digest_u64(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.digest();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// Counts levels from the root down; fewer ranks met than there are means the others run in a circle.
+    fn measure_height(&self) -> Result<usize, PlanError> {
+        let mut met = vec![false; self.ranks()];
+        let mut level = vec![self.root];
+        let mut height = 0;
+        loop {
+            level.iter().for_each(|&rank| met[rank] = true);
+            let next: Vec<usize> = level.iter().flat_map(|&rank| self.children(rank)).copied().collect();
+            if next.is_empty() {
+                break;
+            }
+            level = next;
+            height += 1;
+        }
+        match met.iter().position(|&met| !met) {
+            Some(rank) => Err(PlanError::Circle { rank }),
+            None => Ok(height),
+        }
+    }
+
+    fn check_shape(&self) -> Result<(), PlanError> {
+        match self.via {
+            Via::Chain => match (0..self.ranks()).find(|&rank| self.children(rank).len() > 1) {
+                Some(rank) => Err(PlanError::NotAChain { rank, children: self.children(rank).len() }),
+                None => Ok(()),
+            },
+            Via::Cast => match self.edges().find(|&(sender, _)| sender != self.root) {
+                Some((sender, rank)) => Err(PlanError::NotACast { rank, sender }),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+fn check_parents(root: usize, parents: &[Option<usize>]) -> Result<(), PlanError> {
+    let ranks = parents.len();
+    if root >= ranks {
+        return Err(PlanError::NoSuchRoot { root, ranks });
+    }
+    for (rank, &parent) in parents.iter().enumerate() {
+        match parent {
+            Some(parent) if rank == root => return Err(PlanError::RootWithParent { root, parent }),
+            Some(parent) if parent >= ranks => return Err(PlanError::NoSuchParent { rank, parent, ranks }),
+            None if rank != root => return Err(PlanError::NoParent { rank }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Sorts the ranks by parent (a counting sort): where each parent's children start, and the children.
+fn list_children(parents: &[Option<usize>]) -> (Vec<usize>, Vec<usize>) {
+    let mut starts = vec![0; parents.len() + 1];
+    for &parent in parents.iter().flatten() {
+        starts[parent + 1] += 1;
+    }
+    for rank in 0..parents.len() {
+        starts[rank + 1] += starts[rank];
+    }
+    let mut free = starts.clone();
+    let mut children = vec![0; starts[parents.len()]];
+    for (rank, parent) in parents.iter().enumerate() {
+        if let &Some(parent) = parent {
+            children[free[parent]] = rank;
+            free[parent] += 1;
+        }
+    }
+    (starts, children)
+}
+
+#[cfg(test)]
+mod tests;

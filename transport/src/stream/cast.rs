@@ -11,7 +11,7 @@ use super::stamp::{Stamp, Stamps};
 use super::stats::StreamStats;
 use crate::feed::Feed;
 use crate::time::Instant;
-use crate::tuning::Tuning;
+use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
 use pnet::util::MacAddr;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ enum Losers {
 pub(super) struct Cast {
     group: MacAddr,
     listeners: Vec<Listener>,
+    /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are allowed.
+    window: u64,
     next: u64,
     cast_at: Box<[Stamp]>,
     repairs: BTreeMap<u64, Losers>,
@@ -44,6 +46,7 @@ impl Cast {
         Cast {
             group,
             listeners: members.iter().map(|&(rank, mac)| Listener::new(rank, mac, feed, tuning)).collect(),
+            window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
             next: feed.head(),
             cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
             repairs: BTreeMap::new(),
@@ -191,9 +194,10 @@ impl Cast {
         (sequence & (self.cast_at.len() as u64 - 1)) as usize
     }
 
-    /// The smallest credit among the listeners.
+    /// The smallest credit among the listeners, or the end of the window.
     fn credit(&self) -> u64 {
-        self.listeners.iter().map(|listener| listener.limit).min().unwrap_or(u64::MAX)
+        let end = |listener: &Listener| listener.limit.min(listener.cursor.saturating_add(self.window));
+        self.listeners.iter().map(end).min().unwrap_or(u64::MAX)
     }
 
     /// One past the last frame that may be sent now.

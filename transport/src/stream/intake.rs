@@ -20,6 +20,8 @@ pub(super) struct Intake {
     unacknowledged: u64,
     due: Option<Instant>,
     advertised: u64,
+    /// The subtree's cursor in the last acknowledgement.
+    below: u64,
     gap_reported_at: Option<u64>,
 }
 
@@ -34,6 +36,7 @@ impl Intake {
             unacknowledged: 0,
             due: None,
             advertised: tuning.window_start_frames,
+            below: 0,
             gap_reported_at: None,
         }
     }
@@ -78,11 +81,13 @@ impl Intake {
         self.hasten(now + self.gap_delay);
     }
 
-    /// Readers have moved: tell the sender of new room if it may be waiting for it.
-    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed) {
+    /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
+    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed, below: u64) {
         let room = feed.limit();
         let exhausted = feed.highest() >= self.advertised && room > self.advertised;
-        if (exhausted || room >= self.advertised + feed.slots() / 4) && self.newest.is_some() && !feed.is_complete() {
+        let more_room = (exhausted || room >= self.advertised + feed.slots() / 4) && !feed.is_complete();
+        let released = below >= self.below + feed.slots() / 4;
+        if (more_room || released) && self.newest.is_some() {
             self.hasten(now + self.gap_delay);
         }
     }
@@ -98,6 +103,7 @@ impl Intake {
         self.due = None;
         self.unacknowledged = 0;
         self.advertised = feed.limit();
+        self.below = below;
         let (echo, arrived) = self.newest.unwrap_or((Stamp::NONE, now));
         let fixed = AckBody { limit: feed.limit(), below, held_us: now.since(arrived).as_micros() as u32 };
         let bitmap_room = (body.len() - AckBody::BYTES).min(MAX_BITMAP_BYTES);

@@ -211,7 +211,9 @@ impl Lane {
                 (self.next - 1, self.next <= self.highest)
             }
             None => {
-                self.watch_credit(now, feed);
+                if self.due.is_none() {
+                    self.rearm(now, feed);
+                }
                 return None;
             }
         };
@@ -227,16 +229,16 @@ impl Lane {
         Some((Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() }, stamp))
     }
 
-    /// Out of credit with nothing in flight: only a heartbeat finds out that a credit update was lost.
-    fn watch_credit(&mut self, now: Instant, feed: &Feed) {
-        if self.due.is_none() && self.next >= self.limit && feed.head() > self.next {
-            self.due = Some(now + self.rtt.timeout(self.doublings));
-        }
+    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of frames
+    /// that are kept for the child's own children alone. In each case the acknowledgement that would help may be lost.
+    fn is_waiting(&self, feed: &Feed) -> bool {
+        let starved = self.next >= self.limit && feed.head() > self.next;
+        let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
+        self.cursor < self.highest || starved || retained
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let waiting = self.cursor < self.highest || (self.next >= self.limit && feed.head() > self.next);
-        self.due = waiting.then(|| now + self.rtt.timeout(self.doublings));
+        self.due = self.is_waiting(feed).then(|| now + self.rtt.timeout(self.doublings));
     }
 }
 

@@ -174,9 +174,15 @@ impl Stream {
 
     /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
     pub fn drained(&mut self, now: Instant) {
+        let below = self.below();
         if let Some(intake) = &mut self.intake {
-            intake.on_drained(now, &self.feed);
+            intake.on_drained(now, &self.feed, below);
         }
+    }
+
+    /// The lowest cursor of this host and the children it serves.
+    fn below(&self) -> u64 {
+        self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX).min(self.feed.head())
     }
 
     /// Frames that have arrived and wait for the local application.
@@ -319,9 +325,8 @@ impl Stream {
     }
 
     fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let (parent, below) = (self.parent?, self.below());
         let intake = self.intake.as_mut()?;
-        let parent = self.parent?;
-        let below = self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX).min(self.feed.head());
         let (length, cursor, echo) = intake.poll(now, &self.feed, below, &mut buffer[OVERHEAD_BYTES..])?;
         self.stats.acks_sent += 1;
         let header = self.header(Kind::Ack, Flags::default(), cursor, echo);

@@ -1,0 +1,81 @@
+//! The judge of plans, which trusts no planner.
+//!
+//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table with
+//! the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until every
+//! switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed cable.
+//!
+//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing at
+//! a time, so two flows of one sender never compete).
+
+mod meter;
+mod report;
+
+pub use report::{CableEnd, CableLoad, Fault, Report};
+
+use super::{Plan, Via};
+use crate::topology::Topology;
+use meter::Meter;
+
+/// Judges `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
+///
+/// Of a cast only the spanning is judged: there the switches copy frames, and cables carry each one once.
+pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report {
+    let edges: Vec<(usize, usize)> = plan.edges().collect();
+    let mut report = judge_spanning(topology, plan.ranks(), plan.root(), &edges, host_of_rank);
+    if report.faults.is_empty() && plan.via() != Via::Cast {
+        report.worst = Meter::new(topology).worst_cable(topology, &edges, host_of_rank);
+    }
+    report
+}
+
+fn judge_spanning(topology: &Topology, ranks: usize, root: usize, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Report {
+    let mut faults = judge_hosts(topology, ranks, host_of_rank);
+    let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
+    faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank { rank }));
+    if faults.is_empty() {
+        faults.extend(judge_parents(ranks, root, edges));
+        faults.extend(judge_reach(ranks, root, edges));
+    }
+    Report { ranks, faults, worst: None }
+}
+
+fn judge_hosts(topology: &Topology, ranks: usize, host_of_rank: &[usize]) -> Vec<Fault> {
+    if host_of_rank.len() != ranks {
+        return vec![Fault::HostTableLength { entries: host_of_rank.len() }];
+    }
+    let mut taken = vec![false; topology.hosts().len()];
+    let judge = |(rank, &host): (usize, &usize)| match taken.get_mut(host) {
+        None => Some(Fault::NoSuchHost { rank, host }),
+        Some(taken) => std::mem::replace(taken, true).then_some(Fault::SharedHost { rank, host }),
+    };
+    host_of_rank.iter().enumerate().filter_map(judge).collect()
+}
+
+fn judge_parents(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault> {
+    let mut parents = vec![0; ranks];
+    edges.iter().for_each(|&(_, receiver)| parents[receiver] += 1);
+    let allowed = |rank: usize| usize::from(rank != root);
+    let wrong = parents.into_iter().enumerate().filter(|&(rank, parents)| parents > allowed(rank));
+    wrong.map(|(rank, parents)| Fault::TooManyParents { rank, parents }).collect()
+}
+
+/// Spreads from the root along the edges, sorted by sender so that each rank's are found by bisection.
+fn judge_reach(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault> {
+    let mut by_sender = edges.to_vec();
+    by_sender.sort_unstable();
+    let mut reached = vec![false; ranks];
+    reached[root] = true;
+    let mut waiting = vec![root];
+    while let Some(rank) = waiting.pop() {
+        let first = by_sender.partition_point(|edge| edge.0 < rank);
+        for &(_, receiver) in by_sender[first..].iter().take_while(|edge| edge.0 == rank) {
+            if !std::mem::replace(&mut reached[receiver], true) {
+                waiting.push(receiver);
+            }
+        }
+    }
+    (0..ranks).filter(|&rank| !reached[rank]).map(|rank| Fault::Unreached { rank }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What the judge found, as values and as a sentence.
+
+use std::fmt;
+
+/// What [`check`](super::check()) found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// How many ranks the plan is over.
+    pub ranks: usize,
+    /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
+    pub faults: Vec<Fault>,
+    /// The directed cable with the most senders, then the most flows, then the first in the order host uplinks, host
+    /// downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults, a cast, or a single rank.
+    pub worst: Option<CableLoad>,
+}
+
+impl Report {
+    /// Whether every rank gets the bytes exactly once.
+    pub fn is_spanning(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Whether no directed cable carries two senders.
+    pub fn is_contention_free(&self) -> bool {
+        self.worst.as_ref().is_none_or(|load| load.senders <= 1)
+    }
+
+    /// Whether the plan spans and is free of contention.
+    pub fn is_good(&self) -> bool {
+        self.is_spanning() && self.is_contention_free()
+    }
+}
+
+/// One direction of one cable and what the plan puts on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CableLoad {
+    /// The end that frames enter.
+    pub from: CableEnd,
+    /// The end that frames leave.
+    pub to: CableEnd,
+    /// Edges of the plan whose path uses it.
+    pub flows: usize,
+    /// Different hosts those edges come from.
+    pub senders: usize,
+}
+
+/// What a cable is plugged into, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CableEnd {
+    /// A host's port.
+    Host(String),
+    /// A switch's port.
+    Switch(String),
+}
+
+/// A way in which a plan fails to bring the bytes to everybody exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The table from ranks to hosts is not as long as the plan.
+    HostTableLength {
+        /// Entries in the table.
+        entries: usize,
+    },
+    /// A rank on a host that the topology does not have.
+    NoSuchHost {
+        /// The rank.
+        rank: usize,
+        /// The host id the table gives.
+        host: usize,
+    },
+    /// Two ranks on one host.
+    SharedHost {
+        /// The second rank.
+        rank: usize,
+        /// The host it shares.
+        host: usize,
+    },
+    /// An edge from or to a rank that does not exist.
+    NoSuchRank {
+        /// The rank.
+        rank: usize,
+    },
+    /// A rank that receives from several parents, or a root that receives at all.
+    TooManyParents {
+        /// The rank.
+        rank: usize,
+        /// Edges that end there.
+        parents: usize,
+    },
+    /// A rank the bytes never reach.
+    Unreached {
+        /// The rank.
+        rank: usize,
+    },
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(fault) = self.faults.first() {
+            let faults = plural(self.faults.len(), "fault");
+            return write!(formatter, "does not span {} ranks: {fault} ({faults} in all)", self.ranks);
+        }
+        write!(formatter, "spans {} ranks; ", self.ranks)?;
+        match &self.worst {
+            None => write!(formatter, "no cable to judge"),
+            Some(load) if load.senders > 1 => write!(formatter, "contention: {load}"),
+            Some(load) => write!(formatter, "no contention: {load}"),
+        }
+    }
+}
+
+impl fmt::Display for CableLoad {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (flows, senders) = (plural(self.flows, "flow"), plural(self.senders, "sender"));
+        write!(formatter, "the busiest cable, {} to {}, carries {flows} from {senders}", self.from, self.to)
+    }
+}
+
+impl fmt::Display for CableEnd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => write!(formatter, "host {name}"),
+            Self::Switch(name) => write!(formatter, "switch {name}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HostTableLength { entries } => write!(formatter, "hosts are given for {entries} ranks"),
+            Self::NoSuchHost { rank, host } => write!(formatter, "rank {rank} is on host {host}, which does not exist"),
+            Self::SharedHost { rank, host } => write!(formatter, "rank {rank} shares host {host} with another rank"),
+            Self::NoSuchRank { rank } => write!(formatter, "rank {rank} does not exist"),
+            Self::TooManyParents { rank, parents } => write!(formatter, "rank {rank} has {parents} parents"),
+            Self::Unreached { rank } => write!(formatter, "rank {rank} is never reached"),
+        }
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,82 @@
+//! Why something is not a plan.
+
+use thiserror::Error;
+
+/// Why a plan cannot be made from what was given; ranks and hosts are named by number.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// The root is not one of the ranks; also the error for a plan over no ranks.
+    #[error("rank {root} cannot be the root of a plan over {ranks} ranks; use a rank below {ranks}")]
+    NoSuchRoot {
+        /// The root asked for.
+        root: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// The root receives from somebody.
+    #[error("rank {root} is the root but has the parent {parent}; the root has none")]
+    RootWithParent {
+        /// The root.
+        root: usize,
+        /// Its parent.
+        parent: usize,
+    },
+    /// A rank other than the root receives from nobody.
+    #[error("rank {rank} has no parent; every rank but the root needs one")]
+    NoParent {
+        /// The rank without a parent.
+        rank: usize,
+    },
+    /// A rank receives from a rank that does not exist.
+    #[error("rank {rank} has the parent {parent}, but there are only {ranks} ranks; use a parent below {ranks}")]
+    NoSuchParent {
+        /// The receiving rank.
+        rank: usize,
+        /// Its parent.
+        parent: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// Ranks that send to each other in a circle and never hear from the root.
+    #[error("rank {rank} is not reached from the root; its parents run in a circle and must lead to the root")]
+    Circle {
+        /// The lowest rank that is not reached.
+        rank: usize,
+    },
+    /// A chain that forks.
+    #[error("rank {rank} has {children} children; in a chain give every rank at most one")]
+    NotAChain {
+        /// The rank where it forks.
+        rank: usize,
+        /// Its children.
+        children: usize,
+    },
+    /// A cast in which somebody else than the root sends.
+    #[error("rank {rank} receives from rank {sender}; in a cast everybody receives from the root")]
+    NotACast {
+        /// The receiving rank.
+        rank: usize,
+        /// The rank it receives from.
+        sender: usize,
+    },
+    /// The root host is not among the members.
+    #[error("the root, host {host}, is not a member; name it among the members")]
+    RootNotMember {
+        /// The host id of the root.
+        host: usize,
+    },
+    /// A member that the topology does not have.
+    #[error("member {host} is no host of the topology, which has {hosts}; use host ids below {hosts}")]
+    NoSuchHost {
+        /// The host id.
+        host: usize,
+        /// How many hosts the topology has.
+        hosts: usize,
+    },
+    /// A host that is named twice among the members.
+    #[error("host {host} is a member twice; name every member once")]
+    MemberTwice {
+        /// The host id.
+        host: usize,
+    },
+}

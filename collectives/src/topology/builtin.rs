@@ -1,0 +1,75 @@
+//! The five test beds of Patarasuk 2008, Figure 9, by name.
+
+use super::Topology;
+use super::build::{self, Draft, DraftHost, DraftLink};
+
+/// The names [`Topology::builtin`] knows.
+pub const BUILTIN_NAMES: &[&str] = &["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
+
+impl Topology {
+    /// A test bed of the papers, hosts `n0…`, switches `s0…`; `None` for a name not in [`BUILTIN_NAMES`].
+    ///
+    /// - `fig9-1`: 16 hosts on one switch;
+    /// - `fig9-2`: 32 hosts, 16 on each of two switches;
+    /// - `fig9-3`: 32 hosts, 8 on each of four switches, `s1`, `s2`, `s3` round `s0`;
+    /// - `fig9-4`: 32 hosts, 8 on each of four switches in a row, filled switch by switch;
+    /// - `fig9-5`: the same row, hosts dealt round robin, so that neighbours by number are never neighbours by switch.
+    pub fn builtin(name: &str) -> Option<Self> {
+        const ROW_OF_FOUR: &[(usize, usize)] = &[(0, 1), (1, 2), (2, 3)];
+        Some(match name {
+            "fig9-1" => test_bed(1, &[], 16, |_| 0),
+            "fig9-2" => test_bed(2, &[(0, 1)], 32, |host| host / 16),
+            "fig9-3" => test_bed(4, &[(0, 1), (0, 2), (0, 3)], 32, |host| host / 8),
+            "fig9-4" => test_bed(4, ROW_OF_FOUR, 32, |host| host / 8),
+            "fig9-5" => test_bed(4, ROW_OF_FOUR, 32, |host| host % 4),
+            _ => return None,
+        })
+    }
+}
+
+fn test_bed(switches: usize, cables: &[(usize, usize)], hosts: usize, switch_of: fn(usize) -> usize) -> Topology {
+    let mut draft = Draft::default();
+    for id in 0..switches {
+        let links = cables.iter().filter(|cable| cable.0 == id);
+        let links = links.map(|cable| DraftLink { to: format!("s{}", cable.1), line: None }).collect();
+        draft.add_switch(format!("s{id}"), None).links = links;
+    }
+    draft.hosts = (0..hosts).map(|id| DraftHost { name: format!("n{id}"), switch: switch_of(id), line: None }).collect();
+    build::build(draft).expect("every test bed is a tree with distinct names")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_test_bed_and_no_other_name_is() {
+        for name in BUILTIN_NAMES {
+            assert!(Topology::builtin(name).is_some(), "{name}");
+        }
+        assert_eq!(Topology::builtin("fig9-6"), None);
+    }
+
+    #[test]
+    fn the_beds_have_the_shapes_of_figure_9() {
+        let shape = |name: &str| {
+            let bed = Topology::builtin(name).expect(name);
+            let loads: Vec<usize> = (0..bed.switches().len()).map(|switch| bed.hosts_on(switch).count()).collect();
+            (loads, bed.cables().to_vec())
+        };
+        assert_eq!(shape("fig9-1"), (vec![16], vec![]));
+        assert_eq!(shape("fig9-2"), (vec![16, 16], vec![(0, 1)]));
+        assert_eq!(shape("fig9-3"), (vec![8; 4], vec![(0, 1), (0, 2), (0, 3)]));
+        assert_eq!(shape("fig9-4"), (vec![8; 4], vec![(0, 1), (1, 2), (2, 3)]));
+        assert_eq!(shape("fig9-5"), shape("fig9-4"));
+    }
+
+    #[test]
+    fn host_ids_are_the_numbers_in_the_names() {
+        let bed = Topology::builtin("fig9-5").expect("fig9-5");
+        for id in 0..32 {
+            assert_eq!(bed.host_named(&format!("n{id}")), Some(id));
+            assert_eq!(bed.switch_of(id), id % 4);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Why a topology was refused, and where it says so.
+
+use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError};
+use std::fmt;
+use thiserror::Error;
+
+/// A refused topology: where, and what is wrong. Displayed as `cluster.toml:4: switch …`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}{problem}", Place(.source_name, .line))]
+pub struct TopologyError {
+    /// The file or other source, if the topology was read from text.
+    pub source_name: Option<String>,
+    /// The line in that source, counted from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: Box<TopologyProblem>,
+}
+
+/// What can be wrong with a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TopologyProblem {
+    /// Not TOML, or not the keys and types of a topology file; the text is the TOML parser's.
+    #[error("{0}")]
+    Toml(String),
+    /// No `schema` key.
+    #[error("expected `schema = 1`, which says how to read this file, but there is no `schema`")]
+    NoSchema,
+    /// A `schema` other than 1.
+    #[error("expected `schema = 1`, found `schema = {0}`")]
+    WrongSchema(String),
+    /// No switch at all.
+    #[error("the topology names no switch; add a `[[switch]]` with a name and hosts")]
+    NoSwitch,
+    /// Switches, but not one host.
+    #[error("the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`")]
+    NoHost,
+    /// More hosts than [`MAX_HOSTS`].
+    #[error("the topology names more than {MAX_HOSTS} hosts; check the ranges")]
+    TooManyHosts,
+    /// A `hosts` string that is no node set.
+    #[error("hosts of switch `{switch}`: {error}")]
+    Hosts {
+        /// The switch whose hosts they are.
+        switch: String,
+        /// What is wrong with the node set.
+        error: NodeSetError,
+    },
+    /// A name of no characters.
+    #[error("a name is empty; use letters, digits and `-_.:`")]
+    EmptyName,
+    /// A name with a character that node sets give a meaning to.
+    #[error("the name `{name}` may not contain `{}`; use letters, digits and `-_.:`", character.escape_debug())]
+    NameCharacter {
+        /// The whole name.
+        name: String,
+        /// The first character that may not be in it.
+        character: char,
+    },
+    /// A name longer than [`MAX_NAME_BYTES`].
+    #[error("the name `{0}` is longer than {MAX_NAME_BYTES} bytes; shorten it")]
+    NameTooLong(String),
+    /// Two switches of one name.
+    #[error("switch `{0}` exists already; name every switch once")]
+    SwitchTwice(String),
+    /// One host named twice, on one switch or on two.
+    #[error("host `{host}` is on switch `{switch}` already; name every host once")]
+    HostTwice {
+        /// The host.
+        host: String,
+        /// The switch it was on first.
+        switch: String,
+    },
+    /// A link to something that is not a switch of this topology.
+    #[error("switch `{switch}` links to `{link}`, which is not a switch; expected one of {}", list(.known))]
+    UnknownLink {
+        /// The switch with the link.
+        switch: String,
+        /// What it links to.
+        link: String,
+        /// The switches there are.
+        known: Vec<String>,
+    },
+    /// A link from a switch to itself.
+    #[error("switch `{0}` links to itself; name the switch at the other end of the cable")]
+    LinkToItself(String),
+    /// One switch naming the same neighbour twice.
+    #[error("switch `{switch}` links to `{link}` twice; name each cable once (a bundle of cables counts as one)")]
+    LinkTwice {
+        /// The switch with the links.
+        switch: String,
+        /// The switch named twice.
+        link: String,
+    },
+    /// Switches joined in a ring.
+    #[error("the switches {} form a loop; remove one of their links", list(.0))]
+    Loop(
+        /// The switches of the ring, in order.
+        Vec<String>,
+    ),
+    /// Switches that no cable joins to the first one.
+    #[error("no links join {} to switch `{first}`; add a link to each group of switches", list(.islands))]
+    Disconnected {
+        /// The first switch of the topology.
+        first: String,
+        /// The switches that cannot be reached from it.
+        islands: Vec<String>,
+    },
+}
+
+struct Place<'a>(&'a Option<String>, &'a Option<usize>);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (Some(source), Some(line)) => write!(formatter, "{source}:{line}: "),
+            (Some(source), None) => write!(formatter, "{source}: "),
+            (None, Some(line)) => write!(formatter, "line {line}: "),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Names in backquotes; a long list is cut, for the message must stay readable on a cluster of 400 switches.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
+}

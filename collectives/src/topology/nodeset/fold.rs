@@ -1,0 +1,163 @@
+//! From names to a short node set that expands to the same names in the same order.
+//!
+//! A name is cut into text and numbers. Neighbouring names that differ in one number are merged, first on the rightmost
+//! number, then on the next to its left. Because everything left of the number being merged is still one value, the
+//! merged form lists its names in the original order (the leftmost bracket varies slowest).
+
+/// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters, digits and `-_.:`.
+///
+/// Only neighbours are merged, so sorted names fold best: `n0 n1 n2` becomes `n[0-2]`, `n2 n0 n1` becomes `n[2,0-1]`.
+/// No names give an empty string, which is no node set.
+pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
+    let mut items: Vec<Item> = names.iter().map(|name| cut(name.as_ref())).collect();
+    let positions = items.iter().map(Vec::len).max().unwrap_or(0);
+    for position in (0..positions).rev() {
+        items = merge_at(items, position);
+    }
+    items.iter().map(render).collect::<Vec<_>>().join(",")
+}
+
+/// A name, or several that have been merged.
+type Item = Vec<Part>;
+
+#[derive(Debug, PartialEq)]
+enum Part {
+    Text(String),
+    Numbers(Vec<Run>),
+}
+
+/// Consecutive numbers, as digits: leading zeros are part of a name.
+#[derive(Debug, PartialEq)]
+struct Run {
+    first: String,
+    last: String,
+}
+
+impl Run {
+    /// Whether `digits` is what a range starting at `first` would write after `last`.
+    fn continues_with(&self, digits: &str) -> bool {
+        let padded = self.first.len() > 1 && self.first.starts_with('0');
+        let width = if padded { self.first.len() } else { 0 };
+        let next = self.last.parse::<u64>().ok().and_then(|last| last.checked_add(1));
+        next.is_some_and(|next| format!("{next:0width$}") == digits)
+    }
+}
+
+fn cut(name: &str) -> Item {
+    let mut parts = Item::new();
+    let mut rest = name;
+    while let Some(head) = rest.chars().next() {
+        let digits = head.is_ascii_digit();
+        let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
+        let (piece, tail) = rest.split_at(end);
+        // A number that does not fit into 64 bits may not stand in a bracket: it stays text.
+        if digits && piece.parse::<u64>().is_ok() {
+            parts.push(Part::Numbers(vec![Run { first: piece.to_string(), last: piece.to_string() }]));
+        } else {
+            parts.push(Part::Text(piece.to_string()));
+        }
+        rest = tail;
+    }
+    parts
+}
+
+fn merge_at(items: Vec<Item>, position: usize) -> Vec<Item> {
+    let mut merged: Vec<Item> = Vec::new();
+    for mut item in items {
+        match merged.last_mut() {
+            Some(previous) if differ_only_at(previous, &item, position) => {
+                let next = item.swap_remove(position);
+                if let (Part::Numbers(runs), Part::Numbers(more)) = (&mut previous[position], next) {
+                    append_runs(runs, more);
+                }
+            }
+            _ => merged.push(item),
+        }
+    }
+    merged
+}
+
+fn differ_only_at(left: &Item, right: &Item, position: usize) -> bool {
+    let numbers = |item: &Item| matches!(item.get(position), Some(Part::Numbers(_)));
+    numbers(left) && numbers(right) && left[..position] == right[..position] && left[position + 1..] == right[position + 1..]
+}
+
+/// Appends single numbers: at the position being merged nothing has been merged before.
+fn append_runs(runs: &mut Vec<Run>, more: Vec<Run>) {
+    for run in more {
+        match runs.last_mut() {
+            Some(open) if open.continues_with(&run.first) => open.last = run.last,
+            _ => runs.push(run),
+        }
+    }
+}
+
+fn render(item: &Item) -> String {
+    item.iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Numbers(runs) => match runs.as_slice() {
+                [run] if run.first == run.last => run.first.clone(),
+                runs => format!("[{}]", runs.iter().map(render_run).collect::<Vec<_>>().join(",")),
+            },
+        })
+        .collect()
+}
+
+fn render_run(run: &Run) -> String {
+    if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expand;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refold(text: &str) -> String {
+        fold(&expand(text).expect(text))
+    }
+
+    #[test]
+    fn what_was_folded_comes_back_as_a_person_would_write_it() {
+        for text in ["login", "n[0-7]", "rack[1-2]n[01-08],login", "n[08-11]", "n[2,0-1]", "n[0,4,8]", "n1,n1x", "a,b,c"] {
+            assert_eq!(refold(text), text);
+        }
+        assert_eq!(refold("n[9-10],n11"), "n[9-11]");
+        assert_eq!(refold("n[1[0-3]]"), "n[10-13]");
+        assert_eq!(refold("r[1-2]c[1-2]n[1-2]"), "r[1-2]c[1-2]n[1-2]");
+        assert_eq!(fold::<&str>(&[]), "");
+    }
+
+    #[test]
+    fn padding_order_and_repetition_survive() {
+        assert_eq!(fold(&["n08", "n9"]), "n[08,9]");
+        assert_eq!(fold(&["n1", "n1"]), "n[1,1]");
+        assert_eq!(fold(&["n99999999999999999999", "n1"]), "n99999999999999999999,n1");
+        assert_eq!(fold(&["a1b1", "a2b1", "a1b2"]), "a[1-2]b1,a1b2");
+    }
+
+    proptest! {
+        #[test]
+        fn fold_then_expand_is_identity(names in prop::collection::vec("[a-c]{0,1}[0-9]{0,3}[-_.:é]?[0-2]{1,2}", 1..60)) {
+            prop_assert_eq!(expand(&fold(&names)), Ok(names));
+        }
+
+        #[test]
+        fn a_grid_of_racks_folds_to_one_pattern(racks in 2u32..9, hosts in 2u32..30, width in 1usize..4) {
+            let names: Vec<String> = (1..=racks)
+                .flat_map(|rack| (1..=hosts).map(move |host| format!("rack{rack}n{host:0width$}")))
+                .collect();
+            let text = fold(&names);
+            prop_assert_eq!(expand(&text), Ok(names));
+            prop_assert!(!text.contains("rack1n"), "{} should be one pattern", text);
+        }
+
+        #[test]
+        fn any_text_is_expanded_or_refused_without_a_panic(text in "[n0-9,/ \\[\\]-]{0,24}") {
+            if let Err(error) = expand(&text) {
+                prop_assert!((1..=text.chars().count() + 1).contains(&error.position), "{}: {}", text, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Node sets: many host names in one short string, as Slurm and ClusterShell spell them.
+//!
+//! `rack[1-2]n[01-08],login` is seventeen hosts. [`expand`] turns the string into names, [`fold`] turns names back into
+//! a short string; `expand(fold(names)) == names`, order and repetitions included.
+//!
+//! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside a bracket,
+//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks around commas.
+//! Not understood, and refused: set operators (`!`, `&`, `^`), group names (`@`), wildcards.
+
+mod expand;
+mod fold;
+mod order;
+mod scan;
+
+pub use expand::expand;
+pub use fold::fold;
+pub(super) use order::natural_order;
+
+use thiserror::Error;
+
+/// The most hosts one node set, or one topology, may name; a longer one is a typing error such as `n[0-10000000]`.
+pub const MAX_HOSTS: usize = 1 << 20;
+
+/// The longest name in bytes; DNS allows 253, Linux 64.
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// How deep brackets may stand inside brackets, so that a hostile string cannot exhaust the stack.
+pub const MAX_NESTING: usize = 8;
+
+/// Says where a node set stops making sense, and what was expected there.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("node set, character {position}: {problem}")]
+pub struct NodeSetError {
+    /// Which character of the string, counted from 1.
+    pub position: usize,
+    /// What is wrong there.
+    pub problem: NodeSetProblem,
+}
+
+/// What can be wrong with a node set.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NodeSetProblem {
+    /// Something else had to stand here.
+    #[error("expected {expected}, found {}", describe(.found))]
+    Expected {
+        /// What would have been right.
+        expected: &'static str,
+        /// The character that stands here, or nothing at the end of the string.
+        found: Option<char>,
+    },
+    /// A range whose first number is above its last.
+    #[error("the range {first}-{last} runs backwards; write {last}-{first}")]
+    Backwards {
+        /// The range's first number as written.
+        first: String,
+        /// The range's last number as written.
+        last: String,
+    },
+    /// A range whose ends are zero-padded to different widths.
+    #[error("the range {first}-{last} pads its ends differently; give both ends the same number of digits")]
+    Padding {
+        /// The range's first number as written.
+        first: String,
+        /// The range's last number as written.
+        last: String,
+    },
+    /// A number that does not fit into 64 bits.
+    #[error("the number {0} is too large; use at most 19 digits in a bracket")]
+    NumberTooLarge(String),
+    /// A range that never advances.
+    #[error("a step of 0 never ends; use a step of 1 or more")]
+    ZeroStep,
+    /// The names so far are more than [`MAX_HOSTS`].
+    #[error("the set names more than {MAX_HOSTS} hosts; check the ranges")]
+    TooManyHosts,
+    /// A name would be longer than [`MAX_NAME_BYTES`].
+    #[error("a name would be longer than {MAX_NAME_BYTES} bytes; shorten it")]
+    NameTooLong,
+    /// Brackets nested deeper than [`MAX_NESTING`].
+    #[error("brackets are nested more than {MAX_NESTING} deep; write the groups side by side")]
+    TooDeep,
+}
+
+/// Whether a character may be part of a name; everything else has, or may one day have, a meaning in node sets.
+pub(super) fn is_name_character(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '-' | '_' | '.' | ':')
+}
+
+fn describe(found: &Option<char>) -> String {
+    match found {
+        Some(character) => format!("`{}`", character.escape_debug()),
+        None => "the end".to_string(),
+    }
+}

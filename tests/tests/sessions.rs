@@ -1,0 +1,159 @@
+//! Whole sessions under the simulator: seeded faults, exhaustive loss patterns, deaths.
+
+use ethbcast_collectives::group::{End, Outcome};
+use ethbcast_collectives::plan::Via;
+use ethbcast_tests::session::{Case, Played, play, star};
+use ethbcast_transport::{Policy, Tuning};
+use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, Script};
+use ethbcast_transport::wire::{Kind, parse};
+use std::time::Duration;
+
+const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+const RUNS: u64 = 20_000;
+
+fn case(via: Via, receivers: usize, bytes: usize) -> Case {
+    // A small feed: its memory is taken anew for each of tens of thousands of runs.
+    let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+    Case { via, receivers, bytes, mtu_bytes: 300, tuning, crashes: Vec::new() }
+}
+
+fn all_delivered(played: &Played, case: &Case, replay: &str) {
+    assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
+    // The root's last words may be lost; what was delivered stays delivered.
+    let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
+    assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
+}
+
+/// The case that a seed stands for: 1–15 receivers, both paths, loss 0–30 %, duplicates, reordering, corruption, both policies.
+fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
+    let mut random = Random::new(seed);
+    let via = if random.chance(0.5) { Via::Chain } else { Via::Cast };
+    let receivers = 1 + random.below(15) as usize;
+    let mut case = case(via, receivers, random.below(20_000) as usize);
+    if random.chance(0.2) {
+        case.tuning = Tuning { feed_frames: 64, ..Tuning::paper() };
+    }
+    let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
+    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, Duration::from_micros(300)).corrupt(corrupt);
+    (case, faults, loss + reorder + corrupt)
+}
+
+/// Plays one seed and checks everything, the number of repairs included.
+fn run_seed(seed: u64) {
+    let (case, faults, trouble) = seeded(seed);
+    let replay = format!("replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test sessions seeded ({case:?})");
+    let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
+    all_delivered(&played, &case, &replay);
+    let frames = (case.bytes / 268 + 2) as f64;
+    let hops = case.receivers as f64 * frames;
+    // Strict go-back-n sends up to a window again for each loss and stalls more often; hole repair sends about one frame.
+    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
+    // Losses are random: four standard deviations above their mean may come.
+    let expected = hops * trouble / (1.0 - trouble);
+    let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * case.receivers as f64;
+    let resent = played.totals.data_resent as f64;
+    assert!(resent <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
+    let waits = played.totals.heartbeats_sent as f64;
+    // A heartbeat is sent when nothing moves: for the tail, and where acknowledgements were lost.
+    let budget = 30.0 * case.receivers as f64 + hops * trouble * stalls;
+    assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
+}
+
+#[test]
+fn seeded_sessions_deliver_exact_bytes_go_quiet_and_stay_within_the_frame_budget() {
+    if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
+        run_seed(seed.parse().expect("ETHBCAST_SEED is a number"));
+        return;
+    }
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            scope.spawn(move || (0..RUNS / 2).for_each(|index| run_seed(index * 2 + half)));
+        }
+    });
+}
+
+#[test]
+fn every_way_to_lose_some_of_the_first_fourteen_frames_of_a_broadcast_is_survived() {
+    for via in [Via::Chain, Via::Cast] {
+        let case = case(via, 2, 1000);
+        let network = star(&case, RATE_BITS_PER_SECOND);
+        for pattern in 0..1_u64 << 14 {
+            let stream_frame = |delivery: &Delivery<'_>| {
+                parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::Data | Kind::Ack | Kind::Heartbeat))
+            };
+            let replay = format!("{via} pattern {pattern:#x}");
+            let played = play(&case, &network, 1, Script::new(pattern, stream_frame), &replay);
+            all_delivered(&played, &case, &replay);
+            let lost = u64::from(pattern.count_ones());
+            let resent = played.totals.data_resent;
+            assert!(resent <= lost + 4, "{replay}: {resent} frames sent again for {lost} losses");
+        }
+    }
+}
+
+#[test]
+fn every_way_to_lose_some_of_the_first_twelve_control_frames_is_survived() {
+    for via in [Via::Chain, Via::Cast] {
+        let case = case(via, 2, 300);
+        let network = star(&case, RATE_BITS_PER_SECOND);
+        for pattern in 0..1_u64 << 12 {
+            let control = |delivery: &Delivery<'_>| {
+                parse(delivery.frame).is_ok_and(|frame| !matches!(frame.header.kind, Kind::Data | Kind::Ack | Kind::Heartbeat))
+            };
+            let replay = format!("{via} control pattern {pattern:#x}");
+            let played = play(&case, &network, 1, Script::new(pattern, control), &replay);
+            all_delivered(&played, &case, &replay);
+        }
+    }
+}
+
+#[test]
+fn an_empty_stream_one_byte_and_the_edges_of_a_frame_all_arrive() {
+    for via in [Via::Chain, Via::Cast] {
+        for bytes in [0, 1, 267, 268, 269, 536] {
+            let case = case(via, 3, bytes);
+            let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), 3, NoFaults, &format!("{via} {bytes} bytes"));
+            all_delivered(&played, &case, "edges");
+            let hops = if via == Via::Chain { 3 } else { 1 };
+            let frames = bytes.div_ceil(268) as u64 + 1;
+            assert_eq!(played.totals.data_sent, hops * frames, "{via} {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
+    let mut case = case(Via::Chain, 5, 3_000_000);
+    case.crashes = vec![(3, Duration::from_millis(15))];
+    let played = play(&case, &star(&case, 100_000_000), 5, NoFaults, "a relay dies");
+    let mut expected = vec![Outcome::Delivered; 5];
+    expected[2] = Outcome::Silent;
+    assert_eq!(played.fates, expected);
+    assert!(played.ends[4] == Some(End::Confirmed), "{:?}", played.ends);
+    assert!(played.took < Duration::from_secs(3), "{:?}", played.took);
+}
+
+#[test]
+fn when_two_neighbouring_relays_die_what_they_kept_is_lost_and_said_to_be_or_saved() {
+    for seed in 0..20 {
+        let mut case = case(Via::Chain, 6, 3_000_000);
+        case.crashes = vec![(2, Duration::from_millis(40 + seed)), (3, Duration::from_millis(40 + seed))];
+        let replay = format!("two relays die, seed {seed}");
+        let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(0.01), &replay);
+        assert_eq!(played.fates.iter().filter(|&&fate| fate == Outcome::Silent).count(), 2, "{replay}: {:?}", played.fates);
+        assert_eq!(played.fates[0], Outcome::Delivered, "{replay}");
+        let rest = &played.fates[3..];
+        assert!(rest.iter().all(|fate| matches!(fate, Outcome::Delivered | Outcome::Orphaned)), "{replay}: {rest:?}");
+    }
+}
+
+#[test]
+fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
+    let mut case = case(Via::Cast, 5, 3_000_000);
+    case.crashes = vec![(2, Duration::from_millis(15))];
+    let played = play(&case, &star(&case, 100_000_000), 5, RandomFaults::new(1).loss(0.01), "a listener dies");
+    let mut expected = vec![Outcome::Delivered; 5];
+    expected[1] = Outcome::Silent;
+    assert_eq!(played.fates, expected);
+}

@@ -1,0 +1,115 @@
+//! Frames in flight: shared between all cables that carry them, their memory used again and again.
+
+use std::rc::Rc;
+
+use crate::MacAddr;
+
+/// Destination, source, EtherType.
+pub(super) const HEADER_BYTES: usize = 14;
+
+/// Ethernet pads shorter frames to this length (checksum not counted).
+pub(super) const MINIMUM_BYTES: usize = 60;
+
+/// One frame; flooding copies the [`Rc`] around it, never the bytes.
+pub(super) struct Frame {
+    buffer: Box<[u8]>,
+    length: usize,
+    origin: Option<u32>,
+}
+
+impl Frame {
+    /// The frame as it is on the wire: header first, padded.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+
+    /// Its length in bytes.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The host that sent it; `None` for one made up by the test.
+    pub(super) fn origin(&self) -> Option<u32> {
+        self.origin
+    }
+
+    /// The first address in the header.
+    pub(super) fn destination(&self) -> MacAddr {
+        self.address(0)
+    }
+
+    /// The second address in the header.
+    pub(super) fn source(&self) -> MacAddr {
+        self.address(6)
+    }
+
+    fn address(&self, at: usize) -> MacAddr {
+        let b = &self.buffer[at..at + 6];
+        MacAddr::new(b[0], b[1], b[2], b[3], b[4], b[5])
+    }
+
+    /// The whole memory, to be written before [`finish`](Frame::finish).
+    pub(super) fn buffer_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Declares the first `length` bytes to be the frame and pads them.
+    ///
+    /// # Panics
+    /// If there is no whole header or the frame is longer than the link allows: the machine has broken its contract.
+    pub(super) fn finish(&mut self, length: usize, origin: Option<u32>) {
+        let longest = self.buffer.len();
+        assert!(
+            (HEADER_BYTES..=longest).contains(&length),
+            "a frame of {length} bytes was written to a link that takes {HEADER_BYTES} to {longest}: \
+             write the whole header and at most 14 bytes + MTU"
+        );
+        self.length = length.max(MINIMUM_BYTES).min(longest);
+        self.buffer[length..self.length].fill(0);
+        self.origin = origin;
+    }
+}
+
+/// Frames out of use, all of one size.
+pub(super) struct FramePool {
+    unused: Vec<Rc<Frame>>,
+    frame_bytes: usize,
+}
+
+impl FramePool {
+    /// A pool of frames that can hold `frame_bytes` each.
+    pub(super) fn new(frame_bytes: usize) -> Self {
+        FramePool { unused: Vec::new(), frame_bytes }
+    }
+
+    /// A frame nobody else holds, with arbitrary content.
+    pub(super) fn take(&mut self) -> Rc<Frame> {
+        self.unused
+            .pop()
+            .unwrap_or_else(|| Rc::new(Frame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None }))
+    }
+
+    /// A changed copy of `frame`: one bit is the other way round.
+    pub(super) fn flipped(&mut self, frame: &Frame, bit: usize) -> Rc<Frame> {
+        let mut copy = self.take();
+        let changed = unshared(&mut copy);
+        changed.buffer[..frame.length].copy_from_slice(frame.bytes());
+        changed.length = frame.length;
+        changed.origin = frame.origin;
+        let bit = bit % (frame.length * 8);
+        changed.buffer[bit / 8] ^= 1 << (bit % 8);
+        copy
+    }
+
+    /// Takes back one holder's share; the last one makes the frame available again.
+    pub(super) fn give_back(&mut self, frame: Rc<Frame>) {
+        if Rc::strong_count(&frame) == 1 {
+            self.unused.push(frame);
+        }
+    }
+}
+
+/// Write access to a frame fresh from [`FramePool::take`].
+pub(super) fn unshared(frame: &mut Rc<Frame>) -> &mut Frame {
+    Rc::get_mut(frame).expect("a frame from the pool has one holder")
+}

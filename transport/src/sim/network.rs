@@ -1,0 +1,224 @@
+//! The description of a network: which switches and hosts there are, and the cables between them, which form a tree.
+
+use thiserror::Error;
+
+use super::frame::{HEADER_BYTES, MINIMUM_BYTES};
+use super::settings::{Cable, HostSettings, SwitchSettings, host_mac};
+use crate::MacAddr;
+
+/// Names a switch of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchId(u32);
+
+impl SwitchId {
+    /// Its number, in the order of [`Network::add_switch`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names a cable of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CableId(u32);
+
+impl CableId {
+    /// Its number, in the order in which hosts and links were added.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why a network cannot be built like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NetworkError {
+    /// The switches would not form a tree.
+    #[error("switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this link out")]
+    Loop {
+        /// Number of the first switch.
+        first: usize,
+        /// Number of the second switch.
+        second: usize,
+    },
+}
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Switch(u32),
+    Host(u32),
+}
+
+/// A cable between `ends[0]` and `ends[1]`.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) ends: [Node; 2],
+    pub(super) cable: Cable,
+}
+
+/// A host and the cable it hangs on.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub(super) settings: HostSettings,
+    pub(super) cable: CableId,
+}
+
+/// A network under construction.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub(super) switches: Vec<SwitchSettings>,
+    pub(super) hosts: Vec<Attached>,
+    pub(super) links: Vec<Link>,
+    pub(super) mtu_bytes: usize,
+    pub(super) overhead_bytes: usize,
+    /// For each switch one it is connected to, or itself: the root of its tree (union-find).
+    joined: Vec<u32>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Network::new()
+    }
+}
+
+impl Network {
+    /// Neither switch nor host; MTU 1500, and each frame costs 24 bytes more on the wire than its own length.
+    pub fn new() -> Self {
+        Network {
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            links: Vec::new(),
+            mtu_bytes: 1500,
+            // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
+            overhead_bytes: 24,
+            joined: Vec::new(),
+        }
+    }
+
+    /// `hosts` equal hosts on one switch.
+    pub fn star(hosts: usize, cable: Cable, settings: &HostSettings) -> Self {
+        Network::line(1, hosts, cable, settings)
+    }
+
+    /// `switches` switches in a row with `hosts_each` equal hosts on each, all cables alike; hosts are numbered switch by switch.
+    pub fn line(switches: usize, hosts_each: usize, cable: Cable, settings: &HostSettings) -> Self {
+        let mut network = Network::new();
+        let mut previous = None;
+        for _ in 0..switches {
+            let switch = network.add_switch(SwitchSettings::default());
+            if let Some(previous) = previous {
+                network.connect(previous, switch, cable).expect("a new switch is not connected to anything");
+            }
+            for _ in 0..hosts_each {
+                network.add_host(switch, cable, settings.clone());
+            }
+            previous = Some(switch);
+        }
+        network
+    }
+
+    /// Sets the longest payload of a frame; the machines get a buffer of 14 bytes more.
+    ///
+    /// # Panics
+    /// If it is below 46, the shortest payload of Ethernet.
+    pub fn with_mtu_bytes(mut self, mtu_bytes: usize) -> Self {
+        assert!(
+            mtu_bytes + HEADER_BYTES >= MINIMUM_BYTES,
+            "an MTU of {mtu_bytes} bytes is below the shortest payload of Ethernet: take 46 or more"
+        );
+        self.mtu_bytes = mtu_bytes;
+        self
+    }
+
+    /// Sets what a frame costs on the wire beside its own bytes (default 24); 0 to count frame bytes only.
+    pub fn with_overhead_bytes(mut self, overhead_bytes: usize) -> Self {
+        self.overhead_bytes = overhead_bytes;
+        self
+    }
+
+    /// Gives all switches added so far the same settings.
+    pub fn with_switches(mut self, settings: SwitchSettings) -> Self {
+        self.switches.fill(settings);
+        self
+    }
+
+    /// Adds a switch.
+    pub fn add_switch(&mut self, settings: SwitchSettings) -> SwitchId {
+        let switch = SwitchId(number(self.switches.len()));
+        self.switches.push(settings);
+        self.joined.push(switch.0);
+        switch
+    }
+
+    /// Adds a host on `switch` and returns its index; [`cable_of`](Network::cable_of) names its cable.
+    ///
+    /// # Panics
+    /// If `switch` belongs to another network or a ring has no slot.
+    pub fn add_host(&mut self, switch: SwitchId, cable: Cable, settings: HostSettings) -> usize {
+        assert!(switch.index() < self.switches.len(), "{switch:?} belongs to another network: add it to this one first");
+        assert!(
+            settings.nic_transmit_frames > 0 && settings.nic_receive_frames > 0,
+            "a ring without slots carries nothing: give both rings at least one"
+        );
+        let host = number(self.hosts.len());
+        let cable = self.add_link(Node::Host(host), Node::Switch(switch.0), cable);
+        self.hosts.push(Attached { settings, cable });
+        host as usize
+    }
+
+    /// Adds a cable between two switches.
+    ///
+    /// # Errors
+    /// [`NetworkError::Loop`] if they are connected already, be it by way of others.
+    ///
+    /// # Panics
+    /// If one belongs to another network.
+    pub fn connect(&mut self, first: SwitchId, second: SwitchId, cable: Cable) -> Result<CableId, NetworkError> {
+        let (first_root, second_root) = (self.tree_of(first.0), self.tree_of(second.0));
+        if first_root == second_root {
+            return Err(NetworkError::Loop { first: first.index(), second: second.index() });
+        }
+        self.joined[first_root as usize] = second_root;
+        Ok(self.add_link(Node::Switch(first.0), Node::Switch(second.0), cable))
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The address of a host.
+    pub fn mac_of(&self, host: usize) -> MacAddr {
+        self.hosts[host].settings.mac.unwrap_or_else(|| host_mac(host))
+    }
+
+    /// The settings of a host, to be changed.
+    pub fn host_mut(&mut self, host: usize) -> &mut HostSettings {
+        &mut self.hosts[host].settings
+    }
+
+    /// The cable between a host and its switch; its forward direction leaves the host.
+    pub fn cable_of(&self, host: usize) -> CableId {
+        self.hosts[host].cable
+    }
+
+    fn add_link(&mut self, from: Node, to: Node, cable: Cable) -> CableId {
+        let id = CableId(number(self.links.len()));
+        self.links.push(Link { ends: [from, to], cable });
+        id
+    }
+
+    /// The switch that stands for all those connected with `switch`; shortens the way for the next question.
+    fn tree_of(&mut self, mut switch: u32) -> u32 {
+        while self.joined[switch as usize] != switch {
+            let next = self.joined[switch as usize];
+            self.joined[switch as usize] = self.joined[next as usize];
+            switch = next;
+        }
+        switch
+    }
+}
+
+/// Numbers are kept in 32 bits to keep events small.
+pub(super) fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("memory ends long before four billion hosts")
+}

@@ -1,0 +1,111 @@
+//! What cables, switches and hosts can do.
+
+use std::time::Duration;
+
+use super::network::number;
+use crate::MacAddr;
+
+/// What a cable can carry; both directions are independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    rate_bits_per_second: u64,
+    delay: Duration,
+}
+
+impl Cable {
+    /// 1 Gbit/s, 500 ns: some metres of copper and the transceivers at both ends.
+    pub const GIGABIT: Cable = Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500) };
+
+    /// 10 Gbit/s, 500 ns.
+    pub const TEN_GIGABIT: Cable = Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500) };
+
+    /// A cable with a rate and the time a bit needs from end to end.
+    ///
+    /// # Panics
+    /// If the rate is zero: nothing would ever arrive.
+    pub fn new(rate_bits_per_second: u64, delay: Duration) -> Self {
+        assert!(rate_bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
+        Cable { rate_bits_per_second, delay }
+    }
+
+    /// Bits per second, preamble, checksum and gap included.
+    pub fn rate_bits_per_second(self) -> u64 {
+        self.rate_bits_per_second
+    }
+
+    /// The time a bit needs from end to end.
+    pub fn delay(self) -> Duration {
+        self.delay
+    }
+}
+
+/// How much an output queue holds, counting the frame that is just being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// At most so many frames.
+    Frames(usize),
+    /// At most so many bytes, header and padding included; an empty queue takes any one frame.
+    Bytes(u64),
+}
+
+/// How many flooded frames (broadcast, multicast, unknown destination) a switch takes from one port; the rest is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StormControl {
+    /// The sustained rate.
+    pub frames_per_second: u64,
+    /// How many frames may come at once after a pause.
+    pub burst_frames: u64,
+}
+
+/// One switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchSettings {
+    /// The queue in front of each output port; tail drop.
+    pub port_queue: QueueLimit,
+    /// The policer behind each input port; none by default.
+    pub storm_control: Option<StormControl>,
+}
+
+impl Default for SwitchSettings {
+    fn default() -> Self {
+        SwitchSettings {
+            // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one congested port.
+            port_queue: QueueLimit::Frames(512),
+            storm_control: None,
+        }
+    }
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSettings {
+    /// Its address; `None` for [`host_mac`] of its index.
+    pub mac: Option<MacAddr>,
+    /// Group addresses it takes frames for; broadcast only if listed here.
+    pub groups: Vec<MacAddr>,
+    /// Slots of the transmit ring, the frame being sent included.
+    pub nic_transmit_frames: usize,
+    /// Slots of the receive ring, the frame being processed included.
+    pub nic_receive_frames: usize,
+    /// What the process needs for one received frame before the machine sees it.
+    pub per_frame_cost: Duration,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        HostSettings {
+            mac: None,
+            groups: Vec::new(),
+            // What Linux drivers set up for a 1 Gbit/s card.
+            nic_transmit_frames: 256,
+            nic_receive_frames: 256,
+            per_frame_cost: Duration::ZERO,
+        }
+    }
+}
+
+/// The address of host number `host` unless told otherwise: locally administered, the index in its last four bytes.
+pub fn host_mac(host: usize) -> MacAddr {
+    let [a, b, c, d] = number(host).to_be_bytes();
+    MacAddr::new(0x02, 0xEB, a, b, c, d)
+}

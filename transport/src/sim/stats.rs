@@ -1,0 +1,120 @@
+//! What a run has cost: frames and bytes per cable and host, and every lost frame with its reason.
+
+use std::ops::AddAssign;
+
+/// Frames that got no further, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// Lost because the run's [`Faults`](super::Faults) said so.
+    pub fault: u64,
+    /// The queue of a switch's output port was full.
+    pub port_queue: u64,
+    /// The receive ring of a host's network card was full.
+    pub nic_ring: u64,
+    /// Not for this host, or for an address behind the port it came from.
+    pub filter: u64,
+    /// More flooded frames than the ingress port's storm control allows.
+    pub storm_control: u64,
+    /// To or from a crashed host, or over a cut cable.
+    pub dead: u64,
+}
+
+impl Drops {
+    /// Lost frames, whatever the reason.
+    pub fn total(&self) -> u64 {
+        self.harmful() + self.filter
+    }
+
+    /// Lost frames that somebody wanted: all but those filtered away.
+    pub fn harmful(&self) -> u64 {
+        self.fault + self.port_queue + self.nic_ring + self.storm_control + self.dead
+    }
+}
+
+impl AddAssign for Drops {
+    fn add_assign(&mut self, more: Drops) {
+        self.fault += more.fault;
+        self.port_queue += more.port_queue;
+        self.nic_ring += more.nic_ring;
+        self.filter += more.filter;
+        self.storm_control += more.storm_control;
+        self.dead += more.dead;
+    }
+}
+
+/// One direction of a cable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionStats {
+    /// Frames taken into the queue in front of this direction.
+    pub frames: u64,
+    /// Their bytes, header and padding included, preamble, checksum and gap not.
+    pub bytes: u64,
+    /// The most frames that ever waited or were being sent at once.
+    pub queue_peak_frames: usize,
+    /// Frames lost in front of this direction (port queue), on it (dead) or at its far end (filter, storm control).
+    pub drops: Drops,
+}
+
+/// Both directions of a cable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CableStats {
+    /// From the host to its switch, or from the first switch of a pair to the second.
+    pub forward: DirectionStats,
+    /// The other way.
+    pub backward: DirectionStats,
+}
+
+/// One host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostStats {
+    /// Frames the machine wrote into the transmit ring.
+    pub sent_frames: u64,
+    /// Their bytes, header and padding included.
+    pub sent_bytes: u64,
+    /// Frames handed to the machine.
+    pub received_frames: u64,
+    /// Their bytes, header and padding included.
+    pub received_bytes: u64,
+    /// Frames lost at this host's network card.
+    pub drops: Drops,
+}
+
+/// A copy of all counters of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// By [`CableId::index`](super::CableId::index).
+    pub cables: Vec<CableStats>,
+    /// By host index.
+    pub hosts: Vec<HostStats>,
+    /// All drops at hosts and on cables together.
+    pub drops: Drops,
+    /// Frames all machines wrote.
+    pub sent_frames: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Frames handed to all machines.
+    pub received_frames: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Events the simulation has gone through.
+    pub events: u64,
+}
+
+impl Stats {
+    /// Adds up the totals.
+    pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, events: u64) -> Stats {
+        let mut stats = Stats { events, ..Stats::default() };
+        for cable in &cables {
+            stats.drops += cable.forward.drops;
+            stats.drops += cable.backward.drops;
+        }
+        for host in &hosts {
+            stats.drops += host.drops;
+            stats.sent_frames += host.sent_frames;
+            stats.sent_bytes += host.sent_bytes;
+            stats.received_frames += host.received_frames;
+            stats.received_bytes += host.received_bytes;
+        }
+        Stats { cables, hosts, ..stats }
+    }
+}

@@ -1,0 +1,129 @@
+//! A learning switch: which port a frame leaves by, and how many floods an input port may start.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::settings::StormControl;
+use crate::MacAddr;
+
+/// A store-and-forward switch. A port is named by the wire that leaves through it.
+pub(super) struct Switch {
+    /// All ports, in the order in which their cables were added.
+    pub(super) ports: Vec<u32>,
+    /// Which port an address is behind.
+    learnt: QuickMap<u32>,
+    storm_control: Option<StormControl>,
+    /// By port; one is made when the port first floods.
+    buckets: QuickMap<Bucket>,
+}
+
+type QuickMap<V> = HashMap<u64, V, BuildHasherDefault<QuickHasher>>;
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Out of this one port.
+    Port(u32),
+    /// Nowhere: its destination is behind the port it came from.
+    Back,
+    /// Out of all other ports.
+    Flood,
+}
+
+impl Switch {
+    pub(super) fn new(storm_control: Option<StormControl>) -> Self {
+        Switch { ports: Vec::new(), learnt: QuickMap::default(), storm_control, buckets: QuickMap::default() }
+    }
+
+    /// Learns where `source` is and decides where a frame from port `ingress` to `destination` goes.
+    pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Route {
+        if !is_group(source) {
+            self.learn(key(source), ingress);
+        }
+        if is_group(destination) {
+            return Route::Flood;
+        }
+        match self.learnt.get(&key(destination)) {
+            Some(&port) if port == ingress => Route::Back,
+            Some(&port) => Route::Port(port),
+            None => Route::Flood,
+        }
+    }
+
+    /// Whether port `ingress` may flood one more frame.
+    pub(super) fn may_flood(&mut self, now: u64, ingress: u32) -> bool {
+        let Some(control) = self.storm_control else {
+            return true;
+        };
+        let bucket = self.buckets.entry(u64::from(ingress));
+        bucket.or_insert(Bucket::full(now, control)).take_one(now, control)
+    }
+
+    fn learn(&mut self, source: u64, ingress: u32) {
+        // Most frames confirm what is known: look before writing.
+        if self.learnt.get(&source) != Some(&ingress) {
+            self.learnt.insert(source, ingress);
+        }
+    }
+}
+
+/// A token bucket.
+struct Bucket {
+    units: u64,
+    filled_at: u64,
+}
+
+impl Bucket {
+    /// A frame per second adds one unit per nanosecond.
+    const UNITS_PER_FRAME: u64 = 1_000_000_000;
+
+    fn full(now: u64, control: StormControl) -> Self {
+        Bucket { units: control.burst_frames.saturating_mul(Self::UNITS_PER_FRAME), filled_at: now }
+    }
+
+    fn take_one(&mut self, now: u64, control: StormControl) -> bool {
+        let gained = (now - self.filled_at).saturating_mul(control.frames_per_second);
+        let most = Self::full(now, control).units;
+        self.units = self.units.saturating_add(gained).min(most);
+        self.filled_at = now;
+        match self.units.checked_sub(Self::UNITS_PER_FRAME) {
+            Some(rest) => {
+                self.units = rest;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Whether an address means more than one host.
+fn is_group(address: MacAddr) -> bool {
+    address.0 & 1 != 0
+}
+
+fn key(address: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = address.octets();
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// One multiplication instead of the standard library's keyed hash: nobody attacks a simulated switch.
+#[derive(Default)]
+struct QuickHasher(u64);
+
+impl Hasher for QuickHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        // The table uses the highest and the lowest bits; a product has its entropy at the top.
+        let product = (self.0 ^ key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ (product >> 32);
+    }
+}

@@ -1,0 +1,141 @@
+//! Which way frames go, and where they are lost.
+
+use std::time::Duration;
+
+use super::*;
+use crate::sim::{NetworkError, NoFaults, QueueLimit, StormControl, SwitchSettings};
+
+#[test]
+fn an_unknown_host_is_flooded_for_until_it_has_spoken() {
+    let network = star(4);
+    let mut simulation = Simulation::new(&network, postboxes(4, []), NoFaults);
+    let mut say = |from: usize, to: usize| {
+        simulation.machine_mut(from).outbox.push_back(frame(from, host_mac(to), 0, 60));
+        let now = simulation.now();
+        simulation.wake(from, now);
+        settle(&mut simulation);
+        simulation.stats().drops.filter
+    };
+    assert_eq!(say(0, 1), 2, "host 1 is unknown: hosts 2 and 3 filter");
+    assert_eq!(say(0, 1), 4, "and still is");
+    assert_eq!(say(1, 0), 4, "host 0 has spoken");
+    assert_eq!(say(0, 1), 4, "now host 1 has, too");
+    let copies: Vec<u64> = (0..4).map(|host| simulation.cable_stats(network.cable_of(host)).backward.frames).collect();
+    assert_eq!(copies, [1, 3, 2, 2]);
+}
+
+#[test]
+fn a_group_frame_reaches_every_member_once_and_never_its_sender() {
+    let mut network = Network::line(3, 2, Cable::GIGABIT, &member());
+    network.host_mut(3).groups.clear();
+    let senders = [Postbox::sending([frame(0, GROUP, 9, 200)])];
+    let mut simulation = Simulation::new(&network, postboxes(6, senders), NoFaults);
+    settle(&mut simulation);
+    let received: Vec<usize> = simulation.machines().iter().map(|m| m.inbox.len()).collect();
+    assert_eq!(received, [0, 1, 1, 0, 1, 1]);
+    let stats = simulation.stats();
+    assert_eq!(stats.drops.filter, 1);
+    assert!(stats.cables.iter().all(|cable| cable.forward.frames + cable.backward.frames == 1));
+}
+
+#[test]
+fn joining_and_leaving_a_group_changes_the_filter() {
+    let mut simulation = Simulation::new(&star(2), postboxes(2, []), NoFaults);
+    simulation.leave_group(1, GROUP);
+    simulation.machine_mut(0).outbox.push_back(frame(0, GROUP, 1, 60));
+    settle(&mut simulation);
+    simulation.join_group(1, GROUP);
+    simulation.machine_mut(0).outbox.push_back(frame(0, GROUP, 2, 60));
+    simulation.wake(0, simulation.now());
+    settle(&mut simulation);
+    assert_eq!(simulation.machines()[1].labels(), [2]);
+}
+
+/// Two senders at full rate to one receiver, who has told the switch where it is.
+fn incast(port_queue: QueueLimit) -> (Network, Simulation<Postbox, NoFaults>) {
+    let network = star(3).with_switches(SwitchSettings { port_queue, storm_control: None });
+    let senders = [
+        Postbox::sending(full_frames(0, host_mac(2), 100)),
+        Postbox::sending(full_frames(1, host_mac(2), 100)),
+        Postbox::sending([frame(2, host_mac(0), 0, 60)]),
+    ];
+    let mut simulation = Simulation::new(&network, postboxes(3, senders), NoFaults);
+    settle(&mut simulation);
+    (network, simulation)
+}
+
+#[test]
+fn two_into_one_overflows_the_queue_of_that_one_port() {
+    let (network, simulation) = incast(QueueLimit::Frames(10));
+    let received = simulation.machines()[2].inbox.len();
+    let port = simulation.cable_stats(network.cable_of(2)).backward;
+    // In the time of 100 frames 200 arrive, 100 leave, 10 wait; the ends of the run decide about the last one.
+    assert!((109..=111).contains(&received), "{received}");
+    assert_eq!(port.drops.port_queue, 200 - received as u64);
+    assert_eq!(port.queue_peak_frames, 10);
+    assert_eq!(simulation.stats().drops.port_queue, port.drops.port_queue);
+}
+
+#[test]
+fn a_queue_may_be_limited_in_bytes() {
+    let (network, simulation) = incast(QueueLimit::Bytes(10 * 1514 + 1513));
+    let port = simulation.cable_stats(network.cable_of(2)).backward;
+    assert_eq!(port.queue_peak_frames, 10);
+    let (_, roomy) = incast(QueueLimit::Bytes(200 * 1514));
+    assert_eq!(roomy.machines()[2].inbox.len(), 200);
+}
+
+#[test]
+fn storm_control_lets_a_burst_and_then_a_rate_of_floods_pass() {
+    let network = star(3).with_switches(SwitchSettings {
+        storm_control: Some(StormControl { frames_per_second: 1_000, burst_frames: 5 }),
+        ..SwitchSettings::default()
+    });
+    let senders = [Postbox::default(), Postbox::sending([frame(1, GROUP, 0, 60)])];
+    let mut simulation = Simulation::new(&network, postboxes(3, senders), NoFaults);
+    let mut sent = 0;
+    let outcome = simulation.run(LATE, |host, machine, now| {
+        if host != 0 || sent == 100 {
+            return None;
+        }
+        sent += 1;
+        let to = if sent % 2 == 0 { GROUP } else { host_mac(2) };
+        machine.outbox.push_back(frame(0, to, sent, 60));
+        Some(now + Duration::from_micros(100))
+    });
+    assert!(outcome.is_quiet());
+    // Host 0 floods 100 frames in 9.9 ms: 5 at once and one each full millisecond. Host 1 has a bucket of its own.
+    assert_eq!(simulation.machines()[2].inbox.len(), 5 + 9 + 1);
+    let dropped = simulation.cable_stats(network.cable_of(0)).forward.drops;
+    assert_eq!(dropped.storm_control, 100 - 14);
+
+    // However long the pause, the next burst is no longer than the first.
+    simulation.machine_mut(0).outbox.extend((0..20).map(|label| frame(0, GROUP, label, 60)));
+    simulation.wake(0, micros(1_000_000));
+    settle(&mut simulation);
+    assert_eq!(simulation.machines()[2].inbox.len(), 15 + 5);
+}
+
+#[test]
+fn a_frame_to_an_address_behind_its_own_port_goes_nowhere() {
+    let network = Network::line(2, 2, Cable::GIGABIT, &member());
+    let mut simulation = Simulation::new(&network, postboxes(4, []), NoFaults);
+    // Host 0 speaks for host 1 first: from then on the switches look for host 1 behind host 0's port.
+    let boxes = [frame(1, host_mac(2), 0, 60), frame(0, host_mac(1), 0, 60)];
+    simulation.machine_mut(0).outbox.extend(boxes);
+    settle(&mut simulation);
+    assert!(simulation.machines()[1].inbox.is_empty());
+    let cable = simulation.cable_stats(network.cable_of(0));
+    assert_eq!(cable.forward.drops.filter, 1);
+}
+
+#[test]
+fn switches_must_form_a_tree() {
+    let mut network = Network::new();
+    let ids: Vec<_> = (0..3).map(|_| network.add_switch(SwitchSettings::default())).collect();
+    network.connect(ids[0], ids[1], Cable::GIGABIT).unwrap();
+    network.connect(ids[2], ids[1], Cable::GIGABIT).unwrap();
+    let refused = network.connect(ids[0], ids[2], Cable::GIGABIT);
+    assert_eq!(refused, Err(NetworkError::Loop { first: 0, second: 2 }));
+    assert!(network.connect(ids[1], ids[1], Cable::GIGABIT).is_err());
+}

@@ -1,0 +1,86 @@
+//! When frames arrive.
+
+use std::time::Duration;
+
+use super::*;
+use crate::sim::{NoFaults, SwitchSettings};
+
+/// 1514 bytes and 24 of overhead at 1 Gbit/s.
+const FULL_FRAME_NANOS: u64 = (1514 + 24) * 8;
+
+#[test]
+fn one_frame_is_sent_twice_and_travels_twice() {
+    let senders = [Postbox::sending([frame(0, host_mac(1), 7, 1514)])];
+    let mut simulation = Simulation::new(&star(2), postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let expected = 2 * (FULL_FRAME_NANOS + 500);
+    assert_eq!(simulation.machines()[1].arrivals(), [expected]);
+    assert_eq!(simulation.now(), Instant::from_nanos(expected));
+}
+
+#[test]
+fn a_slow_cable_after_a_fast_one_sets_the_pace() {
+    let mut network = Network::new().with_overhead_bytes(0);
+    let switch = network.add_switch(SwitchSettings::default());
+    let fast = Cable::new(10_000_000_000, Duration::from_nanos(100));
+    let slow = Cable::new(1_000_000_000, Duration::from_nanos(3_000));
+    network.add_host(switch, fast, member());
+    network.add_host(switch, slow, member());
+    let frames = (0..3).map(|label| frame(0, host_mac(1), label, 1000));
+    let mut simulation = Simulation::new(&network, postboxes(2, [Postbox::sending(frames)]), NoFaults);
+    settle(&mut simulation);
+    let first = 800 + 100 + 8_000 + 3_000;
+    assert_eq!(simulation.machines()[1].arrivals(), [first, first + 8_000, first + 16_000]);
+}
+
+#[test]
+fn a_rate_that_is_no_divisor_of_a_second_is_kept_exactly() {
+    let cable = Cable::new(7_000_000_000, Duration::ZERO);
+    let network = Network::star(2, cable, &member());
+    let frames = (0..7).flat_map(|_| full_frames(0, host_mac(1), 100));
+    let mut simulation = Simulation::new(&network, postboxes(2, [Postbox::sending(frames)]), NoFaults);
+    settle(&mut simulation);
+    let arrivals = simulation.machines()[1].arrivals();
+    // 700 frames of 12304 bits at 7 Gbit/s, and the second hop of the last one.
+    assert_eq!(*arrivals.last().unwrap(), 100 * 12_304 + 12_304 / 7);
+}
+
+#[test]
+fn short_frames_are_padded_with_zeros_whatever_their_buffer_held() {
+    let network = star(2);
+    let senders = [Postbox::sending([frame(0, host_mac(1), 0xAA, 1514)])];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    simulation.machine_mut(0).outbox.push_back(frame(0, host_mac(1), 0xBB, 20));
+    simulation.wake(0, Instant::START);
+    settle(&mut simulation);
+    let short = &simulation.machines()[1].inbox[1].1;
+    assert_eq!(short.len(), 60);
+    assert!(short[14..20].iter().all(|&byte| byte == 0xBB));
+    assert!(short[20..].iter().all(|&byte| byte == 0));
+    assert_eq!(simulation.host_stats(0).sent_bytes, 1514 + 60);
+}
+
+#[test]
+fn both_directions_of_a_cable_run_at_full_rate() {
+    let count = 200;
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), count)), Postbox::sending(full_frames(1, host_mac(0), count))];
+    let mut simulation = Simulation::new(&star(2), postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let last = 500 * 2 + FULL_FRAME_NANOS * (u64::from(count) + 1);
+    for machine in simulation.machines() {
+        assert_eq!(machine.inbox.len(), usize::from(count));
+        assert_eq!(*machine.arrivals().last().unwrap(), last);
+    }
+}
+
+#[test]
+fn a_process_takes_its_time_for_each_frame() {
+    let mut network = star(2);
+    network.host_mut(1).per_frame_cost = Duration::from_micros(20);
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), 3))];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let first = 2 * (FULL_FRAME_NANOS + 500) + 20_000;
+    assert_eq!(simulation.machines()[1].arrivals(), [first, first + 20_000, first + 40_000]);
+}

@@ -1,0 +1,160 @@
+//! One direction of a cable with the queue and the transmitter in front of it.
+//!
+//! A transmitter serves its queue in order at a fixed rate, so the moment a frame will arrive is known when it is queued: one
+//! event per frame and hop. Only the first frame of a wire is in the event queue, which keeps that small.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::frame::Frame;
+use super::network::Node;
+use super::settings::{Cable, QueueLimit};
+use super::stats::DirectionStats;
+
+struct InFlight {
+    arrives: u64,
+    frame: Rc<Frame>,
+}
+
+/// See the module's description.
+pub(super) struct Wire {
+    /// The far end.
+    pub(super) to: Node,
+    pub(super) stats: DirectionStats,
+    rate_bits_per_second: u64,
+    delay_nanos: u64,
+    overhead_bytes: usize,
+    limit: QueueLimit,
+    /// Frames that wait, are being sent or are on their way, in this order from the back.
+    in_flight: VecDeque<InFlight>,
+    /// How many frames at the front of `in_flight` have left the transmitter.
+    left: usize,
+    /// Bytes of those that have not.
+    queued_bytes: u64,
+    /// When the transmitter has sent all it has.
+    free_at: u64,
+    /// What `free_at` leaves out, in units of 1 / rate nanoseconds: rounding must not change the rate.
+    fraction: u64,
+    /// Frames whose last bit leaves after the first and not after the second moment are lost.
+    outage: (u64, u64),
+}
+
+/// What became of a frame offered to a wire.
+pub(super) enum Offered {
+    /// Queued behind others.
+    Queued,
+    /// The only frame on this wire: its arrival has to be scheduled for this moment.
+    First(u64),
+    /// No room.
+    Full(Rc<Frame>),
+}
+
+impl Wire {
+    pub(super) fn new(cable: Cable, to: Node, limit: QueueLimit, overhead_bytes: usize) -> Self {
+        Wire {
+            to,
+            stats: DirectionStats::default(),
+            rate_bits_per_second: cable.rate_bits_per_second(),
+            delay_nanos: cable.delay().as_nanos() as u64,
+            overhead_bytes,
+            limit,
+            in_flight: VecDeque::new(),
+            left: 0,
+            queued_bytes: 0,
+            free_at: 0,
+            fraction: 0,
+            outage: (u64::MAX, u64::MAX),
+        }
+    }
+
+    /// Queues `frame` if there is room.
+    pub(super) fn offer(&mut self, now: u64, frame: Rc<Frame>) -> Offered {
+        if !self.has_room(now, frame.length()) {
+            return Offered::Full(frame);
+        }
+        let arrives = self.transmit(now, frame.length()) + self.delay_nanos;
+        self.queued_bytes += frame.length() as u64;
+        self.stats.frames += 1;
+        self.stats.bytes += frame.length() as u64;
+        self.in_flight.push_back(InFlight { arrives, frame });
+        self.stats.queue_peak_frames = self.stats.queue_peak_frames.max(self.queued_frames());
+        match self.in_flight.len() {
+            1 => Offered::First(arrives),
+            _ => Offered::Queued,
+        }
+    }
+
+    /// Takes the frame whose arrival is due, and says when the next one arrives.
+    pub(super) fn arrive(&mut self, now: u64) -> (Rc<Frame>, Option<u64>) {
+        self.settle(now);
+        let first = self.in_flight.pop_front().expect("an arrival is scheduled only for a wire that carries a frame");
+        self.left -= 1;
+        (first.frame, self.in_flight.front().map(|next| next.arrives))
+    }
+
+    /// Whether a frame of `frame_bytes` would be taken.
+    pub(super) fn has_room(&mut self, now: u64, frame_bytes: usize) -> bool {
+        self.settle(now);
+        match self.limit {
+            QueueLimit::Frames(limit) => self.queued_frames() < limit,
+            QueueLimit::Bytes(limit) => self.queued_frames() == 0 || self.queued_bytes + frame_bytes as u64 <= limit,
+        }
+    }
+
+    /// When the frame that is being sent will have left.
+    pub(super) fn next_departure(&self) -> Option<u64> {
+        let first = self.in_flight.get(self.left)?;
+        Some(first.arrives - self.delay_nanos)
+    }
+
+    /// Loses every frame whose last bit leaves after `now`, until [`restore`](Wire::restore).
+    pub(super) fn cut(&mut self, now: u64) {
+        if !self.is_cut() {
+            self.outage = (now, u64::MAX);
+        }
+    }
+
+    /// Ends an outage.
+    pub(super) fn restore(&mut self, now: u64) {
+        if self.is_cut() {
+            self.outage.1 = now;
+        }
+    }
+
+    /// Whether a frame that arrives at `now` was sent during an outage.
+    pub(super) fn lost(&self, now: u64) -> bool {
+        let left_at = now - self.delay_nanos;
+        self.outage.0 < left_at && left_at <= self.outage.1
+    }
+
+    fn is_cut(&self) -> bool {
+        self.outage.0 < u64::MAX && self.outage.1 == u64::MAX
+    }
+
+    fn queued_frames(&self) -> usize {
+        self.in_flight.len() - self.left
+    }
+
+    /// Books the transmitter for a frame and returns when its last bit leaves.
+    fn transmit(&mut self, now: u64, frame_bytes: usize) -> u64 {
+        if self.free_at < now {
+            self.free_at = now;
+            self.fraction = 0;
+        }
+        let bits = (frame_bytes + self.overhead_bytes) as u64 * 8;
+        let numerator = bits * 1_000_000_000 + self.fraction;
+        self.free_at += numerator / self.rate_bits_per_second;
+        self.fraction = numerator % self.rate_bits_per_second;
+        self.free_at
+    }
+
+    /// Moves on to the first frame that has not left by `now`.
+    fn settle(&mut self, now: u64) {
+        while let Some(first) = self.in_flight.get(self.left)
+            && first.arrives - self.delay_nanos <= now
+        {
+            self.queued_bytes -= first.frame.length() as u64;
+            self.left += 1;
+        }
+    }
+}
