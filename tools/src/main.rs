@@ -1,2 +1,27 @@
-//! ethbcast.
-fn main() {}
+//! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
+
+mod args;
+mod exit;
+mod host;
+mod lab;
+mod recv;
+mod send;
+mod session;
+mod signals;
+mod units;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
+    let cli = Cli::parse();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).format_timestamp_millis().init();
+    let result = match cli.command {
+        Command::Send(args) => send::run(args),
+        Command::Recv(args) => recv::run(args),
+        Command::Lab(args) => lab::run(args),
+    };
+    exit::finish(result)
+}

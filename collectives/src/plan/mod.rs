@@ -4,12 +4,14 @@
 //! with integers only and every tie broken by number, so that all hosts derive the same plan and its digest proves it.
 //! [`check`] judges any plan against a topology and shares no code with the planners. One file per planner.
 
+mod auto;
 mod cast;
 mod chain;
 mod check;
 mod error;
 mod via;
 
+pub use auto::{AUTO_CAST_BELOW_BYTES, auto};
 pub use cast::cast;
 pub use chain::chain;
 pub use check::{CableEnd, CableLoad, Fault, Report, check};

@@ -1,1 +1,48 @@
-//! A cluster of network namespaces.
+//! A cluster of network namespaces on one machine: hosts, switches, shaped cables, loss.
+//!
+//! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`; all switches are bridges in one more,
+//! `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth pairs, shaped at both ends by tbf; loss is an
+//! nftables rule where frames reach a host. The names are the only state: a lab is found and taken down by them alone,
+//! by any process, and after a crash as well.
+//!
+//! The lab runs `ip`, `tc` and `nft` in batches (a program per host would be fine; a program per cable and setting is
+//! not), and needs root. It does not delay or reorder frames: this is what the simulator does.
+//!
+//! ```no_run
+//! use ethbcast_collectives::topology::Topology;
+//! use ethbcast_lab::{LabConfig, LabGuard};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut config = LabConfig::new(Topology::builtin("fig9-4").expect("one of the test beds"));
+//! config.rate_bits_per_second = Some(ethbcast_lab::parse_rate("100mbit")?);
+//! let lab = LabGuard::up(&config)?;
+//! let status = lab.command("n0", "ip")?.args(["link", "show", "eth0"]).status()?;
+//! assert!(status.success());
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod counters;
+mod down;
+mod error;
+mod interrupt;
+mod lab;
+mod names;
+mod netns;
+mod processes;
+mod program;
+mod rate;
+mod script;
+mod up;
+
+#[cfg(test)]
+mod live_tests;
+
+pub use config::LabConfig;
+pub use counters::HostCounters;
+pub use down::Removed;
+pub use error::LabError;
+pub use lab::{Lab, LabGuard};
+pub use names::DEFAULT_LAB;
+pub use rate::{format_rate, parse_rate, parse_rate_or_unlimited};

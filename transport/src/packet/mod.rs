@@ -1,1 +1,47 @@
-//! AF_PACKET driver.
+//! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the real clock.
+//!
+//! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through a
+//! staging area and `sendmmsg`. [`drive`] is the loop around both. Only this folder knows a file descriptor.
+//!
+//! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not for
+//! our own MAC or our group's (a veth, a promiscuous NIC or a flooding switch hands over frames for other hosts).
+//! Promiscuous mode is never turned on.
+//!
+//! ```no_run
+//! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+//! use std::ops::ControlFlow;
+//! # fn run<M: ethbcast_transport::Machine>(mut machine: M, done: impl Fn(&M) -> bool) -> Result<(), Box<dyn std::error::Error>> {
+//! let interface = Interface::find(Some("eth0"))?;
+//! let mut port = Port::open(&interface, PortConfig::new(0x88b5))?;
+//! drive(&mut port, &mut machine, &Waker::new()?, &Clock::start(), |machine, _now| {
+//!     if done(machine) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+//! })?;
+//! # Ok(()) }
+//! ```
+
+mod clock;
+mod counters;
+mod drive;
+mod error;
+mod filter;
+mod gather;
+mod interface;
+mod port;
+mod ring;
+mod sender;
+mod staging;
+mod syscall;
+#[cfg(test)]
+mod tests;
+mod waker;
+
+pub use clock::Clock;
+pub use counters::Counters;
+pub use drive::drive;
+pub use error::{DriveError, OpenError};
+pub use interface::{Interface, InterfaceError};
+pub use port::{Port, PortConfig};
+pub use waker::Waker;
+
+/// Bytes of an Ethernet header: destination, source, EtherType.
+const ETHERNET_HEADER_BYTES: usize = 14;

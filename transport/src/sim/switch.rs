@@ -37,9 +37,7 @@ impl Switch {
 
     /// Learns where `source` is and decides where a frame from port `ingress` to `destination` goes.
     pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Route {
-        if !is_group(source) {
-            self.learn(key(source), ingress);
-        }
+        self.learn(key(source), ingress);
         if is_group(destination) {
             return Route::Flood;
         }

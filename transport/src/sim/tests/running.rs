@@ -54,6 +54,7 @@ fn deadlines_may_move_either_way() {
         let expected: Vec<u64> = [0].into_iter().chain(fires.map(|step| plan[step as usize])).collect();
 
         let mut simulation = Simulation::new(&star(1), postboxes(1, []), NoFaults);
+        (1..STEPS).for_each(|step| simulation.wake(0, micros(step * 10)));
         let mut turns = 0;
         let outcome = simulation.run(LATE, |_, machine, now| {
             turns += 1;
@@ -61,7 +62,7 @@ fn deadlines_may_move_either_way() {
             if now.as_micros() % 10 == 0 && step < STEPS {
                 machine.deadline = deadline(micros(plan[step as usize]));
             }
-            (step + 1 < STEPS).then(|| micros((step + 1) * 10))
+            None
         });
         assert!(outcome.is_quiet(), "{outcome:?}");
         let timeouts = simulation.machines()[0].timeouts.iter();

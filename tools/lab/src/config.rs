@@ -1,0 +1,175 @@
+//! What a lab is to look like, and what of that is impossible.
+
+use ethbcast_collectives::topology::Topology;
+
+use crate::LabError;
+use crate::names::{DEFAULT_LAB, check_host_name, check_lab_name};
+use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate};
+
+/// The most hosts, and the most switches, a lab can have: a number that keeps interface names short.
+pub(crate) const MOST_HOSTS: usize = 4096;
+
+/// The most ports a Linux bridge can have (`BR_MAX_PORTS`, less the number 0).
+const MOST_PORTS_PER_SWITCH: usize = 1023;
+
+/// The Ethernet header in front of the MTU's bytes.
+const HEADER_BYTES: u32 = 14;
+
+
+/// How much a shaped cable may send at once after a pause, as a time at its rate.
+///
+/// tbf is woken by a high-resolution timer, so this covers a late wake-up, not a scheduler tick (4 ms at 250 Hz).
+const BURST_NANOSECONDS: u64 = 500_000;
+
+/// The hosts, cables and imperfections of a lab.
+#[derive(Clone, Debug)]
+pub struct LabConfig {
+    /// What the lab is called; default `lab`. Labs of different names do not touch.
+    pub name: String,
+    /// The hosts, the switches and the cables between them.
+    pub topology: Topology,
+    /// The rate of every cable in each direction, counted in bytes of frames, Ethernet header included (preamble, check
+    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without the
+    /// queues below.
+    pub rate_bits_per_second: Option<u64>,
+    /// The payload a frame can carry, 68 to 65 535 bytes; default 1500.
+    pub mtu_bytes: u32,
+    /// The fraction of frames each host loses on arrival, 0 to below 1; default 0.
+    ///
+    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them all.
+    pub loss: f64,
+    /// How much a host queues in front of its shaped cable; default 1 MiB.
+    ///
+    /// More than a packet socket's default send buffer (212 992 bytes), so that a sender that is too fast runs out of
+    /// its own buffer (`EAGAIN`, it can wait) before the queue (`ENOBUFS`, it cannot).
+    pub host_queue_bytes: u32,
+    /// How much a switch queues in front of each shaped port before it drops; default 256 KiB, like a small real one.
+    pub switch_queue_bytes: u32,
+}
+
+impl LabConfig {
+    /// A lab with these hosts and switches: unlimited rate, MTU 1500, no loss, called `lab`.
+    pub fn new(topology: Topology) -> Self {
+        Self {
+            name: DEFAULT_LAB.to_owned(),
+            topology,
+            rate_bits_per_second: None,
+            mtu_bytes: 1500,
+            loss: 0.0,
+            host_queue_bytes: 1024 * 1024,
+            switch_queue_bytes: 256 * 1024,
+        }
+    }
+
+    /// Checks everything that can be judged without touching the system.
+    ///
+    /// # Errors
+    /// The first of: a bad lab or host name, too many hosts, switches or ports, a bad MTU, rate, loss or queue size.
+    pub fn check(&self) -> Result<(), LabError> {
+        check_lab_name(&self.name)?;
+        self.topology.hosts().iter().try_for_each(|host| check_host_name(&self.name, host))?;
+        self.check_size()?;
+        if !(68..=65535).contains(&self.mtu_bytes) {
+            return Err(LabError::BadMtu { mtu_bytes: self.mtu_bytes });
+        }
+        check_loss(self.loss)?;
+        self.check_cables()
+    }
+
+    /// Checks that bridges and interface names can hold the topology.
+    fn check_size(&self) -> Result<(), LabError> {
+        let mut ports = vec![0; self.topology.switches().len()];
+        for host in 0..self.topology.hosts().len() {
+            ports[self.topology.switch_of(host)] += 1;
+        }
+        for &(left, right) in self.topology.cables() {
+            ports[left] += 1;
+            ports[right] += 1;
+        }
+        let limit = |what, found, most| if found > most { Err(LabError::TooLarge { what, found, most }) } else { Ok(()) };
+        limit("hosts", self.topology.hosts().len(), MOST_HOSTS)?;
+        limit("switches", ports.len(), MOST_HOSTS)?;
+        limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MOST_PORTS_PER_SWITCH)
+    }
+
+    /// Checks the rate, and the queues that come with it.
+    fn check_cables(&self) -> Result<(), LabError> {
+        let Some(rate) = self.rate_bits_per_second else { return Ok(()) };
+        if !(LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate) {
+            return Err(LabError::BadRate { rate: format_rate(rate) });
+        }
+        let least_bytes = self.mtu_bytes + HEADER_BYTES;
+        for (which, queue_bytes) in [("host queue", self.host_queue_bytes), ("switch queue", self.switch_queue_bytes)] {
+            if queue_bytes < least_bytes {
+                return Err(LabError::BadQueue { which, queue_bytes, least_bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// The token bucket of a cable shaped to `rate_bits_per_second`: two frames at least, because tbf drops every frame
+    /// larger than its bucket and must hold one while it pays for the next.
+    pub(crate) fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
+        let two_frames = 2 * u64::from(self.mtu_bytes + HEADER_BYTES);
+        let late_wake_up = rate_bits_per_second / 8 * (BURST_NANOSECONDS / 1_000) / 1_000_000;
+        two_frames.max(late_wake_up)
+    }
+}
+
+/// Refuses a loss that is no fraction.
+pub(crate) fn check_loss(loss: f64) -> Result<(), LabError> {
+    if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss { loss }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_switch(hosts: impl IntoIterator<Item = String>) -> Topology {
+        Topology::single_switch(hosts).expect("good hosts")
+    }
+
+    fn four_hosts() -> LabConfig {
+        LabConfig::new(one_switch((0..4).map(|host| format!("n{host}"))))
+    }
+
+    fn refusal(change: impl FnOnce(&mut LabConfig)) -> String {
+        let mut config = four_hosts();
+        change(&mut config);
+        config.check().expect_err("it should be refused").to_string()
+    }
+
+    #[test]
+    fn the_defaults_pass() {
+        four_hosts().check().expect("the defaults");
+    }
+
+    #[test]
+    fn every_impossible_wish_is_refused_in_a_sentence_that_says_what_is_possible() {
+        assert!(refusal(|lab| lab.name = "a-b".into()).contains("`a-b`"));
+        assert!(refusal(|lab| lab.mtu_bytes = 67).contains("68 to 65535"));
+        assert!(refusal(|lab| lab.mtu_bytes = 65536).contains("68 to 65535"));
+        for loss in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+            assert!(refusal(|lab| lab.loss = loss).contains("below 1"));
+        }
+        assert!(refusal(|lab| lab.rate_bits_per_second = Some(1000)).contains("`1kbit`"));
+        let small_queue = refusal(|lab| {
+            lab.rate_bits_per_second = Some(1_000_000);
+            lab.switch_queue_bytes = 1000;
+        });
+        assert!(small_queue.contains("switch queue") && small_queue.contains("1514"), "{small_queue}");
+        assert!(refusal(|lab| lab.topology = one_switch(["a", "switches"].map(String::from))).contains("`switches`"));
+        let crowd = (0..1024).map(|host| format!("n{host}"));
+        assert!(refusal(|lab| lab.topology = one_switch(crowd)).contains("at most 1023"));
+    }
+
+    #[test]
+    fn the_bucket_holds_two_frames_or_half_a_millisecond() {
+        let mut config = four_hosts();
+        assert_eq!(config.burst_bytes(10_000_000), 2 * 1538, "two frames are more than 0.5 ms at 10 Mbit/s");
+        assert_eq!(config.burst_bytes(1_000_000_000), 62_500);
+        config.mtu_bytes = 65_535;
+        assert_eq!(config.burst_bytes(1_000_000_000), 2 * 65_573);
+        assert_eq!(config.burst_bytes(HIGHEST_RATE_BITS_PER_SECOND), 62_500_000);
+    }
+}

@@ -1,0 +1,64 @@
+//! What has gone over a host's cable.
+
+use std::fs;
+use std::path::Path;
+
+use crate::LabError;
+use crate::names::HOST_INTERFACE;
+use crate::program::{NFT, run};
+use crate::script::lost_frames;
+
+/// The interface table of the thread's own namespace. (`/proc/net/dev` would be that of the process.)
+const INTERFACES: &str = "/proc/thread-self/net/dev";
+
+/// Frames and bytes over one host's `eth0` since the lab came up; bytes include the 14-byte header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Frames that reached the host, before its loss.
+    pub received_frames: u64,
+    /// Bytes that reached the host, before its loss.
+    pub received_bytes: u64,
+    /// Frames the host put on its cable.
+    pub sent_frames: u64,
+    /// Bytes the host put on its cable.
+    pub sent_bytes: u64,
+    /// Frames the host lost, since its loss was last set.
+    pub lost_frames: u64,
+}
+
+/// Reads the counters of the namespace this thread is in.
+pub(crate) fn read() -> Result<HostCounters, LabError> {
+    let table = fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
+    let counters =
+        parse(&table).ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })?;
+    let ruleset = run(NFT, &["list", "ruleset"], "", "reading a host's loss")?;
+    Ok(HostCounters { lost_frames: lost_frames(&ruleset), ..counters })
+}
+
+/// Finds `eth0` in the table: after its name come eight numbers about receiving, bytes and frames first, then as many
+/// about sending (proc_pid_net(5)).
+fn parse(table: &str) -> Option<HostCounters> {
+    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(HOST_INTERFACE)?.strip_prefix(':'))?;
+    let numbers: Vec<u64> = row.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let &[received_bytes, received_frames, _, _, _, _, _, _, sent_bytes, sent_frames, ..] = numbers.as_slice() else {
+        return None;
+    };
+    Some(HostCounters { received_frames, received_bytes, sent_frames, sent_bytes, lost_frames: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_eth0_is_found_among_others() {
+        let table = "Inter-|   Receive          |  Transmit\n face |bytes packets ...\n\
+                     \u{20}   lo:  1 2 0 0 0 0 0 0  1 2 0 0 0 0 0 0\n\
+                     \u{20} eth0: 4542 51 0 0 0 0 0 0 266 3 0 0 0 0 0 0\n\
+                     \u{20}eth01: 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n";
+        let expected = HostCounters { received_frames: 51, received_bytes: 4542, sent_frames: 3, sent_bytes: 266, lost_frames: 0 };
+        assert_eq!(parse(table), Some(expected));
+        assert_eq!(parse("lo: 1 2 3\n"), None);
+        assert_eq!(parse("eth0: 1 2 3\n"), None, "too short a row is no row");
+    }
+}

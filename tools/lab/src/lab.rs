@@ -1,0 +1,187 @@
+//! A lab that is up: which hosts it has, how to run things on them, how to make their cables worse.
+
+use std::ops::Deref;
+use std::process::Command;
+
+use crate::config::{LabConfig, check_loss};
+use crate::counters::HostCounters;
+use crate::down::{Removed, take_down};
+use crate::names::{SWITCHES, check_lab_name, namespace_of, natural_order};
+use crate::netns::{inside, lab_namespaces, members_of};
+use crate::script::lose_instead;
+use crate::up::{bring_up, require_root, set_loss};
+use crate::{LabError, counters};
+
+/// A cluster of network namespaces that is up. Dropping it leaves it up; see [`LabGuard`] for the other wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lab {
+    name: String,
+    hosts: Vec<String>,
+}
+
+impl Lab {
+    /// Brings a lab up; 32 hosts take a fraction of a second.
+    ///
+    /// SIGINT, SIGTERM and SIGHUP on the calling thread wait until the lab is up or, cut short, is gone again.
+    ///
+    /// # Errors
+    /// Any [`LabError`]; nothing of the lab is left then.
+    pub fn up(config: &LabConfig) -> Result<Self, LabError> {
+        bring_up(config)?;
+        let mut hosts = config.topology.hosts().to_vec();
+        hosts.sort_by(|left, right| natural_order(left, right));
+        Ok(Self { name: config.name.clone(), hosts })
+    }
+
+    /// Finds the lab of that name, which this or another process has brought up.
+    ///
+    /// # Errors
+    /// [`LabError::BadLabName`], [`LabError::NoSuchLab`]; [`LabError::Incomplete`] for what a crash left of one.
+    pub fn open(name: &str) -> Result<Self, LabError> {
+        check_lab_name(name)?;
+        let mut hosts = members_of(name)?;
+        if hosts.is_empty() {
+            return Err(LabError::NoSuchLab { name: name.to_owned(), running: Self::list()? });
+        }
+        let members = hosts.len();
+        hosts.retain(|host| host != SWITCHES);
+        if hosts.is_empty() || hosts.len() == members {
+            return Err(LabError::Incomplete { name: name.to_owned() });
+        }
+        Ok(Self { name: name.to_owned(), hosts })
+    }
+
+    /// The names of all labs that are up, whole or in pieces, in natural order.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the namespaces cannot be listed.
+    pub fn list() -> Result<Vec<String>, LabError> {
+        let mut names: Vec<_> = lab_namespaces()?.into_iter().map(|(lab, _)| lab).collect();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no error.
+    ///
+    /// # Errors
+    /// [`LabError::BadLabName`], [`LabError::NotRoot`] if there is something to do, [`LabError::ProcessesRemain`],
+    /// [`LabError::NamespacesRemain`].
+    pub fn remove(name: &str) -> Result<Removed, LabError> {
+        take_down(name)
+    }
+
+    /// Takes this lab down.
+    ///
+    /// # Errors
+    /// As [`Lab::remove`].
+    pub fn down(self) -> Result<Removed, LabError> {
+        take_down(&self.name)
+    }
+
+    /// What the lab is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found it.
+    pub fn hosts(&self) -> Vec<String> {
+        self.hosts.clone()
+    }
+
+    /// The network namespace that is this host, as `ip netns` knows it.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`].
+    pub fn namespace(&self, host: &str) -> Result<String, LabError> {
+        if self.hosts.iter().any(|known| known == host) {
+            Ok(namespace_of(&self.name, host))
+        } else {
+            Err(LabError::NoSuchHost { lab: self.name.clone(), host: host.to_owned(), hosts: self.hosts.clone() })
+        }
+    }
+
+    /// The network namespace that holds all switches and their ports; a port's alias says where its cable goes.
+    pub fn switches_namespace(&self) -> String {
+        namespace_of(&self.name, SWITCHES)
+    }
+
+    /// A command that runs `program` on a host. Add arguments, streams and environment, then start it as any other.
+    ///
+    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].
+    pub fn command(&self, host: &str, program: &str) -> Result<Command, LabError> {
+        let namespace = self.namespace(host)?;
+        require_root()?;
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace, program]);
+        Ok(command)
+    }
+
+    /// Runs `work` on a thread that has stepped onto a host, and returns what it returns. Sockets it opens stay there.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`]; [`LabError::System`] if the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn run_on<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        inside(&self.namespace(host)?, work)
+    }
+
+    /// Makes a host lose this fraction of the frames that reach it, in place of what it lost before; 0 for none.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`], [`LabError::BadLoss`] or what keeps `nft` from doing so.
+    pub fn set_loss(&self, host: &str, fraction: f64) -> Result<(), LabError> {
+        check_loss(fraction)?;
+        self.run_on(host, || set_loss(&lose_instead(fraction)))?
+    }
+
+    /// What has gone over a host's cable so far; costs one run of `nft`, a few milliseconds.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    pub fn counters(&self, host: &str) -> Result<HostCounters, LabError> {
+        self.run_on(host, counters::read)?
+    }
+}
+
+/// A lab that is taken down when this is dropped, also when a test panics.
+#[derive(Debug)]
+pub struct LabGuard {
+    lab: Lab,
+}
+
+impl LabGuard {
+    /// Brings a lab up for as long as the guard lives.
+    ///
+    /// # Errors
+    /// As [`Lab::up`].
+    pub fn up(config: &LabConfig) -> Result<Self, LabError> {
+        Lab::up(config).map(Self::from)
+    }
+}
+
+impl From<Lab> for LabGuard {
+    fn from(lab: Lab) -> Self {
+        Self { lab }
+    }
+}
+
+impl Deref for LabGuard {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+impl Drop for LabGuard {
+    fn drop(&mut self) {
+        if let Err(error) = take_down(&self.lab.name) {
+            log::error!("taking down the lab `{}`: {error}", self.lab.name);
+        }
+    }
+}

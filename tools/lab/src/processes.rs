@@ -1,0 +1,85 @@
+//! The processes inside a lab, and their end.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::LabError;
+use crate::netns::path_of;
+
+/// How long processes may take to end after SIGTERM; a tool that tells its peers goodbye needs a fraction of it.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long after SIGKILL a process counts as one that cannot be ended.
+const LAST_WAIT: Duration = Duration::from_secs(3);
+
+/// How often to look whether they have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What tells one namespace from another: the device and inode number of the file that stands for it.
+type Identity = (u64, u64);
+
+/// Ends every process in these namespaces: SIGTERM, a short grace, SIGKILL. Returns how many there were.
+///
+/// The calling process is spared, and so is everything in the machine's own namespace, under whatever name it is found.
+pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
+    let own = identity(Path::new("/proc/1/ns/net"));
+    let inside: BTreeSet<_> =
+        namespaces.iter().filter_map(|name| identity(&path_of(name))).filter(|found| Some(*found) != own).collect();
+    let mut ended = BTreeSet::new();
+    signal_until_gone(&inside, Signal::SIGTERM, GRACE, &mut ended)?;
+    let remaining = signal_until_gone(&inside, Signal::SIGKILL, LAST_WAIT, &mut ended)?;
+    if remaining.is_empty() {
+        Ok(ended.len())
+    } else {
+        Err(LabError::ProcessesRemain { pids: remaining.into_iter().map(Pid::as_raw).collect() })
+    }
+}
+
+/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the rest.
+fn signal_until_gone(
+    inside: &BTreeSet<Identity>,
+    signal: Signal,
+    patience: Duration,
+    seen: &mut BTreeSet<Pid>,
+) -> Result<BTreeSet<Pid>, LabError> {
+    let started = Instant::now();
+    let mut signalled = BTreeSet::new();
+    loop {
+        let alive = processes_in(inside)?;
+        for &pid in alive.difference(&signalled) {
+            // It may end by itself between being seen and being signalled: ESRCH is as good as done.
+            let sent = kill(pid, signal);
+            log::debug!("{signal} to process {pid}: {sent:?}");
+        }
+        signalled.extend(&alive);
+        seen.extend(&alive);
+        if alive.is_empty() || started.elapsed() >= patience {
+            return Ok(alive);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Every living process in one of these namespaces, except the caller.
+fn processes_in(inside: &BTreeSet<Identity>) -> Result<BTreeSet<Pid>, LabError> {
+    if inside.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let entries = fs::read_dir("/proc").map_err(|source| LabError::system("listing /proc", source))?;
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    // A process that has ended, or a zombie, has no namespace any more.
+    let is_inside = |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
+    Ok(pids.filter(|pid| *pid != Pid::this()).filter(is_inside).collect())
+}
+
+/// The identity of the namespace a file stands for; `None` when there is no such file any more.
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}

@@ -1,0 +1,130 @@
+//! Runs `ip`, `tc` and `nft`, and reads out of their complaints what is really wrong.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::LabError;
+
+/// A program the lab is made with, and the Debian package it comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+/// Namespaces, bridges and veth pairs.
+pub(crate) const IP: Program = Program { name: "ip", package: "iproute2" };
+/// Shaping.
+pub(crate) const TC: Program = Program { name: "tc", package: "iproute2" };
+/// Loss.
+pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
+
+/// What a kernel can lack: the program that finds out, what it then says, the thing in words, what to do without it.
+const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
+    (IP, "Unknown device type", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
+    (IP, "Operation not supported", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
+    (TC, "qdisc kind is unknown", "the token bucket (CONFIG_NET_SCH_TBF)", "try `modprobe sch_tbf`, or leave the rate unlimited"),
+    (
+        TC,
+        "No such file or directory",
+        "the token bucket (CONFIG_NET_SCH_TBF)",
+        "try `modprobe sch_tbf`, or leave the rate unlimited",
+    ),
+    (NFT, "No such file or directory", LOSS_FEATURE, LOSS_ADVICE),
+    (NFT, "Operation not supported", LOSS_FEATURE, LOSS_ADVICE),
+];
+
+const LOSS_FEATURE: &str = "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
+const LOSS_ADVICE: &str = "try `modprobe nf_tables nft_numgen`, or set the loss to 0";
+
+/// Runs `program` with `arguments`, feeds it `input` and returns what it printed; `doing` is for the error.
+///
+/// The program inherits the calling thread's network namespace. It runs in a process group of its own: a Ctrl-C at the
+/// terminal stops the lab between two steps, never in the middle of one.
+pub(crate) fn run(program: Program, arguments: &[&str], input: &str, doing: &str) -> Result<String, LabError> {
+    let output = spawn(program, arguments).and_then(|child| feed(child, input)).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => LabError::ToolMissing { program: program.name, package: program.package },
+        _ => LabError::system(format!("running `{}`", program.name), source),
+    })?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(diagnose(program, &String::from_utf8_lossy(&output.stderr), doing))
+    }
+}
+
+/// Feeds a batch of lines to `ip` or `tc`, which stop at the first that fails; an empty batch runs nothing.
+pub(crate) fn batch(program: Program, lines: &str, doing: &str) -> Result<(), LabError> {
+    if lines.is_empty() { Ok(()) } else { run(program, &["-batch", "-"], lines, doing).map(drop) }
+}
+
+/// Starts the program with all three streams in our hands.
+fn spawn(program: Program, arguments: &[&str]) -> std::io::Result<Child> {
+    Command::new(program.name)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Writes the input, and collects the output.
+///
+/// A program that fails on an early line stops reading (EPIPE); its own words say more about that than the pipe's. No
+/// program here answers a batch with more than a pipe holds, so writing first and reading after cannot block.
+fn feed(mut child: Child, input: &str) -> std::io::Result<Output> {
+    if let Some(mut stdin) = child.stdin.take()
+        && let Err(error) = stdin.write_all(input.as_bytes())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        return Err(error);
+    }
+    child.wait_with_output()
+}
+
+/// Turns a program's complaint into the error that helps most.
+fn diagnose(program: Program, stderr: &str, doing: &str) -> LabError {
+    let complaint = first_complaint(stderr);
+    let gap = KERNEL_GAPS.iter().find(|(finder, symptom, ..)| *finder == program && complaint.contains(symptom));
+    match gap {
+        Some(&(_, _, feature, advice)) => LabError::KernelLacks { feature, advice, complaint },
+        None => LabError::Tool { program: program.name, doing: doing.to_owned(), complaint },
+    }
+}
+
+/// The line of an error output that says what happened, without the program's "Error:" before it.
+fn first_complaint(stderr: &str) -> String {
+    let said = stderr.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(it said nothing)");
+    said.trim_start_matches("Error: ").trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let missing = Program { name: "ethbcast-no-such-program", package: "nftables" };
+        let error = run(missing, &[], "", "testing").expect_err("it does not exist").to_string();
+        assert!(error.contains("apt install nftables"), "{error}");
+    }
+
+    #[test]
+    fn a_gap_in_the_kernel_is_told_from_a_mistake() {
+        let gap = diagnose(TC, "Error: Specified qdisc kind is unknown.\nCommand failed -:1\n", "shaping").to_string();
+        assert!(gap.contains("CONFIG_NET_SCH_TBF") && gap.contains("modprobe sch_tbf"), "{gap}");
+        let mistake = diagnose(IP, "\nRTNETLINK answers: File exists\nCommand failed -:3\n", "wiring the lab").to_string();
+        assert_eq!(mistake, "`ip` failed while wiring the lab, in the words: RTNETLINK answers: File exists");
+        assert!(diagnose(NFT, "", "losing").to_string().contains("said nothing"));
+    }
+
+    #[test]
+    fn a_program_that_stops_reading_early_still_gets_to_say_why() {
+        let many_lines = "link add\n".repeat(100_000);
+        let error = run(IP, &["-batch", "-"], &many_lines, "testing").expect_err("the first line is wrong");
+        assert!(matches!(error, LabError::Tool { program: "ip", .. }), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The text the lab feeds to `ip -batch`, `tc -batch` and `nft -f`: one program run does what many would.
+
+use std::fmt::Write as _;
+
+use crate::config::LabConfig;
+use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};
+
+/// The nftables table that holds a host's loss.
+const LOSS_TABLE: &str = "ethbcast_lab";
+
+/// How fine loss can be set: a fraction of so many.
+const LOSS_STEPS: f64 = 1e9;
+
+/// For `ip` in any namespace: makes every host's namespace.
+pub(crate) fn add_host_namespaces(config: &LabConfig) -> String {
+    config.topology.hosts().iter().fold(String::new(), |mut text, host| {
+        line(&mut text, format_args!("netns add {}", namespace_of(&config.name, host)));
+        text
+    })
+}
+
+/// For `ip` in any namespace: deletes these namespaces.
+pub(crate) fn delete_namespaces(namespaces: &[String]) -> String {
+    namespaces.iter().fold(String::new(), |mut text, namespace| {
+        line(&mut text, format_args!("netns delete {namespace}"));
+        text
+    })
+}
+
+/// For `ip` in the switches' namespace: makes the switches, then the cables, one end of each host's in its namespace.
+///
+/// A port's alias says in words where its cable goes (`ip link show`).
+pub(crate) fn wire(config: &LabConfig) -> String {
+    let mut text = String::new();
+    let (topology, mtu) = (&config.topology, config.mtu_bytes);
+    for switch in 0..topology.switches().len() {
+        let (name, mac) = (bridge(switch), mac_address(Owner::Bridge, switch));
+        line(&mut text, format_args!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0"));
+    }
+    for (host, host_name) in topology.hosts().iter().enumerate() {
+        let (port, port_mac) = (host_port(host), mac_address(Owner::HostPort, host));
+        let (namespace, mac) = (namespace_of(&config.name, host_name), mac_address(Owner::Host, host));
+        line(
+            &mut text,
+            format_args!(
+                "link add {port} address {port_mac} mtu {mtu} master {} up \
+                 type veth peer name {HOST_INTERFACE} netns {namespace} address {mac} mtu {mtu}",
+                bridge(topology.switch_of(host)),
+            ),
+        );
+        line(&mut text, format_args!("link set {port} alias to-{host_name}"));
+    }
+    for (cable, &(left, right)) in topology.cables().iter().enumerate() {
+        let (here, there) = (trunk_port(left, right), trunk_port(right, left));
+        let (here_mac, there_mac) = (mac_address(Owner::TrunkPort, 2 * cable), mac_address(Owner::TrunkPort, 2 * cable + 1));
+        line(
+            &mut text,
+            format_args!("link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}"),
+        );
+        line(&mut text, format_args!("link set {here} master {} up", bridge(left)));
+        line(&mut text, format_args!("link set {there} master {} up", bridge(right)));
+    }
+    text
+}
+
+/// For `ip` in a host's namespace: switches its interfaces on.
+///
+/// The kernel does not let the command that makes a veth pair do so: the pair is not joined yet (ENOTCONN).
+pub(crate) fn host_links_up() -> String {
+    format!("link set lo up\nlink set {HOST_INTERFACE} up\n")
+}
+
+/// For `tc` in a host's namespace: shapes what the host sends; empty when rates are unlimited.
+pub(crate) fn shape_host(config: &LabConfig) -> String {
+    let mut text = String::new();
+    shape(&mut text, config, HOST_INTERFACE, config.host_queue_bytes);
+    text
+}
+
+/// For `tc` in the switches' namespace: shapes what every port sends; empty when rates are unlimited.
+pub(crate) fn shape_switches(config: &LabConfig) -> String {
+    let mut text = String::new();
+    let host_ports = (0..config.topology.hosts().len()).map(host_port);
+    let trunk_ports = config.topology.cables().iter().flat_map(|&(left, right)| [trunk_port(left, right), trunk_port(right, left)]);
+    for port in host_ports.chain(trunk_ports) {
+        shape(&mut text, config, &port, config.switch_queue_bytes);
+    }
+    text
+}
+
+/// One line of shaping, if the cables are shaped.
+fn shape(text: &mut String, config: &LabConfig, interface: &str, queue_bytes: u32) {
+    let Some(rate) = config.rate_bits_per_second else { return };
+    let burst = config.burst_bytes(rate);
+    line(
+        text,
+        format_args!(
+            "qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b"
+        ),
+    );
+}
+
+/// For `nft` in a host's namespace that has no loss yet: drops this fraction of arriving frames.
+///
+/// A loss above 0 is never rounded down to none.
+pub(crate) fn lose(fraction: f64) -> String {
+    let dropped_steps = (fraction * LOSS_STEPS).round().clamp(1.0, LOSS_STEPS - 1.0);
+    format!(
+        "table netdev {LOSS_TABLE} {{ chain ingress {{ \
+         type filter hook ingress device \"{HOST_INTERFACE}\" priority 0; \
+         numgen random mod {LOSS_STEPS} < {dropped_steps} counter drop; }}; }}\n"
+    )
+}
+
+/// For `nft` in a host's namespace: drops this fraction of arriving frames from now on, whatever was set before.
+///
+/// One `nft` input is one transaction: between the old loss and the new there is no moment without any. The first line
+/// makes the second possible when there is no table yet; the pair costs a wait of 10 ms in the kernel.
+pub(crate) fn lose_instead(fraction: f64) -> String {
+    let forget = format!("table netdev {LOSS_TABLE}\ndelete table netdev {LOSS_TABLE}\n");
+    if fraction > 0.0 { forget + &lose(fraction) } else { forget }
+}
+
+/// The frames the loss rule has dropped, from `nft list ruleset`; 0 when there is no rule.
+pub(crate) fn lost_frames(ruleset: &str) -> u64 {
+    let after = ruleset.split_once("counter packets ").map(|(_, after)| after);
+    after.and_then(|after| after.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Appends one line.
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("writing to a String cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use ethbcast_collectives::topology::Topology;
+
+    use super::*;
+
+    /// Two switches, two hosts on each, one cable between.
+    fn two_switches() -> LabConfig {
+        let text = "schema = 1\n\
+                    [[switch]]\nname = \"left\"\nhosts = \"n[0-1]\"\nlinks = [\"right\"]\n\
+                    [[switch]]\nname = \"right\"\nhosts = \"n[2-3]\"\n";
+        LabConfig::new(Topology::parse(text, "two switches").expect("a good topology"))
+    }
+
+    #[test]
+    fn the_wiring_is_one_line_per_switch_and_two_per_host() {
+        let config = two_switches();
+        let text = wire(&config);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + 2 * 4 + 3);
+        assert_eq!(lines[0], "link add s0 address 02:eb:03:00:00:00 mtu 1500 up type bridge stp_state 0 mcast_snooping 0");
+        assert_eq!(
+            lines[8],
+            "link add p3 address 02:eb:01:00:00:03 mtu 1500 master s1 up \
+             type veth peer name eth0 netns ethbcast-lab-n3 address 02:eb:00:00:00:03 mtu 1500"
+        );
+        assert_eq!(lines[9], "link set p3 alias to-n3");
+        assert!(lines[10].starts_with("link add t0-1 ") && lines[10].contains(" peer name t1-0 "), "{}", lines[10]);
+        assert_eq!(lines[11..], ["link set t0-1 master s0 up", "link set t1-0 master s1 up"]);
+    }
+
+    #[test]
+    fn both_ends_of_every_cable_are_shaped_or_none_is() {
+        let mut config = two_switches();
+        assert_eq!((shape_host(&config), shape_switches(&config)), (String::new(), String::new()));
+        config.rate_bits_per_second = Some(100_000_000);
+        assert_eq!(shape_host(&config), "qdisc add dev eth0 root tbf rate 100000000bit burst 6250b limit 1048576b\n");
+        let ports: Vec<_> = shape_switches(&config).lines().filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect();
+        assert_eq!(ports, ["p0", "p1", "p2", "p3", "t0-1", "t1-0"]);
+        assert!(shape_switches(&config).contains("limit 262144b"));
+    }
+
+    #[test]
+    fn a_loss_replaces_the_one_before_and_is_never_rounded_to_none_or_all() {
+        assert_eq!(lose_instead(0.0), "table netdev ethbcast_lab\ndelete table netdev ethbcast_lab\n");
+        assert_eq!(lose_instead(0.5), lose_instead(0.0) + &lose(0.5));
+        assert!(lose(0.01).contains("numgen random mod 1000000000 < 10000000 counter drop"));
+        assert!(lose(1e-12).contains("< 1 counter"));
+        assert!(lose(1.0 - 1e-12).contains("< 999999999 counter"));
+    }
+
+    #[test]
+    fn lost_frames_are_read_from_the_rules_own_counter() {
+        assert_eq!(lost_frames("\t\tnumgen random mod 10 < 1 counter packets 17 bytes 1020 drop\n"), 17);
+        assert_eq!(lost_frames(""), 0);
+    }
+}

@@ -1,0 +1,107 @@
+//! Bringing a lab up: a handful of batches, and nothing left behind if one of them fails.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use nix::unistd::Uid;
+
+use crate::LabError;
+use crate::config::LabConfig;
+use crate::down::take_down;
+use crate::interrupt::InterruptsHeld;
+use crate::names::{SWITCHES, namespace_of};
+use crate::netns::{inside, members_of};
+use crate::program::{IP, NFT, TC, batch, run};
+use crate::script;
+
+/// Switches off what would put frames on the cables that nobody asked for.
+const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
+
+/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without br_netfilter.)
+const NO_FIREWALL: [&str; 3] = [
+    "/proc/sys/net/bridge/bridge-nf-call-iptables",
+    "/proc/sys/net/bridge/bridge-nf-call-ip6tables",
+    "/proc/sys/net/bridge/bridge-nf-call-arptables",
+];
+
+/// Refuses to go on as anybody but root.
+pub(crate) fn require_root() -> Result<(), LabError> {
+    if Uid::effective().is_root() { Ok(()) } else { Err(LabError::NotRoot) }
+}
+
+/// Brings the lab up, or leaves nothing of it behind.
+pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {
+    config.check()?;
+    require_root()?;
+    let interrupts = InterruptsHeld::new()?;
+    claim(config)?;
+    // From here on the name is ours, and so is the duty to clean up.
+    build(config, &interrupts).inspect_err(|_| {
+        if let Err(error) = take_down(&config.name) {
+            log::error!("cleaning up after a lab that did not come up: {error}");
+        }
+    })
+}
+
+/// Takes the lab's name by making the switches' namespace, which only one of two callers at the same time can.
+fn claim(config: &LabConfig) -> Result<(), LabError> {
+    let exists = || LabError::LabExists { name: config.name.clone() };
+    if !members_of(&config.name)?.is_empty() {
+        return Err(exists());
+    }
+    let switches = namespace_of(&config.name, SWITCHES);
+    match run(IP, &["netns", "add", &switches], "", "making the switches' namespace") {
+        Ok(_) => Ok(()),
+        Err(LabError::Tool { complaint, .. }) if complaint.contains("File exists") => Err(exists()),
+        Err(other) => Err(other),
+    }
+}
+
+/// Makes everything inside the claimed name, looking for interrupts between the steps.
+fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError> {
+    let switches = namespace_of(&config.name, SWITCHES);
+    let hosts = || config.topology.hosts().iter().map(|host| namespace_of(&config.name, host));
+    batch(IP, &script::add_host_namespaces(config), "making the hosts' namespaces")?;
+    // Before there is any interface, so that none ever speaks IPv6.
+    for namespace in hosts().chain([switches.clone()]) {
+        interrupts.check()?;
+        inside(&namespace, || keep_quiet(&namespace))??;
+    }
+    inside(&switches, || build_switches(config))??;
+    for namespace in hosts() {
+        interrupts.check()?;
+        inside(&namespace, || build_host(config))??;
+    }
+    interrupts.check()
+}
+
+/// Sets the kernel's switches of this thread's namespace that keep strangers off the cables.
+fn keep_quiet(namespace: &str) -> Result<(), LabError> {
+    let settings = NO_IPV6.iter().map(|path| (path, "1")).chain(NO_FIREWALL.iter().map(|path| (path, "0")));
+    for (path, value) in settings {
+        match fs::write(path, value) {
+            // A kernel without the feature cannot do the harm.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            result => result.map_err(|source| LabError::system(format!("setting {path} in {namespace}"), source))?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes switches, cables and the ports' shaping; runs inside the switches' namespace.
+fn build_switches(config: &LabConfig) -> Result<(), LabError> {
+    batch(IP, &script::wire(config), "wiring the lab")?;
+    batch(TC, &script::shape_switches(config), "shaping the switches' ports")
+}
+
+/// Switches a host's interfaces on, shapes and worsens its cable; runs inside the host's namespace.
+fn build_host(config: &LabConfig) -> Result<(), LabError> {
+    batch(IP, &script::host_links_up(), "switching a host's interfaces on")?;
+    batch(TC, &script::shape_host(config), "shaping a host's cable")?;
+    if config.loss > 0.0 { set_loss(&script::lose(config.loss)) } else { Ok(()) }
+}
+
+/// Feeds a loss script to the `nft` of this thread's namespace, which must be a host's.
+pub(crate) fn set_loss(script: &str) -> Result<(), LabError> {
+    run(NFT, &["-f", "-"], script, "setting a host's loss").map(drop)
+}

@@ -1,0 +1,225 @@
+//! The command line, literally; what the arguments mean is resolved by the commands.
+
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Put the same bytes on every host of an Ethernet cluster, over raw frames, and lose nothing.
+#[derive(Debug, Parser)]
+#[command(name = "ethbcast", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed; 2 usage; 3 nobody there or timed out; \
+4 system or permission; 5 integrity; 130/143 interrupted.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send a file (or stdin) to the receivers of a group.
+    Send(SendArgs),
+    /// Receive what is sent to a group.
+    Recv(RecvArgs),
+    /// A cluster of network namespaces on this machine, to try things on.
+    Lab(LabArgs),
+}
+
+/// What `send` and `recv` have in common.
+#[derive(Debug, Args)]
+pub struct WireArgs {
+    /// Network interface; without it, the only Ethernet interface that is up.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// Name of the session: only sender and receivers of the same group meet.
+    #[arg(short, long, value_name = "GROUP", default_value = "ethbcast")]
+    pub group: String,
+    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name or the hostname.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// EtherType of the frames, in hexadecimal.
+    #[arg(long, value_name = "HEX", default_value = "88b5", value_parser = ether_type)]
+    pub ether_type: u16,
+    /// Print one JSON object on stdout at the end.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no lines but errors and the report.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `ethbcast send`.
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// What send and recv share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// Start as soon as N receivers have joined; fewer within --max-wait is a failure.
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "min_receivers", value_parser = clap::value_parser!(u16).range(1..65535))]
+    pub receivers: Option<u16>,
+    /// After --max-wait, start with whoever is there if they are at least N.
+    #[arg(long, value_name = "N", requires = "max_wait", value_parser = clap::value_parser!(u16).range(1..65535))]
+    pub min_receivers: Option<u16>,
+    /// How long to wait for receivers.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub max_wait: Option<f64>,
+    /// How the bytes travel: auto, chain (unicast from host to host) or cast (broadcast with repairs).
+    #[arg(long, value_name = "VIA", default_value = "auto")]
+    pub via: String,
+    /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// Send frames for this MTU instead of the interface's.
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u32>,
+    /// File to send; `-` is stdin.
+    pub source: OsString,
+}
+
+/// `ethbcast recv`.
+#[derive(Debug, Args)]
+pub struct RecvArgs {
+    /// What send and recv share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// Replace DEST if it exists.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Give up if no sender is heard within this time; without it, wait for ever.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub max_wait: Option<f64>,
+    /// File to write, or a directory to put the file into under its own name; `-` is stdout.
+    pub dest: OsString,
+}
+
+/// `ethbcast lab`.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// What to do with the lab.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// The lab's commands.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Bring a lab up.
+    Up {
+        /// Number of hosts on one switch, a topology file, or a test bed of the papers (fig9-1 … fig9-5).
+        #[arg(value_name = "TOPOLOGY|N", required_unless_present = "topology")]
+        shape: Option<String>,
+        /// A topology file, or a test bed by name.
+        #[arg(long, value_name = "FILE", conflicts_with = "shape")]
+        topology: Option<String>,
+        /// The lab's cables and name.
+        #[command(flatten)]
+        cables: CableArgs,
+    },
+    /// Run a command on one host of the lab.
+    Exec {
+        /// Name of the lab.
+        #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
+        lab: String,
+        /// The host.
+        host: String,
+        /// The command and its arguments, after `--`.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Run a command on every host of the lab at once; `{}` in it stands for the host's name.
+    Each {
+        /// Name of the lab.
+        #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
+        lab: String,
+        /// Leave this host out; may be given several times.
+        #[arg(long, value_name = "HOST")]
+        except: Vec<String>,
+        /// The command and its arguments, after `--`.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Take a lab down, whole or what a crash left of it.
+    Down {
+        /// Name of the lab.
+        #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
+        lab: String,
+        /// All labs of this machine.
+        #[arg(long, conflicts_with = "lab")]
+        all: bool,
+    },
+    /// List the labs that are up and their hosts.
+    List,
+    /// Print the topology file of a test bed (fig9-1 … fig9-5).
+    Topology {
+        /// Its name.
+        name: String,
+    },
+    /// 8 hosts at 100 Mbit/s, a 64 MiB file by both paths, a table, and everything cleaned up.
+    Demo {
+        /// MiB to send.
+        #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4096))]
+        mebibytes: u64,
+        /// Hosts, the sender included.
+        #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=32))]
+        hosts: u16,
+        /// Rate of every cable.
+        #[arg(long, default_value = "100mbit")]
+        rate: String,
+        /// Share of frames lost at every receiver.
+        #[arg(long, default_value_t = 0.0)]
+        loss: f64,
+    },
+}
+
+/// What the cables of a lab are like.
+#[derive(Debug, Args)]
+pub struct CableArgs {
+    /// Name of the lab, to have several.
+    #[arg(long, value_name = "NAME", default_value = ethbcast_lab::DEFAULT_LAB)]
+    pub lab: String,
+    /// Rate of every cable, such as 100mbit; without it, as fast as the machine copies.
+    #[arg(long)]
+    pub rate: Option<String>,
+    /// MTU of every interface, in bytes.
+    #[arg(long, default_value_t = 1500)]
+    pub mtu: u32,
+    /// Share of frames lost at every host, such as 0.01.
+    #[arg(long, default_value_t = 0.0)]
+    pub loss: f64,
+}
+
+fn ether_type(text: &str) -> Result<u16, String> {
+    let digits = text.trim_start_matches("0x");
+    match u16::from_str_radix(digits, 16) {
+        Ok(value) if value >= 0x0600 => Ok(value),
+        Ok(_) => Err("values below 0600 are lengths, not EtherTypes; 88b5 and 88b6 are free for local use".to_owned()),
+        Err(_) => Err("expected up to four hexadecimal digits, such as 88b5".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("expected a number of seconds, such as 30 or 0.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_ether_type_is_hexadecimal_and_not_a_length() {
+        assert_eq!(ether_type("88b5"), Ok(0x88b5));
+        assert_eq!(ether_type("0x9000"), Ok(0x9000));
+        assert!(ether_type("05ff").is_err() && ether_type("xyz").is_err());
+    }
+}

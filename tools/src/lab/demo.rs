@@ -1,0 +1,144 @@
+//! `ethbcast lab demo`: both paths on 8 hosts, a table, and nothing left behind.
+
+use super::lab_failure;
+use crate::exit::{Code, Failure, WithCode};
+use crate::signals::Interrupt;
+use crate::units;
+use ethbcast_collectives::topology::Topology;
+use ethbcast_lab::{Lab, LabConfig, LabGuard, parse_rate};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Ethernet and ethbcast headers, and payload, of a full frame at MTU 1500.
+const FRAME_BYTES: f64 = 1514.0;
+const PAYLOAD_BYTES: f64 = 1468.0;
+
+/// One line of the table.
+struct Row {
+    via: &'static str,
+    seconds: f64,
+    verified: usize,
+    receivers: usize,
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// A [`Failure`]: 4 without root or tools, 1 if a receiver failed.
+pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<()> {
+    let rate_bits_per_second = parse_rate(rate).code(Code::Usage)?;
+    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;
+    let config = LabConfig {
+        name: format!("demo{}", std::process::id()),
+        rate_bits_per_second: Some(rate_bits_per_second),
+        loss,
+        ..LabConfig::new(topology)
+    };
+    eprintln!("bringing up {hosts} hosts on one switch, every cable at {rate}, loss {loss}");
+    // Ctrl-C is only noted from here on: the guard takes the lab down on every way out.
+    let interrupt = Interrupt::watch(false, || {}).code(Code::System)?;
+    let lab = LabGuard::up(&config).map_err(lab_failure)?;
+    let directory = scratch().code(Code::System)?;
+    let bytes = mebibytes << 20;
+    let source = directory.path().join("demo.bin");
+    make_file(&source, bytes).code(Code::System)?;
+    let mut rows = Vec::new();
+    for via in ["chain", "cast"] {
+        eprintln!("\nsending {} via {via}", units::bytes(bytes));
+        rows.push(transfer(&lab, via, &source, directory.path(), &interrupt)?);
+    }
+    Lab::remove(lab.name()).map_err(lab_failure)?;
+    print_table(&rows, bytes, rate_bits_per_second);
+    match rows.iter().all(|row| row.verified == row.receivers) {
+        true => Ok(()),
+        false => Err(Failure::new(Code::SomeFailed, "some receivers failed; see above").into()),
+    }
+}
+
+/// In memory if there is a place for it: the demo is to show the network, not the disk that 7 hosts share here.
+fn scratch() -> std::io::Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-demo-").tempdir_in(parent);
+    if memory.is_dir() { builder(memory).or_else(|_| builder(&std::env::temp_dir())) } else { builder(&std::env::temp_dir()) }
+}
+
+/// Bytes that differ everywhere, so that a frame in the wrong place shows.
+fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    let mut output = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
+    let mut block = vec![0; 1 << 20];
+    let mut left = bytes;
+    while left > 0 {
+        let count = left.min(block.len() as u64) as usize;
+        output.fill(&mut block[..count]);
+        file.write_all(&block[..count])?;
+        left -= count as u64;
+    }
+    file.flush()
+}
+
+fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, interrupt: &Interrupt) -> anyhow::Result<Row> {
+    let (root, receivers) = lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
+    let mut children: Vec<Child> = Vec::new();
+    for host in &receivers {
+        let mut receive = on(lab, host)?;
+        receive.args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"]).arg(directory.join(format!("{host}-{via}.bin")));
+        children.push(receive.stdin(Stdio::null()).spawn().code(Code::System)?);
+    }
+    let report = directory.join("report.json");
+    let mut send = on(lab, &root)?;
+    send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"]).arg(source);
+    let stdout = std::fs::File::create(&report).code(Code::System)?;
+    children.push(send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?);
+    wait(children, interrupt)?;
+    for host in &receivers {
+        // What failed left no file.
+        drop(std::fs::remove_file(directory.join(format!("{host}-{via}.bin"))));
+    }
+    let text = std::fs::read(&report).code(Code::System)?;
+    let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
+        return Err(Failure::new(Code::SomeFailed, format!("sending via {via} failed; see above")).into());
+    };
+    let verified = report["receivers"].as_array().map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
+    Ok(Row { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
+}
+
+/// This program, on a host of the lab.
+fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().code(Code::System)?;
+    let program = program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
+    let mut command = lab.command(host, program).map_err(lab_failure)?;
+    command.env("ETHBCAST_HOST", host);
+    Ok(command)
+}
+
+/// Waits for all children; once interrupted, ends them first.
+fn wait(mut children: Vec<Child>, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let mut told = None;
+    while !children.is_empty() {
+        if let (None, Some(signal)) = (told, interrupt.signal()) {
+            told = Some(signal);
+            for child in &children {
+                // One that has just ended needs no signal.
+                drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGTERM));
+            }
+        }
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    match told {
+        Some(signal) => Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into()),
+        None => Ok(()),
+    }
+}
+
+fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) {
+    let limit = bytes as f64 * 8.0 / rate_bits_per_second as f64 * FRAME_BYTES / PAYLOAD_BYTES;
+    println!("\n{:<8} {:>9} {:>22} {:>20}", "path", "seconds", "share of wire limit", "verified receivers");
+    for row in rows {
+        let share = if row.seconds > 0.0 { limit / row.seconds * 100.0 } else { 0.0 };
+        println!("{:<8} {:>9.3} {share:>20.1} % {:>20}", row.via, row.seconds, format!("{} of {}", row.verified, row.receivers));
+    }
+    println!("wire limit: {limit:.3} s for {} at {} with 46 bytes of headers a frame", units::bytes(bytes), units::rate(rate_bits_per_second as f64));
+}

@@ -1,0 +1,134 @@
+//! `ethbcast lab`: a cluster of network namespaces on this machine.
+
+mod demo;
+mod shape;
+
+use crate::args::{CableArgs, LabArgs, LabCommand};
+use crate::exit::{Code, Failure, WithCode};
+use ethbcast_collectives::topology::nodeset;
+use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
+use std::ffi::OsString;
+use std::process::{Child, ExitStatus};
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code.
+pub fn run(args: LabArgs) -> anyhow::Result<()> {
+    match args.command {
+        LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
+        LabCommand::Exec { lab, host, command } => exec(&lab, &host, &command),
+        LabCommand::Each { lab, except, command } => each(&lab, &except, &command),
+        LabCommand::Down { lab, all } => down(&lab, all),
+        LabCommand::List => list(),
+        LabCommand::Topology { name } => topology(&name),
+        LabCommand::Demo { mebibytes, hosts, rate, loss } => demo::run(mebibytes, hosts, &rate, loss),
+    }
+}
+
+/// A lab's errors are usage errors where the caller can type something better, system errors otherwise.
+fn code(error: &LabError) -> Code {
+    use LabError::*;
+    match error {
+        NotRoot | ToolMissing { .. } | KernelLacks { .. } | ProcessesRemain { .. } | NamespacesRemain { .. } | Tool { .. } => Code::System,
+        System { .. } | NoInterface { .. } => Code::System,
+        Interrupted => Code::Interrupted,
+        _ => Code::Usage,
+    }
+}
+
+/// Gives a lab's error its exit code.
+fn lab_failure(error: LabError) -> Failure {
+    Failure::new(code(&error), error)
+}
+
+fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
+    let topology = shape::topology(shape)?;
+    let config = LabConfig {
+        name: cables.lab.clone(),
+        rate_bits_per_second: cables.rate.as_deref().map_or(Ok(None), parse_rate_or_unlimited).code(Code::Usage)?,
+        mtu_bytes: cables.mtu,
+        loss: cables.loss,
+        ..LabConfig::new(topology)
+    };
+    let lab = Lab::up(&config).map_err(lab_failure)?;
+    let hosts = lab.hosts();
+    eprintln!(
+        "lab {} is up: hosts {}; run things with `ethbcast lab exec {} -- CMD`, end it with `ethbcast lab down`",
+        lab.name(),
+        nodeset::fold(&hosts),
+        hosts.first().map_or("HOST", String::as_str)
+    );
+    Ok(())
+}
+
+fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
+    use std::os::unix::process::CommandExt;
+    let lab = Lab::open(lab).map_err(lab_failure)?;
+    let mut process = prepare(&lab, host, command)?;
+    // Only returns if it fails: the command takes this process's place, exit code and signals included.
+    let error = process.exec();
+    Err(Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", command[0])).into())
+}
+
+fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::process::Command> {
+    let (program, arguments) = command.split_first().ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
+    let program = program.to_str().ok_or_else(|| Failure::new(Code::Usage, "the command's name is not valid UTF-8"))?;
+    let mut process = lab.command(host, program).map_err(lab_failure)?;
+    process.args(arguments).env("ETHBCAST_HOST", host);
+    Ok(process)
+}
+
+fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()> {
+    let lab = Lab::open(lab).map_err(lab_failure)?;
+    let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
+    let mut children: Vec<(String, Child)> = Vec::new();
+    for host in hosts {
+        let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
+        let child = prepare(&lab, &host, &own)?.spawn();
+        children.push((host.clone(), child.map_err(|error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0])))?));
+    }
+    let mut failed = Vec::new();
+    for (host, mut child) in children {
+        let status = child.wait().code(Code::System)?;
+        if !status.success() {
+            failed.push(format!("{host} ({})", describe(status)));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::new(Code::SomeFailed, format!("failed on {}", failed.join(", "))).into()) }
+}
+
+fn describe(status: ExitStatus) -> String {
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit {code}"))
+}
+
+fn for_host(word: &OsString, host: &str) -> OsString {
+    word.to_str().map_or_else(|| word.clone(), |word| word.replace("{}", host).into())
+}
+
+fn down(name: &str, all: bool) -> anyhow::Result<()> {
+    let names = if all { Lab::list().map_err(lab_failure)? } else { vec![name.to_owned()] };
+    for name in names {
+        let removed = Lab::remove(&name).map_err(lab_failure)?;
+        match removed.namespaces {
+            0 => eprintln!("lab {name} is not up: nothing to do"),
+            count => eprintln!("lab {name} is down: {count} namespaces and {} processes ended", removed.processes),
+        }
+    }
+    Ok(())
+}
+
+fn list() -> anyhow::Result<()> {
+    for name in Lab::list().map_err(lab_failure)? {
+        match Lab::open(&name) {
+            Ok(lab) => println!("{name}: {}", nodeset::fold(&lab.hosts())),
+            Err(error) => println!("{name}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+fn topology(name: &str) -> anyhow::Result<()> {
+    print!("{}", shape::builtin(name)?.to_toml());
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! What a lab is to look like: a number of hosts, a test bed's name, or a topology file.
+
+use crate::exit::{Code, Failure, WithCode};
+use crate::send::read_topology;
+use ethbcast_collectives::topology::{BUILTIN_NAMES, Topology};
+use std::path::Path;
+
+/// More namespaces than this take minutes to make.
+const MAX_HOSTS: usize = 256;
+
+/// The topology that `shape` stands for.
+///
+/// # Errors
+/// A [`Failure`] with code 2, or 4 if a file cannot be read.
+pub fn topology(shape: &str) -> anyhow::Result<Topology> {
+    if let Ok(hosts) = shape.parse::<usize>() {
+        if !(1..=MAX_HOSTS).contains(&hosts) {
+            return Err(Failure::new(Code::Usage, format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}")).into());
+        }
+        return Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage);
+    }
+    if !Path::new(shape).exists() && Topology::builtin(shape).is_none() {
+        let text = format!("{shape} is neither a number of hosts, nor a topology file, nor one of {}", BUILTIN_NAMES.join(", "));
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    read_topology(Path::new(shape))
+}
+
+/// A test bed by name.
+///
+/// # Errors
+/// A [`Failure`] with code 2 that lists the names.
+pub fn builtin(name: &str) -> anyhow::Result<Topology> {
+    let unknown = || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));
+    Ok(Topology::builtin(name).ok_or_else(unknown)?)
+}

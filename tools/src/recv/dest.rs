@@ -1,0 +1,111 @@
+//! DEST: where the bytes go, checked before anything else happens.
+
+use crate::exit::{Code, Failure};
+use nix::sys::statvfs::statvfs;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What DEST turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dest {
+    /// `-`.
+    Stdout,
+    /// A file, new or (with --force) to be replaced.
+    File { path: PathBuf, replace: bool },
+    /// An existing directory: the file goes in under its own name.
+    Directory { path: PathBuf, replace: bool },
+}
+
+impl Dest {
+    /// Looks at DEST.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4: it exists, its directory does not, or nothing can be written there.
+    pub fn resolve(dest: &OsStr, replace: bool) -> anyhow::Result<Dest> {
+        if dest == "-" {
+            return Ok(Dest::Stdout);
+        }
+        let path = PathBuf::from(dest);
+        let resolved = if path.is_dir() { Dest::Directory { path, replace } } else { Dest::File { path, replace } };
+        if let Dest::File { path, replace } = &resolved {
+            check_replaceable(path, *replace)?;
+        }
+        let directory = resolved.directory().unwrap_or(Path::new("."));
+        if !directory.is_dir() {
+            let text = format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
+            return Err(Failure::new(Code::System, text).into());
+        }
+        // The only honest test of being able to write there.
+        temporary(directory).map_err(|error| {
+            Failure::new(Code::System, format!("cannot write to {}: {error}; choose another DEST", directory.display()))
+        })?;
+        Ok(resolved)
+    }
+
+    /// The directory that will hold the file.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Dest::Stdout => None,
+            Dest::Directory { path, .. } => Some(path),
+            Dest::File { path, .. } => Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))),
+        }
+    }
+
+    /// The path of the file, given the sender's name for it; that name never leads out of the directory.
+    ///
+    /// # Errors
+    /// A sentence, if the name is none or the file exists.
+    pub fn path(&self, source: &str) -> Result<Option<(PathBuf, bool)>, String> {
+        match self {
+            Dest::Stdout => Ok(None),
+            Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
+            Dest::Directory { path, replace } => {
+                let name = Path::new(source).file_name().ok_or_else(|| format!("the sender's name for the file, {source:?}, is none: give DEST a file name"))?;
+                let path = path.join(name);
+                check_replaceable(&path, *replace).map_err(|error| error.to_string())?;
+                Ok(Some((path, *replace)))
+            }
+        }
+    }
+
+    /// Bytes that can be written there.
+    pub fn free_bytes(&self) -> u64 {
+        let Some(directory) = self.directory() else { return u64::MAX };
+        statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
+    }
+}
+
+/// A new file in `directory` that is gone when it is dropped, however that comes about.
+pub fn temporary(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    // What a plain `open` would give, the umask taken off by the kernel.
+    let permissions = std::fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".ethbcast-").suffix(".part").permissions(permissions).tempfile_in(directory)
+}
+
+fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
+    if !replace && path.symlink_metadata().is_ok() {
+        let text = format!("DEST {} exists: remove it, or replace it with --force", path.display());
+        return Err(Failure::new(Code::System, text).into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_file_needs_force_and_a_senders_name_stays_in_the_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("there");
+        std::fs::write(&file, b"old").expect("written");
+        assert!(Dest::resolve(file.as_os_str(), false).is_err());
+        assert!(Dest::resolve(file.as_os_str(), true).is_ok());
+        let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
+        assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), false))));
+        assert!(dest.path("there").is_err() && dest.path("..").is_err());
+        assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 1, "the probe left something behind");
+    }
+}

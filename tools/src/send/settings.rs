@@ -1,0 +1,73 @@
+//! What the arguments of `send` mean.
+
+use crate::args::SendArgs;
+use crate::exit::{Code, Failure, WithCode};
+use ethbcast_collectives::group::Wanted;
+use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::topology::Topology;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long `send` waits for receivers unless told otherwise.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The resolved arguments.
+#[derive(Debug)]
+pub struct Settings {
+    /// How many receivers, and how long to wait for them.
+    pub wanted: Wanted,
+    /// How the bytes travel; `None` is for the size to decide.
+    pub via: Option<Via>,
+    /// The cluster.
+    pub topology: Option<Topology>,
+    topology_name: String,
+}
+
+impl Settings {
+    /// Resolves the arguments.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
+    pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
+        let via = match args.via.as_str() {
+            "auto" => None,
+            name => Some(name.parse::<Via>().map_err(|error| Failure::new(Code::Usage, format!("{error}, auto")))?),
+        };
+        let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
+        let wanted = match args.min_receivers {
+            Some(least) => Wanted { at_least: usize::from(least), enough: None, patience },
+            None => {
+                let count = usize::from(args.receivers.unwrap_or(1));
+                Wanted { at_least: count, enough: Some(count), patience }
+            }
+        };
+        let topology = args.topology.as_deref().map(read_topology).transpose()?;
+        let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        Ok(Settings { wanted, via, topology, topology_name })
+    }
+
+    /// Checks that the topology names this host, before anybody is waited for.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2.
+    pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
+        let Some(topology) = self.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
+        let known = ethbcast_collectives::topology::nodeset::fold(topology.hosts());
+        let text = format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
+        Err(Failure::new(Code::Usage, text).into())
+    }
+}
+
+/// Reads a topology file; the name of a test bed will do if there is no such file.
+///
+/// # Errors
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
+pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
+    let name = path.display().to_string();
+    if let Some(topology) = Topology::builtin(&name).filter(|_| !path.exists()) {
+        return Ok(topology);
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Code::System, format!("cannot read the topology file {name}: {error}")))?;
+    Topology::parse(&text, &name).code(Code::Usage)
+}

@@ -1,0 +1,56 @@
+//! Ctrl-C and friends, without a signal handler: blocked in every thread, and waited for in one.
+
+use crate::exit::{Code, Failure};
+use ethbcast_transport::packet::Waker;
+use nix::sys::signal::{SigSet, Signal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Whether the user has asked to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicI32>);
+
+impl Interrupt {
+    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is called
+    /// at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
+    ///
+    /// # Errors
+    /// If the kernel refuses the signal mask.
+    pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        let seen = interrupt.clone();
+        let mut signals = SigSet::empty();
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
+        signals.thread_block()?;
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            while let Ok(signal) = signals.wait() {
+                let before = seen.0.swap(signal as i32, Ordering::SeqCst);
+                if before != 0 && impatient {
+                    std::process::exit(128 + signal as i32);
+                }
+                tell();
+            }
+        })?;
+        Ok(interrupt)
+    }
+
+    /// Watches on behalf of a driver's loop, which `waker` wakes.
+    ///
+    /// # Errors
+    /// As [`Interrupt::watch`].
+    pub fn wake(waker: &Waker) -> std::io::Result<Interrupt> {
+        let waker = waker.clone();
+        Interrupt::watch(true, move || waker.wake())
+    }
+
+    /// The exit code and words for having been interrupted.
+    pub fn failure(signal: Signal, text: &str) -> Failure {
+        let code = if signal == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
+        Failure::new(code, text)
+    }
+
+    /// The signal that was received, if any.
+    pub fn signal(&self) -> Option<Signal> {
+        Signal::try_from(self.0.load(Ordering::SeqCst)).ok()
+    }
+}

@@ -1,0 +1,90 @@
+//! What can go wrong with a port.
+
+use nix::errno::Errno;
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Raw sockets need a privilege this process lacks.
+    #[error("raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`")]
+    Permission {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface was switched off or removed since it was found.
+    #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
+    Down {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel has no memory for the receive ring.
+    #[error("no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one")]
+    Memory {
+        /// The interface.
+        interface: String,
+        /// The size that was tried.
+        ring_bytes: usize,
+    },
+    /// The kernel refused one of the steps.
+    #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
+    System {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}
+
+/// Why a loop ended before its application wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The interface was switched off or removed.
+    #[error("interface {interface} went down: bring it up with `ip link set {interface} up` and start again")]
+    InterfaceDown {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface no longer takes frames of the size it took when the port was opened.
+    #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
+    FrameTooLong {
+        /// The interface.
+        interface: String,
+        /// The frame's length, Ethernet header included.
+        frame_bytes: usize,
+    },
+    /// The kernel refused to send or to wait.
+    #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
+    System {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}
+
+impl OpenError {
+    /// The error for a `step` of opening that failed with `errno`.
+    pub(super) fn new(interface: &str, step: &'static str, errno: Errno) -> Self {
+        let interface = interface.to_owned();
+        match errno {
+            Errno::EPERM | Errno::EACCES => OpenError::Permission { interface },
+            Errno::ENETDOWN | Errno::ENODEV | Errno::ENXIO => OpenError::Down { interface },
+            errno => OpenError::System { interface, step, errno },
+        }
+    }
+}
+
+impl DriveError {
+    /// The error for a `step` of driving that failed with `errno`.
+    pub(super) fn new(interface: &str, step: &'static str, errno: Errno) -> Self {
+        let interface = interface.to_owned();
+        match errno {
+            Errno::ENETDOWN | Errno::ENODEV | Errno::ENXIO => DriveError::InterfaceDown { interface },
+            errno => DriveError::System { interface, step, errno },
+        }
+    }
+}

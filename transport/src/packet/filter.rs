@@ -1,0 +1,78 @@
+//! The classic BPF program that decides in the kernel which frames reach the ring.
+//!
+//! Classic BPF: McCanne & Jacobson 1993; the Linux extensions used here (`SKF_AD_*`): kernel documentation,
+//! `networking/filter`.
+
+use crate::MacAddr;
+use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+
+/// Byte offsets in the Ethernet header.
+const DESTINATION_HEAD: u32 = 0;
+const DESTINATION_TAIL: u32 = 2;
+const ETHER_TYPE: u32 = 12;
+
+/// What `BPF_RET` hands on: the whole frame, or nothing.
+const ACCEPT: u32 = u32::MAX;
+const REJECT: u32 = 0;
+
+/// Builds the program: our EtherType, untagged, and for `own` or `group`.
+///
+/// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no VLAN
+/// interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
+pub(super) fn program(ether_type: u16, own: MacAddr, group: Option<MacAddr>) -> Vec<sock_filter> {
+    let addresses: Vec<MacAddr> = std::iter::once(own).chain(group).collect();
+    let mut code = Vec::new();
+    code.push(load(BPF_H, ETHER_TYPE));
+    code.extend(unless_equal_reject(ether_type.into()));
+    code.push(load(BPF_B, extension(libc::SKF_AD_PKTTYPE)));
+    code.push(jump(BPF_JGT, libc::PACKET_MULTICAST.into(), 0, 1));
+    code.push(give(REJECT));
+    code.push(load(BPF_B, extension(libc::SKF_AD_VLAN_TAG_PRESENT)));
+    code.extend(unless_equal_reject(0));
+    for address in addresses {
+        code.extend(accept_if_for(address));
+    }
+    code.push(give(REJECT));
+    code
+}
+
+/// Five instructions: accept if the destination is `address`, else fall through.
+fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
+    let [a, b, c, d, e, f] = address.octets();
+    let head = u16::from_be_bytes([a, b]).into();
+    let tail = u32::from_be_bytes([c, d, e, f]);
+    [
+        load(BPF_W, DESTINATION_TAIL),
+        jump(BPF_JEQ, tail, 0, 3),
+        load(BPF_H, DESTINATION_HEAD),
+        jump(BPF_JEQ, head, 0, 1),
+        give(ACCEPT),
+    ]
+}
+
+/// Two instructions: reject unless the accumulator is `value`.
+fn unless_equal_reject(value: u32) -> [sock_filter; 2] {
+    [jump(BPF_JEQ, value, 1, 0), give(REJECT)]
+}
+
+fn load(width: u32, offset: u32) -> sock_filter {
+    instruction(BPF_LD | width | BPF_ABS, offset, 0, 0)
+}
+
+fn jump(condition: u32, operand: u32, if_true: u8, if_false: u8) -> sock_filter {
+    instruction(BPF_JMP | condition | BPF_K, operand, if_true, if_false)
+}
+
+fn give(result: u32) -> sock_filter {
+    instruction(BPF_RET | BPF_K, result, 0, 0)
+}
+
+/// The pseudo offset of a piece of packet metadata.
+fn extension(what: libc::c_int) -> u32 {
+    (libc::SKF_AD_OFF + what) as u32
+}
+
+fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    let code = u16::try_from(code).expect("every classic BPF opcode fits in 16 bits");
+    sock_filter { code, jt, jf, k }
+}

@@ -1,0 +1,161 @@
+//! The receive ring: memory shared with the kernel, one slot per frame (TPACKET_V2).
+//!
+//! A slot belongs to the kernel or to us; its status word says to whom, and changing that word hands the slot over. So the
+//! word is an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast but shows
+//! a half full block only after a timeout of 1 ms or more: too late for an acknowledgement.
+//! Source: kernel documentation, `networking/packet_mmap`.
+#![allow(unsafe_code)]
+
+use super::{ETHERNET_HEADER_BYTES, syscall};
+use libc::tpacket2_hdr;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Fewest slots of a ring, whatever its bytes: a sender's first window at a large MTU.
+const MIN_SLOTS: usize = 64;
+/// Most bytes of a ring.
+const MAX_RING_BYTES: usize = 1 << 30;
+/// Smallest block: a block must be whole pages, and no Linux page is larger.
+const MIN_BLOCK_BYTES: usize = 64 * 1024;
+/// Fewest slots of a block; no slot crosses blocks, so at most an eighth of a block lies idle.
+const MIN_BLOCK_SLOTS: usize = 8;
+/// Room the kernel wants for a link header, and leaves free in part, before it aligns what follows it.
+const LINK_HEADER_ROOM_BYTES: usize = 16;
+
+/// How a ring is cut into blocks and those into slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    pub(super) slot_bytes: usize,
+    pub(super) block_bytes: usize,
+    pub(super) blocks: usize,
+}
+
+impl Geometry {
+    /// Slots that hold a frame of `mtu_bytes` payload, in about `ring_bytes`.
+    pub(super) fn new(mtu_bytes: usize, ring_bytes: usize) -> Self {
+        let payload_offset = (libc::TPACKET2_HDRLEN + LINK_HEADER_ROOM_BYTES).next_multiple_of(libc::TPACKET_ALIGNMENT);
+        let slot_bytes = (payload_offset + mtu_bytes).next_multiple_of(libc::TPACKET_ALIGNMENT);
+        let block_bytes = (slot_bytes * MIN_BLOCK_SLOTS).next_power_of_two().max(MIN_BLOCK_BYTES);
+        let least = MIN_SLOTS.div_ceil(block_bytes / slot_bytes);
+        let most = MAX_RING_BYTES / block_bytes;
+        Geometry { slot_bytes, block_bytes, blocks: (ring_bytes / block_bytes).clamp(least, most.max(least)) }
+    }
+
+    /// Slots of one block.
+    fn block_slots(&self) -> usize {
+        self.block_bytes / self.slot_bytes
+    }
+
+    /// Slots of the ring.
+    pub(super) fn slots(&self) -> usize {
+        self.block_slots() * self.blocks
+    }
+
+    /// Bytes of the ring.
+    pub(super) fn bytes(&self) -> usize {
+        self.block_bytes * self.blocks
+    }
+
+    /// Where a slot begins, in bytes from the start of the ring.
+    fn offset(&self, slot: usize) -> usize {
+        let per_block = self.block_slots();
+        slot / per_block * self.block_bytes + slot % per_block * self.slot_bytes
+    }
+
+    /// The kernel's form of it.
+    fn request(&self) -> libc::tpacket_req {
+        libc::tpacket_req {
+            tp_block_size: self.block_bytes as u32,
+            tp_block_nr: self.blocks as u32,
+            tp_frame_size: self.slot_bytes as u32,
+            tp_frame_nr: self.slots() as u32,
+        }
+    }
+}
+
+/// What a slot held.
+pub(super) enum Arrival<'a> {
+    /// A whole frame, Ethernet header first.
+    Frame(&'a [u8]),
+    /// A frame longer than the slot.
+    Truncated,
+    /// A frame that came with a VLAN tag.
+    VlanTagged,
+}
+
+/// The ring of one socket.
+pub(super) struct Ring {
+    memory: NonNull<u8>,
+    geometry: Geometry,
+    /// Offset of every slot: found by a look-up on the frame path, where a division would cost more than the rest.
+    offsets: Box<[usize]>,
+    next_slot: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and `Ring` is the only one to know it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Has the kernel make the ring of `socket`, and maps it.
+    pub(super) fn create(socket: BorrowedFd, geometry: Geometry) -> nix::Result<Self> {
+        syscall::set_packet_version(socket, libc::tpacket_versions::TPACKET_V2)?;
+        syscall::set_receive_ring(socket, &geometry.request())?;
+        let length = NonZeroUsize::new(geometry.bytes()).expect("a ring has at least one block");
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.
+        let memory = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0)? }.cast();
+        let offsets = (0..geometry.slots()).map(|slot| geometry.offset(slot)).collect();
+        Ok(Ring { memory, geometry, offsets, next_slot: 0 })
+    }
+
+    /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has arrived.
+    pub(super) fn receive<R>(&mut self, take: impl FnOnce(Arrival<'_>) -> R) -> Option<R> {
+        let header = self.next_header();
+        // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket has
+        // its ring, the kernel and we access the word only atomically.
+        let status = unsafe { AtomicU32::from_ptr(header.as_ptr().cast()) };
+        let seen = status.load(Ordering::Acquire);
+        if seen & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let result = take(self.arrival(header, seen));
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next_slot = if self.next_slot + 1 == self.offsets.len() { 0 } else { self.next_slot + 1 };
+        Some(result)
+    }
+
+    fn next_header(&self) -> NonNull<tpacket2_hdr> {
+        // SAFETY: every offset is that of a slot inside the mapping.
+        unsafe { self.memory.add(self.offsets[self.next_slot]) }.cast()
+    }
+
+    /// What is in a slot whose status word has been seen to be ours.
+    fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> Arrival<'_> {
+        let at = header.as_ptr();
+        // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole header
+        // is made, for the status word is the kernel's to look at.
+        let (length, stored, start) = unsafe { ((*at).tp_len, (*at).tp_snaplen, (*at).tp_mac) };
+        let (stored, start) = (stored as usize, usize::from(start));
+        let in_slot = start + stored <= self.geometry.slot_bytes;
+        if length as usize > stored || stored < ETHERNET_HEADER_BYTES || !in_slot {
+            return Arrival::Truncated;
+        }
+        if status & libc::TP_STATUS_VLAN_VALID != 0 {
+            return Arrival::VlanTagged;
+        }
+        // SAFETY: the bytes lie inside the slot (checked above), the kernel has written them before it released the status
+        // word, and leaves them alone until `receive` gives the slot back, when this borrow has ended.
+        Arrival::Frame(unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(start), stored) })
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `create`, of that length, and every borrow of it has ended.
+        let unmapped = unsafe { munmap(self.memory.cast(), self.geometry.bytes()) };
+        debug_assert_eq!(unmapped, Ok(()), "the ring was mapped");
+    }
+}

@@ -1,0 +1,157 @@
+//! The sending half of a port: a staging area, and what to do when the kernel has no room.
+//!
+//! The kernel says no in two ways. EAGAIN: the socket's send buffer is full; it will tell when there is room again (POLLOUT).
+//! ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we ask again after
+//! a while. Neither loses a frame.
+
+use super::counters::Counters;
+use super::error::DriveError;
+use super::staging::Staging;
+use super::syscall;
+use crate::{Instant, Machine};
+use nix::errno::Errno;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// First wait after a full transmit queue: 17 frames of 1500 bytes at 1 Gbit/s.
+const BACK_OFF_MIN: Duration = Duration::from_micros(200);
+/// Longest wait after a full transmit queue; a retry costs some 2 µs, so this is 0.2 % of a core.
+const BACK_OFF_MAX: Duration = Duration::from_millis(1);
+/// A transmit queue that takes nothing for so long deserves a warning.
+const WARN_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether the kernel takes frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// As far as we know.
+    Free,
+    /// Not before POLLOUT.
+    SocketFull,
+    /// Not worth asking before `retry_at`.
+    QueueFull { retry_at: Instant },
+}
+
+/// Sends frames in order, and keeps those the kernel does not take.
+pub(super) struct Sender {
+    staging: Staging,
+    room: Room,
+    back_off: Duration,
+    /// Since when the transmit queue has taken nothing.
+    refused_since: Option<Instant>,
+    warned: bool,
+}
+
+impl Sender {
+    /// A sender of frames of up to `mtu_bytes` payload.
+    pub(super) fn new(mtu_bytes: usize) -> Self {
+        Sender {
+            staging: Staging::new(mtu_bytes),
+            room: Room::Free,
+            back_off: BACK_OFF_MIN,
+            refused_since: None,
+            warned: false,
+        }
+    }
+
+    /// The largest frame, Ethernet header included.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.staging.frame_bytes()
+    }
+
+    /// Whether no frame is waiting.
+    pub(super) fn is_empty(&self) -> bool {
+        self.staging.is_empty()
+    }
+
+    /// Whether only POLLOUT will let it send again.
+    pub(super) fn awaits_writable(&self) -> bool {
+        self.room == Room::SocketFull
+    }
+
+    /// When to try again, if time alone decides.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        match self.room {
+            Room::QueueFull { retry_at } => Some(retry_at),
+            Room::Free | Room::SocketFull => None,
+        }
+    }
+
+    /// Takes note of POLLOUT.
+    pub(super) fn writable(&mut self) {
+        if self.awaits_writable() {
+            self.room = Room::Free;
+        }
+    }
+
+    /// Stages what the machine has to send, unless frames are waiting already.
+    pub(super) fn fill<M: Machine>(&mut self, machine: &mut M, now: Instant) {
+        self.staging.fill(machine, now);
+    }
+
+    /// Sends waiting frames until none is left or the kernel has no room; says how many left.
+    pub(super) fn flush(
+        &mut self,
+        socket: BorrowedFd,
+        interface: &str,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<usize, DriveError> {
+        let mut frames = 0;
+        while !self.staging.is_empty() && self.may_try(now) {
+            match self.staging.waiting(|waiting| syscall::send_many(socket, waiting)) {
+                Ok(sent) => {
+                    frames += sent;
+                    self.took(sent, counters);
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => {
+                    counters.send_would_block += 1;
+                    self.room = Room::SocketFull;
+                }
+                Err(Errno::ENOBUFS) => {
+                    counters.send_no_buffers += 1;
+                    self.refused(interface, now);
+                }
+                Err(Errno::EMSGSIZE) => return Err(self.too_long(interface)),
+                Err(errno) => return Err(DriveError::new(interface, "send", errno)),
+            }
+        }
+        Ok(frames)
+    }
+
+    fn may_try(&self, now: Instant) -> bool {
+        match self.room {
+            Room::Free => true,
+            Room::SocketFull => false,
+            Room::QueueFull { retry_at } => now >= retry_at,
+        }
+    }
+
+    fn took(&mut self, sent: usize, counters: &mut Counters) {
+        counters.send_batches += 1;
+        counters.frames_sent += sent as u64;
+        counters.bytes_sent += self.staging.remove(sent) as u64;
+        self.room = Room::Free;
+        self.back_off = BACK_OFF_MIN;
+        self.refused_since = None;
+    }
+
+    fn refused(&mut self, interface: &str, now: Instant) {
+        self.room = Room::QueueFull { retry_at: now + self.back_off };
+        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
+        let since = *self.refused_since.get_or_insert(now);
+        if !self.warned && now.since(since) >= WARN_AFTER {
+            self.warned = true;
+            log::warn!(
+                "the transmit queue of {interface} has taken no frame for {} s: see `tc -s qdisc show dev {interface}` \
+                 (a token bucket smaller than one frame never lets it pass)",
+                WARN_AFTER.as_secs()
+            );
+        }
+    }
+
+    fn too_long(&self, interface: &str) -> DriveError {
+        let frame_bytes = self.staging.waiting(|waiting| waiting.first().map_or(0, |frame| frame.len()));
+        DriveError::FrameTooLong { interface: interface.to_owned(), frame_bytes }
+    }
+}

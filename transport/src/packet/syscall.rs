@@ -1,0 +1,166 @@
+//! One thin function per system call that has no safe wrapper elsewhere.
+#![allow(unsafe_code)]
+
+use crate::MacAddr;
+use libc::{c_int, c_void, socklen_t};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use std::io::IoSlice;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Most frames one [`send_many`] takes.
+pub(super) const SEND_MANY_FRAMES: usize = 64;
+
+/// A packet socket of protocol 0: it receives nothing until it is bound.
+pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: `socket` takes no pointer.
+    let fd = Errno::result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Begins receiving frames of `ether_type` on the interface.
+pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: u16) -> nix::Result<()> {
+    // SAFETY: all bytes zero is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ether_type.to_be();
+    address.sll_ifindex = interface_index as c_int;
+    let length = size_of::<libc::sockaddr_ll>() as socklen_t;
+    // SAFETY: `address` is a whole `sockaddr_ll` of `length` bytes and outlives the call.
+    Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
+}
+
+/// Chooses the slot header format of the rings.
+pub(super) fn set_packet_version(fd: BorrowedFd, version: libc::tpacket_versions) -> nix::Result<()> {
+    set_packet_option(fd, libc::PACKET_VERSION, &(version as c_int))
+}
+
+/// Allocates the receive ring.
+pub(super) fn set_receive_ring(fd: BorrowedFd, ring: &libc::tpacket_req) -> nix::Result<()> {
+    set_packet_option(fd, libc::PACKET_RX_RING, ring)
+}
+
+/// Keeps what this host sends out of the ring.
+pub(super) fn ignore_outgoing(fd: BorrowedFd) -> nix::Result<()> {
+    set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &1)
+}
+
+/// Sends past the interface's queueing discipline, and so past any traffic shaping.
+pub(super) fn bypass_qdisc(fd: BorrowedFd) -> nix::Result<()> {
+    set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &1)
+}
+
+/// Has the NIC accept frames for the multicast address `group` as long as the socket is open.
+pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAddr) -> nix::Result<()> {
+    let mut address = [0; 8];
+    address[..6].copy_from_slice(&group.octets());
+    let request = libc::packet_mreq {
+        mr_ifindex: interface_index as c_int,
+        mr_type: libc::PACKET_MR_MULTICAST as u16,
+        mr_alen: 6,
+        mr_address: address,
+    };
+    set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Frames that passed the filter and frames the ring had no room for, both since the last call.
+pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_stats> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
+    let value = (&raw mut stats).cast::<c_void>();
+    // SAFETY: `value` points to `length` writable bytes, and any bytes make a valid `tpacket_stats`.
+    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut length) };
+    Errno::result(result).map(|_| stats)
+}
+
+/// Attaches a classic BPF program, which the kernel checks and copies.
+pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> nix::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
+    let descriptor = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `descriptor` points to `len` instructions that live through the call, and the kernel only reads them.
+    unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &descriptor) }
+}
+
+/// Forbids to change or detach the filter for the rest of the socket's life.
+pub(super) fn lock_filter(fd: BorrowedFd) -> nix::Result<()> {
+    let yes: c_int = 1;
+    // SAFETY: the option takes a plain `c_int`.
+    unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &yes) }
+}
+
+/// Hands frames, Ethernet headers included, to the interface the socket is bound to; says how many the kernel took.
+///
+/// Takes the first [`SEND_MANY_FRAMES`] at most. An error is about the first frame; one about a later frame shows only as a
+/// smaller number, and at the next call as that call's error.
+pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize> {
+    // SAFETY: all bytes zero is a valid `mmsghdr` (no address, no control data, no buffers).
+    let mut messages: [libc::mmsghdr; SEND_MANY_FRAMES] = unsafe { zeroed() };
+    let count = frames.len().min(SEND_MANY_FRAMES);
+    for (message, frame) in messages.iter_mut().zip(frames) {
+        message.msg_hdr.msg_iov = std::ptr::from_ref(frame).cast_mut().cast();
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    // SAFETY: the first `count` headers point to one `IoSlice` each, which has the layout of an `iovec` (as its documentation
+    // promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
+    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+    Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// The largest payload of one frame on the interface, in bytes.
+pub(super) fn interface_mtu_bytes(name: &str) -> nix::Result<usize> {
+    let mut request = interface_request(name)?;
+    interface_ioctl(libc::SIOCGIFMTU, &mut request)?;
+    // SAFETY: SIOCGIFMTU has filled this member, and any bits make a valid integer.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    usize::try_from(mtu).map_err(|_| Errno::EINVAL)
+}
+
+/// The kind of hardware (`ARPHRD_*`) and the hardware address of the interface.
+pub(super) fn interface_hardware(name: &str) -> nix::Result<(u16, MacAddr)> {
+    let mut request = interface_request(name)?;
+    interface_ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: SIOCGIFHWADDR has filled this member, and any bytes make a valid `sockaddr`.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let octet = |i: usize| address.sa_data[i] as u8;
+    Ok((address.sa_family, MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))))
+}
+
+/// An interface request for `name`; ENODEV if no interface can have such a name.
+fn interface_request(name: &str) -> nix::Result<libc::ifreq> {
+    // SAFETY: all bytes zero is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(Errno::ENODEV);
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// Asks about an interface of the calling thread's network namespace.
+fn interface_ioctl(code: libc::Ioctl, request: &mut libc::ifreq) -> nix::Result<()> {
+    let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    // SAFETY: the two codes used in this file read and write one `ifreq`, which outlives the call.
+    Errno::result(unsafe { libc::ioctl(any.as_raw_fd(), code, std::ptr::from_mut(request)) }).map(drop)
+}
+
+/// Sets an option of the packet layer whose value is plain data.
+fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {
+    // SAFETY: the callers in this file pass integers and C structs without pointers.
+    unsafe { set_option(fd, libc::SOL_PACKET, name, value) }
+}
+
+/// Sets a socket option.
+///
+/// # Safety
+///
+/// Pointers inside `value` must be valid for what the kernel does with the option.
+unsafe fn set_option<T>(fd: BorrowedFd, level: c_int, name: c_int, value: &T) -> nix::Result<()> {
+    let length = size_of::<T>() as socklen_t;
+    // SAFETY: `value` is `length` readable bytes; the caller answers for pointers inside.
+    Errno::result(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) }).map(drop)
+}

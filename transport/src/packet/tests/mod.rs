@@ -1,0 +1,9 @@
+//! The driver on real interfaces: veth pairs between network namespaces. These tests need root.
+
+mod cost;
+mod interface;
+mod loops;
+mod network;
+mod receive;
+mod script;
+mod send;

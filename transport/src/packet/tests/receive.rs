@@ -1,0 +1,133 @@
+//! What reaches the machine, and what does not.
+
+use super::network::{Cable, ETHER_TYPE, GROUP};
+use super::script::{collect, frame, numbers, raw_frame, send};
+use crate::MacAddr;
+use crate::packet::ring::Geometry;
+
+#[test]
+fn frames_of_every_length_arrive_as_they_were_sent() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let to = b.interface().mac;
+    let sent: Vec<_> = (0..=1500).map(|bytes| frame(to, 0xdead_beef, bytes)).collect();
+    send(&mut a, sent.clone());
+    assert_eq!(collect(&mut b), sent);
+    let bytes: usize = sent.iter().map(Vec::len).sum();
+    let (a, b) = (a.counters(), b.counters());
+    assert_eq!((a.frames_sent, a.bytes_sent), (1501, bytes as u64));
+    assert_eq!((b.frames_received, b.bytes_received), (1501, bytes as u64));
+    assert_eq!((b.kernel_accepted, b.kernel_dropped, b.truncated), (1501, 0, 0));
+}
+
+#[test]
+fn the_largest_frames_a_link_can_have_pass_whole() {
+    let cable = Cable::lay(65_535);
+    let (mut a, mut b) = cable.open_both();
+    assert_eq!(b.frame_bytes(), 14 + 65_535);
+    let sent: Vec<_> = (0..40).map(|number| frame(b.interface().mac, number, 65_535 - number as usize)).collect();
+    send(&mut a, sent.clone());
+    let received = collect(&mut b);
+    assert_eq!(numbers(&received), (0..40).collect::<Vec<_>>());
+    assert!(received == sent);
+    assert_eq!(b.counters().truncated, 0);
+}
+
+/// A veth hands a packet socket everything on the cable, as a switch that floods does: the kernel must throw it away.
+#[test]
+fn only_our_ether_type_for_our_own_mac_or_our_group_gets_past_the_kernel() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let own = b.interface().mac;
+    let neighbour = MacAddr(own.0, own.1, own.2, own.3, own.4, own.5 ^ 1);
+    let far = MacAddr(own.0, own.1 ^ 1, own.2, own.3, own.4, own.5);
+    let other_group = MacAddr(GROUP.0, GROUP.1, GROUP.2, GROUP.3, GROUP.4, GROUP.5 + 1);
+    let vlan_5 = [0x81, 0x00, 0, 5, 0x88, 0xb5];
+    let unwanted = vec![
+        frame(neighbour, 1, 100),
+        frame(far, 2, 100),
+        frame(other_group, 3, 100),
+        frame(MacAddr::broadcast(), 4, 100),
+        raw_frame(own, &(ETHER_TYPE + 1).to_be_bytes(), &[0; 100]),
+        raw_frame(own, &[0x08, 0x00], &[0; 100]),
+        raw_frame(own, &vlan_5, &[0; 100]),
+        raw_frame(GROUP, &vlan_5, &[0; 100]),
+    ];
+    let wanted = vec![frame(own, 5, 100), frame(GROUP, 6, 100)];
+    send(&mut a, unwanted.into_iter().chain(wanted));
+    assert_eq!(numbers(&collect(&mut b)), [5, 6]);
+    assert_eq!(b.counters().kernel_accepted, 2, "the rest was stopped in the kernel");
+    assert_eq!(b.counters().vlan_tagged, 0);
+}
+
+#[test]
+fn without_a_group_only_the_own_address_counts_and_broadcast_can_be_the_group() {
+    let cable = Cable::lay(1500);
+    let mut a = cable.open(0, |_| {});
+    let mut alone = cable.open(1, |config| config.group = None);
+    let mut everybody = cable.open(1, |config| config.group = Some(MacAddr::broadcast()));
+    let own = alone.interface().mac;
+    send(&mut a, [frame(own, 1, 46), frame(GROUP, 2, 46), frame(MacAddr::broadcast(), 3, 46)]);
+    assert_eq!(numbers(&collect(&mut alone)), [1]);
+    assert_eq!(numbers(&collect(&mut everybody)), [1, 3]);
+}
+
+#[test]
+fn a_port_does_not_hear_itself() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let own = a.interface().mac;
+    send(&mut a, [frame(GROUP, 1, 46), frame(own, 2, 46)]);
+    assert_eq!(numbers(&collect(&mut b)), [1]);
+    assert_eq!(collect(&mut a).len(), 0);
+    assert_eq!(a.counters().kernel_accepted, 0);
+}
+
+#[test]
+fn a_full_ring_keeps_the_oldest_frames_and_counts_the_lost_ones() {
+    let cable = Cable::lay(1500);
+    let mut a = cable.open(0, |_| {});
+    let mut b = cable.open(1, |config| config.receive_ring_bytes = 0);
+    let slots = Geometry::new(1500, 0).slots() as u32;
+    let to = b.interface().mac;
+    send(&mut a, (0..slots + 100).map(|number| frame(to, number, 100)));
+    assert_eq!(numbers(&collect(&mut b)), (0..slots).collect::<Vec<_>>());
+    assert_eq!(b.counters().kernel_dropped, 100);
+    assert_eq!(b.counters().kernel_accepted, u64::from(slots) + 100);
+
+    // The ring works on, also past its end.
+    for round in 0..3 {
+        send(&mut a, (0..slots).map(|number| frame(to, number, 100)));
+        assert_eq!(numbers(&collect(&mut b)), (0..slots).collect::<Vec<_>>(), "round {round}");
+    }
+    assert_eq!(b.counters().kernel_dropped, 100);
+}
+
+#[test]
+fn a_frame_longer_than_a_slot_is_counted_not_delivered() {
+    let cable = Cable::lay(1500);
+    let mut b = cable.open(1, |_| {});
+    cable.command(0, "ip link set eth0 mtu 9000");
+    cable.command(1, "ip link set eth0 mtu 9000");
+    let mut a = cable.open(0, |_| {});
+    let to = b.interface().mac;
+    send(&mut a, [frame(to, 1, 9000), frame(to, 2, 1500)]);
+    assert_eq!(numbers(&collect(&mut b)), [2]);
+    assert_eq!(b.counters().truncated, 1);
+}
+
+#[test]
+fn every_ring_has_slots_for_its_mtu_and_wastes_little() {
+    for mtu_bytes in [68, 576, 1500, 4000, 9000, 16_000, 65_535] {
+        for ring_bytes in [0, 1 << 16, 8 << 20, 64 << 20, usize::MAX] {
+            let ring = Geometry::new(mtu_bytes, ring_bytes);
+            assert!(ring.slots() >= 64 && ring.bytes() <= 1 << 30, "{mtu_bytes} {ring:?}");
+            assert!(ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16), "{mtu_bytes} {ring:?}");
+            assert!(ring.block_bytes.is_power_of_two() && ring.block_bytes >= 1 << 16, "{mtu_bytes} {ring:?}");
+            let used_bytes = ring.slots() * ring.slot_bytes;
+            assert!(used_bytes * 8 >= ring.bytes() * 7, "{mtu_bytes} {ring:?}");
+        }
+    }
+    assert_eq!(Geometry::new(1500, 8 << 20).slots(), 5248);
+    assert_eq!(Geometry::new(65_535, 8 << 20).slots(), 120);
+}
