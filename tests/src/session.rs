@@ -64,7 +64,7 @@ impl Process {
     }
 
     /// The application's turn.
-    fn turn(&mut self, now: Instant) {
+    pub fn turn(&mut self, now: Instant) {
         match self {
             Process::Root { machine, data, pushed, finished } => {
                 *pushed += machine.push(&data[*pushed..]);

@@ -420,15 +420,15 @@ fn reshape(now: Instant, stream: &mut Stream, parent: Peer, children: &[Peer]) {
 }
 
 /// The engine's numbers for one member of a view: under a cast acknowledgements become rarer and staggered as receivers grow
-/// in number (DESIGN §8), so that the root hears about one for every eight frames.
+/// in number (DESIGN §8), so that at full speed the root hears about one for every 32 frames.
 pub(super) fn tuned(tuning: &Tuning, view: &View, rank: u16) -> Tuning {
     let mut tuning = Tuning { policy: view.policy, ..tuning.clone() };
     if view.via == Via::Cast {
         let receivers = view.members.len().saturating_sub(1).max(1) as u32;
         let spread = receivers.div_ceil(8);
-        tuning.ack_every_frames = (u64::from(receivers) * 8).clamp(tuning.ack_every_frames, 512);
-        tuning.ack_delay *= spread;
-        tuning.timeout_min *= spread;
+        tuning.ack_every_frames = (u64::from(receivers) * 32).clamp(tuning.ack_every_frames, 512);
+        tuning.ack_delay *= 2 * spread;
+        tuning.timeout_min *= 2 * spread;
         // A step of 37 spreads neighbouring ranks over the 100 µs.
         tuning.gap_delay = Duration::from_micros(u64::from(rank) * 37 % 100) * spread;
     }

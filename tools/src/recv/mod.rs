@@ -20,6 +20,9 @@ use sink::{Concluded, Order, Sink};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+/// How long bytes of a slow stream may wait for a chunk to fill.
+const LINGER: Duration = Duration::from_millis(50);
+
 /// Runs the command.
 ///
 /// # Errors
@@ -58,6 +61,8 @@ struct Taker {
     interrupt: Interrupt,
     progress: Progress,
     chunk: Vec<u8>,
+    /// When the first bytes of the chunk came.
+    chunk_since: Instant,
     source: String,
     concluded: Option<Concluded>,
     end: Option<End>,
@@ -74,6 +79,7 @@ impl Taker {
             interrupt,
             progress,
             chunk: Vec::new(),
+            chunk_since: Instant::START,
             source,
             concluded: None,
             end: None,
@@ -125,8 +131,9 @@ impl Taker {
             match receiver.peek() {
                 Some(Arrival::Bytes(bytes)) => {
                     self.started.get_or_insert(now);
-                    if self.chunk.capacity() == 0 {
+                    if self.chunk.is_empty() {
                         self.chunk = self.sink.buffer();
+                        self.chunk_since = now;
                     }
                     self.chunk.extend_from_slice(bytes);
                     receiver.consume();
@@ -143,8 +150,8 @@ impl Taker {
                     self.sink.order(Order::End(trailer));
                 }
                 None => {
-                    // Nothing more for now: a disk thread without work may as well have what there is.
-                    if self.sink.is_idle() {
+                    // A slow stream (somebody's pipe) is handed on before a chunk is full.
+                    if now.since(self.chunk_since) >= LINGER {
                         self.flush();
                     }
                     break;

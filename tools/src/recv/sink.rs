@@ -79,11 +79,6 @@ impl Sink {
         self.orders.len() + 2 <= CHUNKS_WAITING
     }
 
-    /// Whether the disk thread has nothing to do.
-    pub fn is_idle(&self) -> bool {
-        self.orders.is_empty()
-    }
-
     /// Gives an order; there must be room.
     pub fn order(&self, order: Order) {
         if self.orders.send(order).is_err() {

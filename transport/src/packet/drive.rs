@@ -18,9 +18,9 @@ const TIMER_SLACK_NANOS: u64 = 1_000;
 /// Runs `machine` on `port` until `turn` breaks, and returns what it broke with.
 ///
 /// Each round: a bounded batch of arrived frames, timers, one `turn`, a bounded batch of frames to send. If nothing
-/// arrived and nothing left, it sleeps until a frame arrives (or some: [`PortConfig::gather`](super::PortConfig::gather)),
-/// there is room to send again, the machine's next deadline, or `waker`. In `turn` the application moves its data in and out of the machine; it must not block. One clock reading serves
-/// a whole round.
+/// arrived and nothing left, it sleeps until a frame arrives (or several: [`PortConfig::gather`](super::PortConfig::gather)),
+/// there is room to send again, the machine's next deadline, or `waker`. In `turn` the application moves its data in and
+/// out of the machine; it must not block. One clock reading serves a whole round.
 ///
 /// After a break, what is staged and what the machine still has to say (up to one batch of frames) is sent, for 100 ms at
 /// most; what then has not left is lost, as on a cable.
@@ -66,15 +66,8 @@ pub fn drive<M: Machine, T>(
 /// How long to sleep: until the machine's or the port's moment, whichever is first; `None` if there is none.
 ///
 /// `handled` is the deadline the machine has just been told of.
-fn sleep_limit(
-    deadline: Option<Deadline>,
-    handled: Option<Deadline>,
-    retry_at: Option<Instant>,
-    now: Instant,
-) -> Option<Duration> {
-    let machine = deadline.map(|deadline| {
-        if handled == Some(deadline) { OVERDUE_WAIT } else { deadline.at.since(now) }
-    });
+fn sleep_limit(deadline: Option<Deadline>, handled: Option<Deadline>, retry_at: Option<Instant>, now: Instant) -> Option<Duration> {
+    let machine = deadline.map(|deadline| if handled == Some(deadline) { OVERDUE_WAIT } else { deadline.at.since(now) });
     let port = retry_at.map(|at| at.since(now));
     machine.into_iter().chain(port).min()
 }

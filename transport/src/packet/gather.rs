@@ -11,8 +11,8 @@ use std::time::Duration;
 const WINDOW_FRAMES: usize = 1024;
 /// A bulk transfer ends here if for so many frames received at most one is sent (a receiver acknowledges every 16 frames).
 const BULK_RATIO: usize = 12;
-/// A sleep that found fewer frames than this would better have been ended by the first.
-const WORTHWHILE_FRAMES: usize = 2;
+/// A sleep that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
+const WORTHWHILE_FRAMES: usize = 3;
 
 /// Judges the traffic of one loop.
 pub(super) struct Gather {
@@ -54,7 +54,7 @@ impl Gather {
 mod tests {
     use super::*;
 
-    const NAP: Duration = Duration::from_micros(50);
+    const NAP: Duration = Duration::from_micros(100);
 
     /// A loop after `rounds` rounds that each received and sent so much.
     fn after(rounds: usize, received: usize, sent: usize) -> Gather {
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn a_nap_that_found_nothing_is_the_last() {
+    fn a_nap_that_found_little_is_the_last() {
         let mut gather = after(64, 16, 1);
         assert_eq!(gather.nap(None), Some(NAP));
-        gather.round(2, 0);
+        gather.round(3, 0);
         gather.round(0, 0);
         assert_eq!(gather.nap(None), Some(NAP), "worth it; the empty round after it is no nap's fault");
-        gather.round(1, 0);
+        gather.round(2, 0);
         assert_eq!(gather.nap(None), None);
     }
 

@@ -41,8 +41,8 @@ pub struct PortConfig {
     /// How long the loop of a host that only takes in a bulk transfer may sleep through arrivals, to be woken once for several
     /// frames; zero for never. It lengthens round trips by as much.
     ///
-    /// Default 50 µs: at 68 000 frames/s that saves two wake-ups of three, at 4 µs each. Traffic that is answered or relayed
-    /// frame by frame is never delayed.
+    /// Default 100 µs, a fifth of the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for seven frames.
+    /// Traffic that is answered or relayed frame by frame is never delayed.
     pub gather: Duration,
 }
 
@@ -55,7 +55,7 @@ impl PortConfig {
             receive_ring_bytes: 8 << 20,
             send_buffer_bytes: 256 << 10,
             qdisc_bypass: false,
-            gather: Duration::from_micros(50),
+            gather: Duration::from_micros(100),
         }
     }
 }

@@ -44,13 +44,7 @@ pub(super) struct Sender {
 impl Sender {
     /// A sender of frames of up to `mtu_bytes` payload.
     pub(super) fn new(mtu_bytes: usize) -> Self {
-        Sender {
-            staging: Staging::new(mtu_bytes),
-            room: Room::Free,
-            back_off: BACK_OFF_MIN,
-            refused_since: None,
-            warned: false,
-        }
+        Sender { staging: Staging::new(mtu_bytes), room: Room::Free, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
     }
 
     /// The largest frame, Ethernet header included.

@@ -76,9 +76,9 @@ impl Cast {
         self.due
     }
 
-    /// When pacing lets the next new frame go, if pacing is what holds it back.
+    /// When pacing lets the next frame go, if pacing is what holds it back.
     pub(super) fn paced_until(&self, now: Instant, feed: &Feed) -> Option<Instant> {
-        (self.next < self.bound(feed)).then(|| self.pace.ready_at(now)).flatten()
+        (self.next < self.bound(feed) || !self.repairs.is_empty()).then(|| self.pace.ready_at(now)).flatten()
     }
 
     /// Takes an acknowledgement from listener `rank`.
@@ -101,14 +101,18 @@ impl Cast {
         if fresh {
             let (ring, unicast) = (&self.cast_at, &listener.unicast_at);
             let sent_at = |sequence: u64| unicast.get(&sequence).copied().unwrap_or(ring[(sequence & (ring.len() as u64 - 1)) as usize]);
-            let mut lost = 0;
+            let (mut lost, mut counted) = (0, listener.counted);
             for sequence in missing(ack, self.next, sent_at, echo, listener.rtt.reordering(tuning)) {
-                lost += 1;
+                if sequence >= counted {
+                    lost += 1;
+                    counted = sequence + 1;
+                }
                 self.repairs
                     .entry(sequence)
                     .and_modify(|losers| if *losers != Losers::One(rank) { *losers = Losers::Several })
                     .or_insert(Losers::One(rank));
             }
+            listener.counted = counted;
             self.pace.on_ack(now, listener, lost, stamps.newest());
         }
         if feed.tail() > lowest_before {
@@ -132,18 +136,21 @@ impl Cast {
             return Some((Outgoing::Heartbeat { highest: self.next }, self.heartbeat_to(), stamp()));
         }
         let bound = self.bound(feed);
-        let fresh = self.next < bound && self.pace.ready_at(now).is_none();
+        if self.pace.ready_at(now).is_some() {
+            return None;
+        }
         if !self.repairs.is_empty() && (self.allowance >= 100 || self.next >= bound) {
             if let Some((sequence, to)) = self.next_repair() {
                 self.allowance = self.allowance.saturating_sub(100);
                 let stamp = stamp();
                 self.note_repair(sequence, to, stamp);
+                self.pace.on_sent(now, false);
                 self.arm(now);
                 return Some((Outgoing::Data { sequence, again: true, urgent: false }, to.map_or(self.group, |listener| self.listeners[listener].mac), stamp));
             }
         }
-        if !fresh {
-            if self.next >= bound && feed.head() > self.next {
+        if self.next >= bound {
+            if feed.head() > self.next {
                 self.arm(now);
             }
             return None;
@@ -151,7 +158,7 @@ impl Cast {
         let (sequence, stamp) = (self.next, stamp());
         self.next += 1;
         self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);
-        self.pace.on_sent(now);
+        self.pace.on_sent(now, true);
         let slot = self.slot(sequence);
         self.cast_at[slot] = stamp;
         self.arm(now);

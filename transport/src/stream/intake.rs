@@ -19,6 +19,8 @@ pub(super) struct Intake {
     newest: Option<(Stamp, Instant)>,
     unacknowledged: u64,
     due: Option<Instant>,
+    /// An acknowledgement has fallen due and waits for room to be sent.
+    ready: bool,
     advertised: u64,
     /// The subtree's cursor in the last acknowledgement.
     below: u64,
@@ -35,6 +37,7 @@ impl Intake {
             newest: None,
             unacknowledged: 0,
             due: None,
+            ready: false,
             advertised: tuning.window_start_frames,
             below: 0,
             gap_reported_at: None,
@@ -44,6 +47,14 @@ impl Intake {
     /// When the next acknowledgement is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
+    }
+
+    /// What has fallen due is ready to be sent, and needs no timer any more.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            self.ready = true;
+        }
     }
 
     /// Takes a data frame; `from_parent` is false for a late frame of a former parent, whose stamps mean nothing here.
@@ -99,7 +110,10 @@ impl Intake {
 
     /// Writes the body of an acknowledgement that is due; returns its length, the cursor and the stamp echoed.
     pub(super) fn poll(&mut self, now: Instant, feed: &Feed, below: u64, body: &mut [u8]) -> Option<(usize, u64, Stamp)> {
-        self.due.filter(|&due| due <= now)?;
+        self.on_timeout(now);
+        if !std::mem::take(&mut self.ready) {
+            return None;
+        }
         self.due = None;
         self.unacknowledged = 0;
         self.advertised = feed.limit();

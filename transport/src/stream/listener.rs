@@ -24,6 +24,8 @@ pub(super) struct Listener {
     pub(super) unicast_at: BTreeMap<u64, Stamp>,
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     bitmap: Vec<u8>,
+    /// One past the highest frame whose loss has been counted, so that each counts once.
+    pub(super) counted: u64,
     /// The round in which losses are counted for pacing.
     pub(super) round: Round,
 }
@@ -50,6 +52,7 @@ impl Listener {
             echo: Stamp::NONE,
             unicast_at: BTreeMap::new(),
             bitmap: Vec::new(),
+            counted: tail,
             round: Round::default(),
         }
     }

@@ -299,6 +299,9 @@ impl Stream {
 
     /// Lets time pass.
     pub fn on_timeout(&mut self, now: Instant) {
+        if let Some(intake) = &mut self.intake {
+            intake.on_timeout(now);
+        }
         self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
         if let Some(cast) = &mut self.cast {
             cast.on_timeout(now);

@@ -6,6 +6,7 @@ use super::script::{frame, send};
 use crate::packet::{Clock, Port, Waker, drive};
 use crate::{Deadline, Instant, MacAddr, Machine};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sends numbered frames of `frame_bytes` at a fixed rate or, with no gap, as fast as they go; counts what it is sent.
@@ -86,47 +87,52 @@ fn taking_frames_from_the_ring() {
 #[ignore = "a measurement"]
 fn receiving_in_the_loop() {
     for gap_nanos in [0, 5_000, 14_700, 50_000, 200_000] {
-        let cable = Cable::lay(1500);
-        let (mut a, mut b) = cable.open_both();
-        let frames = if gap_nanos == 0 { 300_000 } else { (1_500_000_000 / gap_nanos).min(200_000) as u32 };
-        let mut bulk = Bulk::new(b.interface().mac, frames, Duration::from_nanos(gap_nanos));
-        let (sender, receiver) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| {
-                let waker = Waker::new().expect("a descriptor is free");
-                let mut counter = Bulk::new(MacAddr::zero(), 0, Duration::ZERO);
-                let clock = Clock::start();
-                let mut last = (0, Instant::START);
-                let begin = thread_cpu_seconds();
-                // A heartbeat would end the loop; here another thread does.
-                let stop = waker.clone();
-                let watch = scope.spawn(move || {
-                    std::thread::sleep(Duration::from_millis(2500));
-                    stop.wake();
-                });
-                let ended = drive(&mut b, &mut counter, &waker, &clock, |counter, now| {
-                    last = if counter.received > last.0 { (counter.received, now) } else { last };
-                    let over = counter.received == frames || now.since(Instant::START) > Duration::from_millis(2400);
-                    if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                });
-                ended.expect("the interface is up");
-                let cpu = thread_cpu_seconds() - begin;
-                watch.join().expect("it only sleeps");
-                (cpu, b.counters())
-            });
-            std::thread::sleep(Duration::from_millis(20));
-            let begin = std::time::Instant::now();
-            send_all(&mut a, &mut bulk, &Clock::start());
-            (begin.elapsed().as_secs_f64(), receiving.join().expect("the receiver ends"))
-        });
-        let (cpu, counters) = receiver;
-        let received = counters.frames_received as f64;
-        println!(
-            "loop at {:>3.0} kframes/s: {:.2} µs of CPU per frame, {:.2} wake-ups per frame, {:.1} % of a core, {} of {frames} lost",
-            f64::from(frames) / sender / 1e3,
-            cpu / received * 1e6,
-            counters.poll_wakeups as f64 / received,
-            cpu / sender * 100.0,
-            counters.kernel_dropped,
-        );
+        for gather_micros in [0, 100] {
+            let frames = 1_500_000_000_u64.checked_div(gap_nanos).map_or(300_000, |frames| frames.min(200_000));
+            measure_loop(frames as u32, Duration::from_nanos(gap_nanos), Duration::from_micros(gather_micros));
+        }
     }
+}
+
+/// Sends `frames` frames, one per `gap`, to a loop that gathers for `gather`, and prints what they cost it.
+fn measure_loop(frames: u32, gap: Duration, gather: Duration) {
+    let cable = Cable::lay(1500);
+    let mut a = cable.open(0, |_| {});
+    let mut b = cable.open(1, |config| config.gather = gather);
+    let mut bulk = Bulk::new(b.interface().mac, frames, gap);
+    let waker = Waker::new().expect("a descriptor is free");
+    let sent_all = AtomicBool::new(false);
+    let (cpu, seconds) = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| receive_until(&mut b, &waker, &sent_all));
+        std::thread::sleep(Duration::from_millis(20));
+        let begin = std::time::Instant::now();
+        send_all(&mut a, &mut bulk, &Clock::start());
+        let seconds = begin.elapsed().as_secs_f64();
+        std::thread::sleep(Duration::from_millis(20));
+        sent_all.store(true, Ordering::Release);
+        waker.wake();
+        (receiver.join().expect("the receiver ends"), seconds)
+    });
+    let counters = b.counters();
+    let received = counters.frames_received as f64;
+    println!(
+        "{:>3.0} kframes/s, gathering {gather:>5?}: {:.2} µs of CPU and {:.2} wake-ups per frame, {:4.1} % of a core, {} lost",
+        f64::from(frames) / seconds / 1e3,
+        cpu / received * 1e6,
+        counters.poll_wakeups as f64 / received,
+        cpu / seconds * 100.0,
+        counters.kernel_dropped,
+    );
+}
+
+/// Runs the loop until `over`; returns the CPU time it took in seconds.
+fn receive_until(port: &mut Port, waker: &Waker, over: &AtomicBool) -> f64 {
+    let mut counter = Bulk::new(MacAddr::zero(), 0, Duration::ZERO);
+    let begin = thread_cpu_seconds();
+    let ended = drive(port, &mut counter, waker, &Clock::start(), |_, _| match over.load(Ordering::Acquire) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    ended.expect("the interface is up");
+    thread_cpu_seconds() - begin
 }
