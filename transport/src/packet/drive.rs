@@ -49,10 +49,11 @@ pub fn drive<M: Machine, T>(
             return Ok(value);
         }
         let sent = port.transmit(machine, now)?;
-        gather.round(received, sent);
+        gather.round(now, received);
         if received == 0 && sent == 0 {
-            let limit = sleep_limit(machine.poll_timeout(), due, port.retry_at(), clock.now());
-            match gather.nap(limit) {
+            let present = clock.now();
+            let limit = sleep_limit(machine.poll_timeout(), due, port.retry_at(), present);
+            match gather.nap(present, limit) {
                 Some(nap) => port.nap(waker, nap)?,
                 None => port.wait(waker, limit)?,
             }

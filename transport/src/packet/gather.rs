@@ -1,52 +1,75 @@
 //! When to sleep through arrivals.
 //!
-//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does (`tests/cost.rs`). A host
-//! that only takes in a bulk transfer can sleep a fixed time instead and find several frames, as a NIC does that moderates
-//! its interrupts. A host that answers, relays or waits for an answer cannot: there each such sleep would add to the
-//! latency of everybody behind it. So we sleep so only while the traffic has the shape of a bulk transfer that ends here.
+//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does (`tests/cost.rs`). While
+//! frames come densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
+//! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap doubles the
+//! time until the next is tried.
 
+use crate::Instant;
 use std::time::Duration;
 
-/// Frames after which the shape of the traffic is judged anew: 1.5 MB at MTU 1500, more than a message whose latency matters.
-const WINDOW_FRAMES: usize = 1024;
-/// A bulk transfer ends here if for so many frames received at most one is sent (a receiver acknowledges every 16 frames).
-const BULK_RATIO: usize = 12;
-/// A sleep that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
-const WORTHWHILE_FRAMES: usize = 3;
+/// How long arrivals are counted before they are judged.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
+const WORTHWHILE_FRAMES: u32 = 2;
+/// At most 2 to the power of this many intervals pass between two naps that find nothing: 5 s.
+const MAX_DOUBLINGS: u32 = 10;
 
-/// Judges the traffic of one loop.
+/// Judges the arrivals of one loop.
 pub(super) struct Gather {
     nap: Duration,
-    received: usize,
-    sent: usize,
-    bulk: bool,
+    received: u32,
+    since: Instant,
+    dense: bool,
     napped: bool,
+    doublings: u32,
+    barred_until: Instant,
 }
 
 impl Gather {
     /// Sleeps of length `nap`; never, if that is zero.
     pub(super) fn new(nap: Duration) -> Self {
-        Gather { nap, received: 0, sent: 0, bulk: false, napped: false }
+        Gather {
+            nap,
+            received: 0,
+            since: Instant::START,
+            dense: false,
+            napped: false,
+            doublings: 0,
+            barred_until: Instant::START,
+        }
     }
 
-    /// Takes note of what one round of the loop received and sent.
-    pub(super) fn round(&mut self, received: usize, sent: usize) {
-        self.received += received;
-        self.sent += sent;
-        if self.received >= WINDOW_FRAMES {
-            self.bulk = self.sent * BULK_RATIO <= self.received;
-            (self.received, self.sent) = (0, 0);
+    /// Takes note of what one round of the loop received.
+    pub(super) fn round(&mut self, now: Instant, received: usize) {
+        let received = u32::try_from(received).unwrap_or(u32::MAX);
+        self.received = self.received.saturating_add(received);
+        if std::mem::take(&mut self.napped) {
+            self.learn(now, received);
         }
-        if std::mem::take(&mut self.napped) && received < WORTHWHILE_FRAMES {
-            self.bulk = false;
+        let interval = now.since(self.since);
+        if interval >= INTERVAL {
+            self.dense = self.nap * self.received >= interval * WORTHWHILE_FRAMES;
+            (self.received, self.since) = (0, now);
+        }
+    }
+
+    fn learn(&mut self, now: Instant, received: u32) {
+        if received >= WORTHWHILE_FRAMES {
+            self.doublings = self.doublings.saturating_sub(1);
+        } else {
+            self.barred_until = now + INTERVAL * (1 << self.doublings);
+            self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
         }
     }
 
     /// How long to sleep through arrivals now, if at all; the loop must be back within `limit`.
-    pub(super) fn nap(&mut self, limit: Option<Duration>) -> Option<Duration> {
-        let fits = limit.is_none_or(|limit| limit >= self.nap);
-        self.napped = self.bulk && fits && !self.nap.is_zero();
-        self.napped.then_some(self.nap)
+    pub(super) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
+        let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
+        let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
+        // One cut short by a deadline proves nothing about arrivals.
+        self.napped = allowed && nap == self.nap;
+        allowed.then_some(nap)
     }
 }
 
@@ -54,43 +77,48 @@ impl Gather {
 mod tests {
     use super::*;
 
-    const NAP: Duration = Duration::from_micros(100);
+    const NAP: Duration = Duration::from_micros(300);
 
-    /// A loop after `rounds` rounds that each received and sent so much.
-    fn after(rounds: usize, received: usize, sent: usize) -> Gather {
+    /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
+    fn after(frames: usize, gap: Duration) -> (Gather, Instant) {
         let mut gather = Gather::new(NAP);
-        for _ in 0..rounds {
-            gather.round(received, sent);
+        let mut now = Instant::START;
+        while now.since(Instant::START) < Duration::from_millis(20) {
+            now += gap;
+            gather.round(now, frames);
         }
-        gather
+        (gather, now)
     }
 
     #[test]
-    fn only_the_end_of_a_bulk_transfer_naps() {
-        assert_eq!(after(64, 16, 1).nap(None), Some(NAP), "a receiver that acknowledges every 16 frames");
-        assert_eq!(after(63, 16, 1).nap(None), None, "not yet known");
-        assert_eq!(after(5000, 1, 1).nap(None), None, "a relay, or one side of a ping-pong");
-        assert_eq!(after(5000, 7, 7).nap(None), None, "the root of a barrier");
-        assert_eq!(after(5000, 0, 64).nap(None), None, "a sender");
+    fn only_dense_arrivals_are_slept_through() {
+        let (mut bulk, now) = after(1, Duration::from_micros(100));
+        assert_eq!(bulk.nap(now, None), Some(NAP));
+        let (mut sparse, now) = after(1, Duration::from_micros(400));
+        assert_eq!(sparse.nap(now, None), None);
     }
 
     #[test]
-    fn a_nap_that_found_little_is_the_last() {
-        let mut gather = after(64, 16, 1);
-        assert_eq!(gather.nap(None), Some(NAP));
-        gather.round(3, 0);
-        gather.round(0, 0);
-        assert_eq!(gather.nap(None), Some(NAP), "worth it; the empty round after it is no nap's fault");
-        gather.round(2, 0);
-        assert_eq!(gather.nap(None), None);
+    fn naps_that_find_little_become_ever_rarer_and_one_that_finds_enough_makes_up_for_one() {
+        let (mut gather, mut now) = after(1, Duration::from_micros(12));
+        let mut naps = 0;
+        // A ping-pong of 12 µs a round for a second: no nap finds more than one frame.
+        while now.since(Instant::START) < Duration::from_secs(1) {
+            let nap = gather.nap(now, None);
+            naps += u32::from(nap.is_some());
+            now += nap.unwrap_or(Duration::from_micros(12));
+            gather.round(now, 1);
+        }
+        assert!((1..=8).contains(&naps), "{naps} naps in a second");
     }
 
     #[test]
     fn a_nap_never_overruns_a_deadline_and_can_be_turned_off() {
-        assert_eq!(after(64, 16, 1).nap(Some(NAP / 2)), None);
-        assert_eq!(after(64, 16, 1).nap(Some(NAP)), Some(NAP));
+        let (mut gather, now) = after(10, Duration::from_micros(100));
+        assert_eq!(gather.nap(now, Some(NAP / 2)), Some(NAP / 2));
+        assert_eq!(gather.nap(now, Some(Duration::ZERO)), None);
         let mut never = Gather::new(Duration::ZERO);
-        never.round(WINDOW_FRAMES, 0);
-        assert_eq!(never.nap(None), None);
+        (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));
+        assert_eq!(never.nap(Instant::from_nanos(100_000_000), None), None);
     }
 }

@@ -19,6 +19,7 @@
 //! # Ok(()) }
 //! ```
 
+mod backlog;
 mod clock;
 mod counters;
 mod drive;

@@ -17,8 +17,6 @@ use std::time::Duration;
 const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine gets to send; at a large MTU this is the limit that counts.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
-/// Fewest frames the send buffer holds, whatever was asked for.
-const MIN_SEND_BUFFER_FRAMES: usize = 4;
 
 /// How to open a port.
 #[derive(Clone, Copy, Debug)]
@@ -32,17 +30,16 @@ pub struct PortConfig {
     /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU 65535.
     pub receive_ring_bytes: usize,
     /// Memory for frames the kernel holds before they leave, as `SO_SNDBUF` (the kernel doubles it and counts its own
-    /// bookkeeping); at least four frames.
+    /// bookkeeping) at most; at least eight frames. On a link that is slower than the host it is sized to hold 4 ms.
     ///
-    /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link. More would only make acknowledgements wait.
+    /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link.
     pub send_buffer_bytes: usize,
     /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
     pub qdisc_bypass: bool,
-    /// How long the loop of a host that only takes in a bulk transfer may sleep through arrivals, to be woken once for several
-    /// frames; zero for never. It lengthens round trips by as much.
+    /// How long the loop may sleep through arrivals while they are dense, to be woken once for several frames; zero for never.
+    /// It lengthens round trips by as much.
     ///
-    /// Default 100 µs, a fifth of the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for seven frames.
-    /// Traffic that is answered or relayed frame by frame is never delayed.
+    /// Default 300 µs, a third of the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for twenty frames.
     pub gather: Duration,
 }
 
@@ -55,7 +52,7 @@ impl PortConfig {
             receive_ring_bytes: 8 << 20,
             send_buffer_bytes: 256 << 10,
             qdisc_bypass: false,
-            gather: Duration::from_micros(100),
+            gather: Duration::from_micros(300),
         }
     }
 }
@@ -88,9 +85,8 @@ impl Port {
         syscall::attach_filter(fd, &program).map_err(failed("attach the frame filter"))?;
         syscall::lock_filter(fd).map_err(failed("lock the frame filter"))?;
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
-        let sender = Sender::new(interface.mtu_bytes);
-        let send_buffer_bytes = config.send_buffer_bytes.max(MIN_SEND_BUFFER_FRAMES * sender.frame_bytes());
-        set_send_buffer(&socket, send_buffer_bytes).map_err(failed("set the send buffer"))?;
+        let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);
+        set_send_buffer(&socket, sender.buffer_bytes()).map_err(failed("set the send buffer"))?;
         if config.qdisc_bypass {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
@@ -183,7 +179,11 @@ impl Port {
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
     pub(super) fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
-        self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)
+        let sent = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
+        if let Some(bytes) = self.sender.resize(now) {
+            set_send_buffer(&self.socket, bytes).map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
+        }
+        Ok(sent)
     }
 
     /// See [`PortConfig::gather`].

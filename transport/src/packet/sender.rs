@@ -4,6 +4,7 @@
 //! ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we ask again after
 //! a while. Neither loses a frame.
 
+use super::backlog::Backlog;
 use super::counters::Counters;
 use super::error::DriveError;
 use super::staging::Staging;
@@ -34,6 +35,7 @@ enum Room {
 /// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
     staging: Staging,
+    backlog: Backlog,
     room: Room,
     back_off: Duration,
     /// Since when the transmit queue has taken nothing.
@@ -42,14 +44,26 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// A sender of frames of up to `mtu_bytes` payload.
-    pub(super) fn new(mtu_bytes: usize) -> Self {
-        Sender { staging: Staging::new(mtu_bytes), room: Room::Free, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
+    /// A sender of frames of up to `mtu_bytes` payload, with a send buffer of `buffer_bytes` at most.
+    pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
+        let staging = Staging::new(mtu_bytes);
+        let backlog = Backlog::new(staging.frame_bytes(), buffer_bytes);
+        Sender { staging, backlog, room: Room::Free, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
     }
 
     /// The largest frame, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         self.staging.frame_bytes()
+    }
+
+    /// The `SO_SNDBUF` to begin with.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.backlog.present_bytes()
+    }
+
+    /// A new `SO_SNDBUF`, if the link's rate asks for one.
+    pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
+        self.backlog.resize(now)
     }
 
     /// Whether no frame is waiting.
@@ -100,6 +114,7 @@ impl Sender {
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => {
                     counters.send_would_block += 1;
+                    self.backlog.blocked();
                     self.room = Room::SocketFull;
                 }
                 Err(Errno::ENOBUFS) => {
@@ -124,7 +139,9 @@ impl Sender {
     fn took(&mut self, sent: usize, counters: &mut Counters) {
         counters.send_batches += 1;
         counters.frames_sent += sent as u64;
-        counters.bytes_sent += self.staging.remove(sent) as u64;
+        let bytes = self.staging.remove(sent) as u64;
+        counters.bytes_sent += bytes;
+        self.backlog.sent(bytes);
         self.room = Room::Free;
         self.back_off = BACK_OFF_MIN;
         self.refused_since = None;
