@@ -37,7 +37,7 @@ impl Wire {
         let mut config = PortConfig { group: Some(group), ..PortConfig::new(args.ether_type) };
         // The ring holds more frames than the feed grants credit for, so that a stream cannot overflow it.
         let frames = tuning.feed_frames_for(usize::from(mtu_bytes) - HEADER_BYTES) as usize + 256;
-        config.receive_ring_bytes = config.receive_ring_bytes.max(frames * (interface.mtu_bytes + 128));
+        config.receive_ring_bytes = frames * (interface.mtu_bytes + 128);
         let port = Port::open(&interface, config).map_err(|error| Failure::new(open_code(&error), error))?;
         let station = Station {
             host: host::name(args.host.as_deref()),

@@ -12,11 +12,18 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_millis(5);
 /// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
+/// Arrivals this dense are bulk: there a nap takes in [`BULK_FRAMES`], however long that is up to the longest nap.
+const BULK_FRAMES_PER_SECOND: u32 = 20_000;
+const BULK_FRAMES: u32 = 64;
+/// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what counts.
+const SHORT_PART: u32 = 4;
 /// At most 2 to the power of this many intervals pass between two naps that find nothing: 5 s.
 const MAX_DOUBLINGS: u32 = 10;
 
 /// Judges the arrivals of one loop.
 pub(super) struct Gather {
+    longest: Duration,
+    /// The nap for the present density.
     nap: Duration,
     received: u32,
     since: Instant,
@@ -27,10 +34,11 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Sleeps of length `nap`; never, if that is zero.
-    pub(super) fn new(nap: Duration) -> Self {
+    /// Naps of up to `longest`; none, if that is zero.
+    pub(super) fn new(longest: Duration) -> Self {
         Gather {
-            nap,
+            longest,
+            nap: longest / SHORT_PART,
             received: 0,
             since: Instant::START,
             dense: false,
@@ -49,9 +57,17 @@ impl Gather {
         }
         let interval = now.since(self.since);
         if interval >= INTERVAL {
+            self.nap = self.fitting_nap(interval);
             self.dense = self.nap * self.received >= interval * WORTHWHILE_FRAMES;
             (self.received, self.since) = (0, now);
         }
+    }
+
+    /// The nap for what has been received in `interval`.
+    fn fitting_nap(&self, interval: Duration) -> Duration {
+        let bulk = interval * BULK_FRAMES_PER_SECOND <= Duration::from_secs(1) * self.received;
+        let shortest = self.longest / SHORT_PART;
+        if bulk { (interval * BULK_FRAMES / self.received.max(1)).clamp(shortest, self.longest) } else { shortest }
     }
 
     fn learn(&mut self, now: Instant, received: u32) {
@@ -77,11 +93,11 @@ impl Gather {
 mod tests {
     use super::*;
 
-    const NAP: Duration = Duration::from_micros(300);
+    const LONGEST: Duration = Duration::from_millis(1);
 
     /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
     fn after(frames: usize, gap: Duration) -> (Gather, Instant) {
-        let mut gather = Gather::new(NAP);
+        let mut gather = Gather::new(LONGEST);
         let mut now = Instant::START;
         while now.since(Instant::START) < Duration::from_millis(20) {
             now += gap;
@@ -91,15 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn only_dense_arrivals_are_slept_through() {
-        let (mut bulk, now) = after(1, Duration::from_micros(100));
-        assert_eq!(bulk.nap(now, None), Some(NAP));
-        let (mut sparse, now) = after(1, Duration::from_micros(400));
-        assert_eq!(sparse.nap(now, None), None);
+    fn the_denser_the_arrivals_the_more_a_nap_takes_in_up_to_a_bound() {
+        let nap = |frames, gap_micros| {
+            let (mut gather, now) = after(frames, Duration::from_micros(gap_micros));
+            gather.nap(now, None)
+        };
+        assert_eq!(nap(1, 400), None, "2 500 frames/s: each is waited for");
+        assert_eq!(nap(1, 120), Some(LONGEST / 4), "100 Mbit/s");
+        assert_eq!(nap(1, 25), Some(LONGEST), "40 000 frames/s");
+        assert_eq!(nap(10, 10), Some(LONGEST / 4), "a million frames/s");
     }
 
     #[test]
-    fn naps_that_find_little_become_ever_rarer_and_one_that_finds_enough_makes_up_for_one() {
+    fn naps_that_find_little_become_ever_rarer() {
         let (mut gather, mut now) = after(1, Duration::from_micros(12));
         let mut naps = 0;
         // A ping-pong of 12 µs a round for a second: no nap finds more than one frame.
@@ -115,7 +135,8 @@ mod tests {
     #[test]
     fn a_nap_never_overruns_a_deadline_and_can_be_turned_off() {
         let (mut gather, now) = after(10, Duration::from_micros(100));
-        assert_eq!(gather.nap(now, Some(NAP / 2)), Some(NAP / 2));
+        let short = Duration::from_micros(10);
+        assert_eq!(gather.nap(now, Some(short)), Some(short));
         assert_eq!(gather.nap(now, Some(Duration::ZERO)), None);
         let mut never = Gather::new(Duration::ZERO);
         (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));

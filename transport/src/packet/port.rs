@@ -36,10 +36,10 @@ pub struct PortConfig {
     pub send_buffer_bytes: usize,
     /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
     pub qdisc_bypass: bool,
-    /// How long the loop may sleep through arrivals while they are dense, to be woken once for several frames; zero for never.
-    /// It lengthens round trips by as much.
+    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for never.
+    /// Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
     ///
-    /// Default 300 µs, a third of the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for twenty frames.
+    /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
     pub gather: Duration,
 }
 
@@ -52,7 +52,7 @@ impl PortConfig {
             receive_ring_bytes: 8 << 20,
             send_buffer_bytes: 256 << 10,
             qdisc_bypass: false,
-            gather: Duration::from_micros(300),
+            gather: Duration::from_millis(1),
         }
     }
 }
@@ -196,9 +196,18 @@ impl Port {
         self.wait_for(PollFlags::POLLIN, waker, limit)
     }
 
-    /// The same, but lets frames gather in the ring meanwhile.
+    /// The same, but lets frames gather in the ring meanwhile; a socket nobody sleeps on costs the senders no wake-up.
     pub(super) fn nap(&mut self, waker: &Waker, limit: Duration) -> Result<(), DriveError> {
-        self.wait_for(PollFlags::empty(), waker, Some(limit))
+        if self.sender.awaits_writable() {
+            return self.wait_for(PollFlags::empty(), waker, Some(limit));
+        }
+        let mut ready = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
+        let woken = poll(&mut ready, Some(limit)).map_err(|errno| DriveError::new(&self.interface.name, "wait", errno))?;
+        if woken {
+            waker.acknowledge();
+        }
+        self.counters.poll_wakeups += 1;
+        Ok(())
     }
 
     fn wait_for(&mut self, input: PollFlags, waker: &Waker, limit: Option<Duration>) -> Result<(), DriveError> {
