@@ -34,9 +34,25 @@ pub struct Case {
 #[derive(Debug)]
 pub enum Process {
     /// The root and what it has still to push.
-    Root { machine: Box<Root>, data: Vec<u8>, pushed: usize, finished: bool },
+    Root {
+        /// The state machine.
+        machine: Box<Root>,
+        /// All bytes to send.
+        data: Vec<u8>,
+        /// How many of them the machine has taken.
+        pushed: usize,
+        /// Whether the end has been pushed.
+        finished: bool,
+    },
     /// A receiver and what it has taken.
-    Receiver { machine: Box<Receiver>, data: Vec<u8>, end: Option<End> },
+    Receiver {
+        /// The state machine.
+        machine: Box<Receiver>,
+        /// All bytes taken so far.
+        data: Vec<u8>,
+        /// How the session ended.
+        end: Option<End>,
+    },
 }
 
 impl Process {
@@ -64,7 +80,7 @@ impl Process {
     }
 
     /// The application's turn.
-    pub fn turn(&mut self, now: Instant) {
+    fn turn(&mut self, now: Instant) {
         match self {
             Process::Root { machine, data, pushed, finished } => {
                 *pushed += machine.push(&data[*pushed..]);
@@ -197,7 +213,8 @@ pub fn processes(case: &Case, seed: u64) -> Vec<Process> {
 /// Hosts of `case` on one switch at `rate_bits_per_second`.
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
-    let settings = HostSettings { groups, nic_receive_frames: 4096, ..HostSettings::default() };
+    // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
+    let settings = HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
     Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }

@@ -2,10 +2,12 @@
 
 use ethbcast_collectives::group::{End, Outcome};
 use ethbcast_collectives::plan::Via;
-use ethbcast_tests::session::{Case, Played, play, star};
+use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::{Policy, Tuning};
-use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, Script};
-use ethbcast_transport::wire::{Kind, parse};
+use ethbcast_transport::sim::{
+    Cable, Delivery, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Script, SwitchSettings,
+};
+use ethbcast_transport::wire::{Kind, group_mac, parse};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -156,4 +158,40 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
     let mut expected = vec![Outcome::Delivered; 5];
     expected[1] = Outcome::Silent;
     assert_eq!(played.fates, expected);
+}
+
+#[test]
+fn long_sessions_under_heavy_loss_keep_moving() {
+    // A pacing rule that counted each loss once per acknowledgement slowed such a cast down to a frame every 100 ms.
+    for via in [Via::Chain, Via::Cast] {
+        for (seed, loss) in [(1, 0.1), (2, 0.3)] {
+            let case = Case { mtu_bytes: 1500, tuning: Tuning::default(), ..case(via, 7, 4 << 20) };
+            let replay = format!("{via}, loss {loss}");
+            let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(loss), &replay);
+            all_delivered(&played, &case, &replay);
+            let limit = case.bytes as f64 * 8.0 / 1e8 * 1538.0 / 1468.0;
+            let ratio = played.took.as_secs_f64() / limit;
+            println!("{replay}: {ratio:.2} of the wire limit, {} sent, {} again", played.totals.data_sent, played.totals.data_resent);
+            // A cast to 7 receivers needs about 1 + 7p/(1-p) frames for each.
+            assert!(ratio < 1.6 + 8.0 * loss / (1.0 - loss), "{replay}: {ratio:.2} of the wire limit");
+        }
+    }
+}
+
+#[test]
+fn a_receiver_behind_a_slow_cable_slows_a_cast_down_to_its_rate_and_no_further() {
+    let case = Case { mtu_bytes: 1500, tuning: Tuning::default(), ..case(Via::Cast, 3, 4 << 20) };
+    let settings = HostSettings { groups: vec![group_mac(GROUP)], nic_receive_frames: 4096, ..HostSettings::default() };
+    let mut network = Network::new();
+    let switch = network.add_switch(SwitchSettings { port_queue: QueueLimit::Frames(64), ..SwitchSettings::default() });
+    for rate in [1_000_000_000, 1_000_000_000, 100_000_000, 1_000_000_000] {
+        network.add_host(switch, Cable::new(rate, Duration::from_micros(5)), settings.clone());
+    }
+    let played = play(&case, &network, 1, NoFaults, "slow cable");
+    all_delivered(&played, &case, "slow cable");
+    let limit = case.bytes as f64 * 8.0 / 1e8 * 1538.0 / 1468.0;
+    let ratio = played.took.as_secs_f64() / limit;
+    println!("slow cable: {ratio:.2} of its limit, {} sent, {} again", played.totals.data_sent, played.totals.data_resent);
+    assert!(ratio < 1.6, "{ratio:.2} of the slow cable's limit");
+    assert!(played.totals.data_resent < played.totals.data_sent, "{} frames sent again", played.totals.data_resent);
 }

@@ -24,6 +24,6 @@ fn namespace() -> Option<String> {
     let entries = std::fs::read_dir("/run/netns").ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let named = names.into_iter().find(|name| stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev))?;
-    let in_lab = named.strip_prefix(LAB_PREFIX).and_then(|rest| rest.rsplit_once('-')).map(|(_, host)| host.to_owned());
+    let in_lab = named.strip_prefix(LAB_PREFIX).and_then(|rest| rest.split_once('-')).map(|(_, host)| host.to_owned());
     Some(in_lab.unwrap_or(named))
 }

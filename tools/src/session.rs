@@ -32,12 +32,13 @@ impl Wire {
         check_group(&args.group)?;
         let interface = Interface::find(args.interface.as_deref()).code(Code::System)?;
         let mtu_bytes = check_mtu(&interface, mtu_bytes)?;
-        let tuning = Tuning::default();
+        let mut tuning = Tuning::default();
         let group = group_mac(&args.group);
         let mut config = PortConfig { group: Some(group), ..PortConfig::new(args.ether_type) };
-        // The ring holds more frames than the feed grants credit for, so that a stream cannot overflow it.
-        let frames = tuning.feed_frames_for(usize::from(mtu_bytes) - HEADER_BYTES) as usize + 256;
-        config.receive_ring_bytes = frames * (interface.mtu_bytes + 128);
+        // The ring, whose slots hold the interface's MTU, has more frames than the feed grants credit for: a stream cannot
+        // overflow it, not even one of smaller frames.
+        tuning.feed_frames = tuning.feed_frames_for(interface.mtu_bytes - HEADER_BYTES);
+        config.receive_ring_bytes = (tuning.feed_frames as usize + 256) * (interface.mtu_bytes + 128) * 9 / 8;
         let port = Port::open(&interface, config).map_err(|error| Failure::new(open_code(&error), error))?;
         let station = Station {
             host: host::name(args.host.as_deref()),

@@ -58,11 +58,3 @@ pub enum Timer {
     /// A verdict not yet confirmed, or the last moments of a session.
     Verdict,
 }
-
-/// The earlier of two optional deadlines.
-pub fn earliest(a: Option<Deadline>, b: Option<Deadline>) -> Option<Deadline> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}

@@ -26,9 +26,18 @@ impl Writer {
         self
     }
 
-    /// A string, cut at a character boundary if it is longer than 255 bytes.
+    /// A sentence, cut at a character boundary if it is longer than 255 bytes.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
-        let end = (0..=text.len().min(255)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        self.cut(text, 255)
+    }
+
+    /// A name, cut at a character boundary if it is longer than 128 bytes: three of them fit the smallest frame.
+    pub(super) fn name(&mut self, text: &str) -> &mut Self {
+        self.cut(text, 128)
+    }
+
+    fn cut(&mut self, text: &str, longest: usize) -> &mut Self {
+        let end = (0..=text.len().min(longest)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         self.u8(end as u8).bytes(&text.as_bytes()[..end])
     }
 }

@@ -1,6 +1,8 @@
 //! Before a session: who has asked to join, and whether that is enough.
 
 use super::message::{Message, Refusal};
+use super::view::MAX_MEMBERS;
+use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ pub(super) struct Candidate {
 /// What the root offers, which decides who is refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer<'a> {
+    /// The root's own name.
+    pub(super) root: &'a str,
     pub(super) mtu_bytes: u16,
     pub(super) size: Option<u64>,
     pub(super) known_hosts: Option<&'a [String]>,
@@ -56,8 +60,15 @@ impl Gathering {
             candidate.heard_at = now;
             return Answer::Known;
         }
-        let twin = self.candidates.iter().any(|candidate| candidate.mac == mac && now.since(candidate.heard_at) < alive_for);
-        if let Some((why, text)) = refusal(host, *mtu_bytes, *free_bytes, offer, twin) {
+        let alive = |candidate: &&Candidate| now.since(candidate.heard_at) < alive_for;
+        let twin = self.candidates.iter().filter(alive).any(|candidate| candidate.mac == mac);
+        let named = offer.root == host || self.candidates.iter().filter(alive).any(|candidate| candidate.host == *host && candidate.mac != mac);
+        let full = self.candidates.len() >= most_receivers(offer.mtu_bytes);
+        let refused = refusal(host, *mtu_bytes, *free_bytes, offer)
+            .or_else(|| twin.then(|| (Refusal::Twin, twin_text(host))))
+            .or_else(|| (named && offer.known_hosts.is_some()).then(|| (Refusal::Twin, namesake_text(host))))
+            .or_else(|| full.then(|| (Refusal::Late, "the session is full: send to the rest in a second one".to_owned())));
+        if let Some((why, text)) = refused {
             let first_time = !self.refused.iter().any(|(known, _)| known == host);
             if first_time {
                 self.refused.push((host.clone(), why));
@@ -66,8 +77,7 @@ impl Gathering {
         }
         self.candidates.retain(|candidate| candidate.mac != mac);
         self.refused.retain(|(refused, _)| refused != host);
-        let taken = self.candidates.iter().any(|candidate| candidate.host == *host);
-        let host = if taken { format!("{host}@{mac}") } else { host.clone() };
+        let host = if named { format!("{host}@{mac}") } else { host.clone() };
         self.candidates.push(Candidate { host, mac, nonce: *nonce, heard_at: now });
         Answer::New
     }
@@ -88,11 +98,21 @@ impl Gathering {
     }
 }
 
-fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>, twin: bool) -> Option<(Refusal, String)> {
-    if twin {
-        let text = format!("another receiver of this group already runs on {host}; end it, or choose another group with -g");
-        return Some((Refusal::Twin, text));
-    }
+/// A verdict has a bit for each rank and goes into one frame.
+fn most_receivers(mtu_bytes: u16) -> usize {
+    let bytes = usize::from(mtu_bytes) - HEADER_BYTES - 1;
+    (bytes * 8 - 1).min(MAX_MEMBERS - 1)
+}
+
+fn twin_text(host: &str) -> String {
+    format!("another receiver of this group already runs on {host}; end it, or choose another group with -g")
+}
+
+fn namesake_text(host: &str) -> String {
+    format!("another host of this session is called {host}, too; give each the name the topology file has for it, with --host NAME")
+}
+
+fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Option<(Refusal, String)> {
     if mtu_bytes < offer.mtu_bytes {
         let text = format!(
             "{host} has MTU {mtu_bytes}, the sender {}; raise it on {host}, or send with --mtu {mtu_bytes}",
@@ -141,7 +161,7 @@ mod tests {
         Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000 }
     }
 
-    const OFFER: Offer<'_> = Offer { mtu_bytes: 1500, size: Some(1000), known_hosts: None };
+    const OFFER: Offer<'_> = Offer { root: "n0", mtu_bytes: 1500, size: Some(1000), known_hosts: None };
     const ALIVE: Duration = Duration::from_millis(500);
 
     fn mac(last: u8) -> MacAddr {
@@ -170,10 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn namesakes_are_told_apart_by_address_unless_a_topology_must_tell_them_apart() {
+        let mut gathering = Gathering::default();
+        for (last, expected) in [(1, "n1"), (2, "n1@02:00:00:00:00:02")] {
+            assert_eq!(gathering.on_join(Instant::START, mac(last), &join("n1", 1), OFFER, ALIVE), Answer::New);
+            assert_eq!(gathering.candidates.last().map(|candidate| candidate.host.as_str()), Some(expected));
+        }
+        let known = ["n0".to_owned(), "n1".to_owned()];
+        let offer = Offer { known_hosts: Some(&known), ..OFFER };
+        for host in ["n0", "n1"] {
+            let answer = gathering.on_join(Instant::START, mac(9), &join(host, 1), offer, ALIVE);
+            assert!(matches!(answer, Answer::Refused { why: Refusal::Twin, .. }), "{answer:?}");
+        }
+    }
+
+    #[test]
     fn who_cannot_take_part_is_told_why_and_what_to_do() {
         let mut gathering = Gathering::default();
         let known = ["n1".to_owned()];
-        let offer = Offer { mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
+        let offer = Offer { root: "n0", mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
         let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else { panic!() };
         assert!(text.contains("--mtu 1500"));
         let offer = Offer { mtu_bytes: 1500, ..offer };

@@ -101,25 +101,95 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The root invites receivers.
-    Announce { group: String, host: String, source: String, size: Option<u64>, mtu_bytes: u16 },
-    /// A receiver asks to be a member; `nonce` names this run of it.
-    Join { nonce: u64, group: String, host: String, mtu_bytes: u16, free_bytes: u64 },
+    Announce {
+        /// Name of the group.
+        group: String,
+        /// Name of the root.
+        host: String,
+        /// What is being sent.
+        source: String,
+        /// Its bytes, if known in advance.
+        size: Option<u64>,
+        /// The MTU its frames are made for, in bytes.
+        mtu_bytes: u16,
+    },
+    /// A receiver asks to be a member.
+    Join {
+        /// Names this run of the receiver.
+        nonce: u64,
+        /// Name of the group.
+        group: String,
+        /// Its host name.
+        host: String,
+        /// Its MTU, in bytes.
+        mtu_bytes: u16,
+        /// Its room for data, in bytes.
+        free_bytes: u64,
+    },
     /// The root says no.
-    Refuse { nonce: u64, why: Refusal, text: String },
+    Refuse {
+        /// The run of the receiver that is meant.
+        nonce: u64,
+        /// The reason.
+        why: Refusal,
+        /// The reason in words, and what to do.
+        text: String,
+    },
     /// A slice of an encoded view.
-    View { epoch: u32, digest: Digest, part: u16, parts: u16, bytes: Vec<u8> },
-    /// A member holds the view with this digest.
-    Ready { epoch: u32, digest: Digest },
-    /// A member's state and the frames its application has taken; from the root a sign of life.
-    Status { state: State, frames: u64 },
+    View {
+        /// The view's number.
+        epoch: u32,
+        /// Digest of the whole encoded view.
+        digest: Digest,
+        /// Which slice, from 0.
+        part: u16,
+        /// How many slices there are.
+        parts: u16,
+        /// The slice.
+        bytes: Vec<u8>,
+    },
+    /// A member holds a view.
+    Ready {
+        /// The view's number.
+        epoch: u32,
+        /// The view's digest.
+        digest: Digest,
+    },
+    /// A sign of life.
+    Status {
+        /// What the member is busy with.
+        state: State,
+        /// Frames its application has taken.
+        frames: u64,
+    },
     /// A relay cannot serve the child it was given: the frames it needs are gone.
-    Orphan { rank: u16 },
+    Orphan {
+        /// The child.
+        rank: u16,
+    },
     /// A member's own verdict.
-    Done { outcome: Outcome, bytes: u64, digest: Digest, text: String },
-    /// The ranks whose verdict the root has (bit per rank), and whether the session is over.
-    Verdict { over: bool, heard: Vec<u8> },
+    Done {
+        /// How it fared.
+        outcome: Outcome,
+        /// Bytes it received.
+        bytes: u64,
+        /// Their BLAKE3.
+        digest: Digest,
+        /// A sentence on a failure.
+        text: String,
+    },
+    /// Whose verdicts the root has.
+    Verdict {
+        /// Whether the session is over.
+        over: bool,
+        /// A bit for each rank, least significant first.
+        heard: Vec<u8>,
+    },
     /// The root gives up.
-    Abort { text: String },
+    Abort {
+        /// Why.
+        text: String,
+    },
 }
 
 impl Message {
@@ -144,10 +214,10 @@ impl Message {
         let mut out = Writer::default();
         match self {
             Message::Announce { group, host, source, size, mtu_bytes } => {
-                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).text(group).text(host).text(source)
+                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).name(group).name(host).name(source)
             }
             Message::Join { nonce, group, host, mtu_bytes, free_bytes } => {
-                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).text(group).text(host)
+                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host)
             }
             Message::Refuse { nonce, why, text } => out.u64(*nonce).u8(*why as u8).text(text),
             Message::View { epoch, digest, part, parts, bytes } => out.u32(*epoch).bytes(digest).u16(*part).u16(*parts).bytes(bytes),

@@ -2,8 +2,8 @@
 
 use super::message::{Digest, Message, Outcome, Refusal, State, Trailer};
 use super::post::{ControlStats, Outbox, Station};
-use super::root::{STREAM, take_due};
-use super::timing::Timing;
+use super::root::STREAM;
+use super::timing::{Timing, take_due};
 use super::view::{Assembler, View};
 use crate::plan::Via;
 use ethbcast_transport::stream::{Identity, Outlet, Peer, Stream, StreamStats};
@@ -33,9 +33,25 @@ pub struct ReceiverConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// A root was found and asked.
-    Invited { host: String, source: String, size: Option<u64> },
+    Invited {
+        /// The root's name.
+        host: String,
+        /// What it offers.
+        source: String,
+        /// Its bytes, if known in advance.
+        size: Option<u64>,
+    },
     /// This host is a member: data will come.
-    Started { rank: u16, receivers: usize, via: Via, size: Option<u64> },
+    Started {
+        /// This host's rank.
+        rank: u16,
+        /// How many receivers there are.
+        receivers: usize,
+        /// How the bytes travel.
+        via: Via,
+        /// How many bytes, if known in advance.
+        size: Option<u64>,
+    },
     /// The session is over for this host.
     Ended(End),
 }
@@ -45,7 +61,7 @@ pub enum ReceiverEvent {
 pub enum End {
     /// The root has this host's verdict.
     Confirmed,
-    /// The verdict was given, but the root fell silent before it confirmed it.
+    /// The verdict was given, but the root fell silent or gave this host up before it confirmed it.
     Unconfirmed,
     /// The root turned this host away.
     Refused(Refusal, String),
@@ -159,6 +175,11 @@ impl Receiver {
     /// Control frames so far.
     pub fn control_stats(&self) -> ControlStats {
         self.stats
+    }
+
+    /// This host's rank, once it is a member.
+    pub fn rank(&self) -> Option<u16> {
+        self.view.is_some().then_some(self.rank)
     }
 
     /// The present view, once this host is a member.
@@ -276,8 +297,11 @@ impl Receiver {
         let own = |member: &super::view::Member| member.nonce == self.config.nonce && member.mac == self.config.station.mac && member.present;
         let Some(rank) = view.members.iter().position(own) else {
             if matches!(self.phase, Phase::Running) {
-                let end = if self.verdict.is_some() { End::Confirmed } else { End::Dropped };
-                self.end(end);
+                self.end(match (self.confirmed, &self.verdict) {
+                    (true, _) => End::Confirmed,
+                    (false, Some(_)) => End::Unconfirmed,
+                    (false, None) => End::Dropped,
+                });
             }
             return;
         };

@@ -1,5 +1,6 @@
 //! The clockwork of a session; DESIGN §8 unless said otherwise.
 
+use ethbcast_transport::Instant;
 use std::time::Duration;
 
 /// Periods and patience of a session.
@@ -36,4 +37,13 @@ impl Default for Timing {
             farewells: 3,
         }
     }
+}
+
+/// Takes a timer's moment if it has come.
+pub(super) fn take_due(due: &mut Option<Instant>, now: Instant) -> bool {
+    let is_due = due.is_some_and(|at| at <= now);
+    if is_due {
+        *due = None;
+    }
+    is_due
 }

@@ -71,7 +71,7 @@ impl View {
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
-            out.u8(u8::from(member.present)).text(&member.host);
+            out.u8(u8::from(member.present)).name(&member.host);
         }
         out.0
     }
@@ -163,7 +163,10 @@ impl Assembler {
             *self = Assembler { digest, parts: vec![None; usize::from(parts)] };
         }
         *self.parts.get_mut(usize::from(part))? = Some(bytes);
-        let whole: Vec<u8> = self.parts.iter().cloned().collect::<Option<Vec<_>>>()?.concat();
+        if self.parts.iter().any(Option::is_none) {
+            return None;
+        }
+        let whole: Vec<u8> = self.parts.iter().flatten().flatten().copied().collect();
         (*blake3::hash(&whole).as_bytes() == digest).then(|| View::decode(&whole)).flatten()
     }
 }

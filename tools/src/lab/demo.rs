@@ -6,6 +6,8 @@ use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::{Lab, LabConfig, LabGuard, parse_rate};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -120,8 +122,9 @@ fn wait(mut children: Vec<Child>, interrupt: &Interrupt) -> anyhow::Result<()> {
         if let (None, Some(signal)) = (told, interrupt.signal()) {
             told = Some(signal);
             for child in &children {
-                // One that has just ended needs no signal.
-                drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGTERM));
+                if let Err(error) = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM) {
+                    log::debug!("{} has just ended: {error}", child.id());
+                }
             }
         }
         children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));

@@ -50,6 +50,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     drive(&mut wire.port, &mut receiver, &waker, &clock, |receiver, now| taker.turn(receiver, now)).code(Code::System)?;
     log_counters(&wire.port.counters());
     taker.progress.finish();
+    taker.sink.close();
     let report = Report::new(&receiver, &wire.station.host, taker.source.clone(), taker.concluded.clone(), taker.took());
     report.print(args.wire.json, args.wire.quiet || args.dest == "-");
     taker.verdict()
@@ -198,7 +199,7 @@ impl Taker {
         match concluded.outcome {
             Outcome::Delivered => {
                 if self.end == Some(End::Unconfirmed) {
-                    eprintln!("ethbcast: verified and in place, but the sender fell silent before it confirmed");
+                    eprintln!("ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise");
                 }
                 Ok(())
             }

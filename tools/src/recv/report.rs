@@ -28,7 +28,7 @@ impl Report {
             "schema": 1,
             "host": host,
             "source": source,
-            "rank": receiver.view().and_then(|view| view.members.iter().position(|member| member.host == host)),
+            "rank": receiver.rank(),
             "via": receiver.view().map(|view| view.via.to_string()),
             "status": concluded.as_ref().map_or("failed", |concluded| concluded.outcome.word()),
             "bytes": concluded.as_ref().map_or(0, |concluded| concluded.bytes),

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use tempfile::NamedTempFile;
 
 /// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
@@ -48,9 +49,10 @@ pub struct Concluded {
 /// The disk thread's other end.
 #[derive(Debug)]
 pub struct Sink {
-    orders: Sender<Order>,
+    orders: Option<Sender<Order>>,
     used: Receiver<Vec<u8>>,
     concluded: Arc<Mutex<Option<Concluded>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Sink {
@@ -70,18 +72,18 @@ impl Sink {
             // Whatever still comes after a failure is thrown away, so that the sender of orders never waits.
             while incoming.recv().is_ok() {}
         };
-        std::thread::Builder::new().name("disk".to_owned()).spawn(work).code(Code::System)?;
-        Ok(Sink { orders, used, concluded })
+        let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(work).code(Code::System)?;
+        Ok(Sink { orders: Some(orders), used, concluded, thread: Some(thread) })
     }
 
     /// Whether two more orders (a last chunk and the end) can be given without waiting.
     pub fn has_room(&self) -> bool {
-        self.orders.len() + 2 <= CHUNKS_WAITING
+        self.orders.as_ref().is_some_and(|orders| orders.len() + 2 <= CHUNKS_WAITING)
     }
 
     /// Gives an order; there must be room.
     pub fn order(&self, order: Order) {
-        if self.orders.send(order).is_err() {
+        if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
             log::debug!("the disk thread has ended");
         }
     }
@@ -91,6 +93,14 @@ impl Sink {
         let mut buffer = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));
         buffer.clear();
         buffer
+    }
+
+    /// Ends the thread and waits for it, so that a temporary file is gone before the process is.
+    pub fn close(&mut self) {
+        self.orders = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the disk thread panicked");
+        }
     }
 
     /// The conclusion, once.

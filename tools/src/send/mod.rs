@@ -93,8 +93,10 @@ impl Sender {
                 self.pushed += root.push(&self.chunk[self.pushed..]);
                 continue;
             }
-            self.source.recycle(std::mem::take(&mut self.chunk));
-            self.pushed = 0;
+            if self.pushed > 0 {
+                self.source.recycle(std::mem::take(&mut self.chunk));
+                self.pushed = 0;
+            }
             match self.source.next() {
                 Some(Chunk::Bytes(bytes)) => self.chunk = bytes,
                 Some(Chunk::End(trailer)) => {

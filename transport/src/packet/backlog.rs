@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_buffer_holds_four_milliseconds_of_a_link_that_blocks() {
-        assert_eq!(settled_frames(3_125_000, true), MIN_FRAMES, "25 Mbit/s");
+        assert_eq!(settled_frames(3_125_000, true), 9, "25 Mbit/s");
+        assert_eq!(settled_frames(300_000, true), MIN_FRAMES, "2.4 Mbit/s");
         assert!((32..=34).contains(&settled_frames(12_500_000, true)), "100 Mbit/s");
         assert_eq!(settled_frames(125_000_000, true), 227, "1 Gbit/s: all that was allowed");
     }

@@ -5,7 +5,7 @@
 //! another broadcast.
 
 use super::lane::{Outgoing, missing};
-use super::listener::Listener;
+use super::listener::{Listener, Progress};
 use super::pace::Pace;
 use super::stamp::{Stamp, Stamps};
 use super::stats::StreamStats;
@@ -37,7 +37,7 @@ pub(super) struct Cast {
     allowance: u64,
     pace: Pace,
     due: Option<Instant>,
-    doublings: u32,
+    tries: u32,
     heartbeat: bool,
 }
 
@@ -53,7 +53,7 @@ impl Cast {
             allowance: 0,
             pace: Pace::new(tuning),
             due: None,
-            doublings: 0,
+            tries: 0,
             heartbeat: false,
         }
     }
@@ -64,11 +64,12 @@ impl Cast {
     }
 
     /// Takes a listener away, and what only it needed with it.
-    pub(super) fn remove(&mut self, rank: u16, feed: &mut Feed) {
+    pub(super) fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed) {
         if let Some(at) = self.listeners.iter().position(|listener| listener.rank == rank) {
             let listener = self.listeners.swap_remove(at);
             feed.remove_reader(listener.reader);
             self.repairs.retain(|_, losers| *losers != Losers::One(rank));
+            self.rearm(now, feed);
         }
     }
 
@@ -97,13 +98,12 @@ impl Cast {
             return;
         }
         let lowest_before = feed.tail();
-        let fresh = listener.on_ack(now, ack, feed);
-        if fresh {
+        if let Some(since_last) = listener.on_ack(now, ack, feed) {
             let (ring, unicast) = (&self.cast_at, &listener.unicast_at);
             let sent_at = |sequence: u64| unicast.get(&sequence).copied().unwrap_or(ring[(sequence & (ring.len() as u64 - 1)) as usize]);
             let (mut lost, mut counted) = (0, listener.counted);
             for sequence in missing(ack, self.next, sent_at, echo, listener.rtt.reordering(tuning)) {
-                if sequence >= counted {
+                if sequence >= counted.max(self.pace.from()) {
                     lost += 1;
                     counted = sequence + 1;
                 }
@@ -113,19 +113,21 @@ impl Cast {
                     .or_insert(Losers::One(rank));
             }
             listener.counted = counted;
-            self.pace.on_ack(now, listener, lost, stamps.newest());
+            let arrived = ack.cursor + ack.arrived_beyond();
+            let progress = Progress { known: counted.max(ack.covered()), arrived, lost, since_last };
+            self.pace.on_ack(listener, progress, self.next);
         }
         if feed.tail() > lowest_before {
             self.repairs = self.repairs.split_off(&feed.tail());
         }
-        self.doublings = 0;
+        self.tries = 0;
         self.rearm(now, feed);
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
         if self.due.is_some_and(|due| due <= now) {
             self.heartbeat = true;
-            self.doublings += 1;
+            self.tries += 1;
             self.due = Some(now + self.timeout());
         }
     }
@@ -223,7 +225,7 @@ impl Cast {
 
     fn timeout(&self) -> std::time::Duration {
         let lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
-        lagging.map(|listener| listener.rtt.timeout(self.doublings)).max().unwrap_or_default()
+        lagging.map(|listener| listener.rtt.timeout(self.tries)).max().unwrap_or_default()
     }
 
     fn arm(&mut self, now: Instant) {

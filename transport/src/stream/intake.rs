@@ -1,6 +1,6 @@
 //! The receiving end of a stream: puts frames into the feed and decides when to acknowledge.
 
-use super::stamp::Stamp;
+use super::stamp::{STALE, Stamp};
 use super::stats::StreamStats;
 use crate::feed::{Feed, Inserted};
 use crate::time::Instant;
@@ -129,7 +129,7 @@ impl Intake {
     }
 
     fn note_stamp(&mut self, now: Instant, stamp: Stamp) {
-        if self.newest.is_none_or(|(newest, _)| stamp.is_after(newest)) {
+        if self.newest.is_none_or(|(newest, at)| stamp.is_after(newest) || now.since(at) > STALE) {
             self.newest = Some((stamp, now));
         }
     }

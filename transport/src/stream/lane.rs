@@ -6,7 +6,7 @@
 //! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
 use super::rtt::Rtt;
-use super::stamp::{Stamp, Stamps};
+use super::stamp::{STALE, Stamp, Stamps};
 use super::stats::StreamStats;
 use super::window::Window;
 use crate::feed::{Feed, ReaderId};
@@ -33,8 +33,9 @@ pub(super) struct Lane {
     window: Window,
     rtt: Rtt,
     echo: Stamp,
+    echo_at: Instant,
     due: Option<Instant>,
-    doublings: u32,
+    tries: u32,
     heartbeat: bool,
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
@@ -70,8 +71,9 @@ impl Lane {
             window: Window::new(tuning),
             rtt: Rtt::new(tuning),
             echo: Stamp::NONE,
+            echo_at: Instant::START,
             due: None,
-            doublings: 0,
+            tries: 0,
             heartbeat: false,
             synced: true,
             orphaned: false,
@@ -129,10 +131,10 @@ impl Lane {
         self.limit = self.limit.max(ack.body.limit);
         feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
         self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
-        let fresh = echo != Stamp::NONE && echo.is_after(self.echo);
+        let fresh = echo.is_after(self.echo) || (echo != Stamp::NONE && now.since(self.echo_at) > STALE);
         let mut lost = 0;
         if fresh {
-            self.echo = echo;
+            (self.echo, self.echo_at) = (echo, now);
             let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(std::time::Duration::from_micros(ack.body.held_us.into()));
             // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
             if round_trip < std::time::Duration::from_secs(60) {
@@ -146,7 +148,7 @@ impl Lane {
             self.in_flight = self.next - self.cursor;
         }
         self.window.on_ack(newly, lost, echo, stamps.newest(), limiting);
-        self.doublings = 0;
+        self.tries = 0;
         self.rearm(now, feed);
     }
 
@@ -191,8 +193,8 @@ impl Lane {
     pub(super) fn on_timeout(&mut self, now: Instant) {
         if self.due.is_some_and(|due| due <= now) {
             self.heartbeat = true;
-            self.doublings += 1;
-            self.due = Some(now + self.rtt.timeout(self.doublings));
+            self.tries += 1;
+            self.due = Some(now + self.rtt.timeout(self.tries));
         }
     }
 
@@ -224,7 +226,7 @@ impl Lane {
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
         if self.due.is_none() {
-            self.due = Some(now + self.rtt.timeout(self.doublings));
+            self.due = Some(now + self.rtt.timeout(self.tries));
         }
         Some((Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() }, stamp))
     }
@@ -238,7 +240,7 @@ impl Lane {
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
-        self.due = self.is_waiting(feed).then(|| now + self.rtt.timeout(self.doublings));
+        self.due = self.is_waiting(feed).then(|| now + self.rtt.timeout(self.tries));
     }
 }
 

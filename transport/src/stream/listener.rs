@@ -1,7 +1,7 @@
 //! What the root of a cast knows about one receiver.
 
 use super::rtt::Rtt;
-use super::stamp::Stamp;
+use super::stamp::{STALE, Stamp};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
@@ -20,6 +20,7 @@ pub(super) struct Listener {
     pub(super) limit: u64,
     pub(super) rtt: Rtt,
     pub(super) echo: Stamp,
+    echo_at: Instant,
     /// When this listener was last sent a frame by unicast, for the few frames where that is later than the broadcast.
     pub(super) unicast_at: BTreeMap<u64, Stamp>,
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
@@ -30,13 +31,30 @@ pub(super) struct Listener {
     pub(super) round: Round,
 }
 
-/// Losses of one listener among the frames sent since `since`.
+/// Losses of one listener since a frame.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    pub(super) since: Instant,
-    pub(super) ends: Stamp,
-    pub(super) sent_before: u64,
+    /// The pace it runs under.
+    pub(super) generation: u32,
+    /// What was known, and what had arrived, when it began.
+    pub(super) known: u64,
+    pub(super) arrived: u64,
     pub(super) lost: u64,
+    /// How long it has taken, long pauses left out.
+    pub(super) span: Duration,
+}
+
+/// What one acknowledgement says of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// One past the newest frame known to have arrived or been lost.
+    pub(super) known: u64,
+    /// Frames that have arrived, all in all.
+    pub(super) arrived: u64,
+    /// Frames newly known to be lost.
+    pub(super) lost: u64,
+    /// The time since the acknowledgement before.
+    pub(super) since_last: Duration,
 }
 
 impl Listener {
@@ -50,6 +68,7 @@ impl Listener {
             limit: tail + tuning.window_start_frames,
             rtt: Rtt::new(tuning),
             echo: Stamp::NONE,
+            echo_at: Instant::START,
             unicast_at: BTreeMap::new(),
             bitmap: Vec::new(),
             counted: tail,
@@ -57,8 +76,8 @@ impl Listener {
         }
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; true if its echo is news.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> bool {
+    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such one.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.cursor = ack.cursor;
         self.limit = self.limit.max(ack.body.limit);
         self.bitmap.clear();
@@ -68,17 +87,18 @@ impl Listener {
             self.unicast_at = self.unicast_at.split_off(&ack.cursor);
         }
         let echo = Stamp(ack.echo);
-        if echo == Stamp::NONE || !echo.is_after(self.echo) {
-            return false;
+        if echo == Stamp::NONE || !(echo.is_after(self.echo) || now.since(self.echo_at) > STALE) {
+            return None;
         }
-        self.echo = echo;
+        let since_last = now.since(self.echo_at);
+        (self.echo, self.echo_at) = (echo, now);
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(held);
         // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
         if round_trip < Duration::from_secs(60) {
             self.rtt.sample(round_trip);
         }
-        true
+        Some(since_last)
     }
 
     /// Whether the listener still needs frame `sequence`, as far as its newest acknowledgement says.

@@ -209,7 +209,7 @@ impl Stream {
             self.feed.remove_reader(lane.reader());
         }
         if let Some(cast) = &mut self.cast {
-            cast.remove(rank, &mut self.feed);
+            cast.remove(now, rank, &mut self.feed);
         }
         self.drained(now);
     }

@@ -4,14 +4,16 @@
 //! a round, frames are paced to what arrived there; the pace then rises by an eighth a round until it no longer binds. If a
 //! listener goes on losing as much at the lower pace, its loss has another cause: pacing is given up and that much tolerated.
 
-use super::listener::{Listener, Round};
-use super::stamp::Stamp;
+use super::listener::{Listener, Progress, Round};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use std::time::Duration;
 
 /// Frames that may leave at once after a pause. DESIGN §8.
 const BURST_FRAMES: u32 = 32;
+
+/// A longer pause between two frames is the source's, not the network's.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -20,6 +22,7 @@ pub(super) struct Pace {
     /// The loss that made pacing begin.
     cause_permille: u64,
     repair_percent: u64,
+    /// New frames.
     sent: u64,
     /// Time between two frames; `None` while nothing binds.
     gap: Option<Duration>,
@@ -27,13 +30,17 @@ pub(super) struct Pace {
     slowest: Duration,
     next_at: Instant,
     raised_at: u64,
+    /// The first new frame under the present pace: what was lost before says nothing about it.
+    from: u64,
+    /// Counts the paces; a listener's round under an older one is not judged.
+    generation: u32,
 }
 
 impl Pace {
     pub(super) fn new(tuning: &Tuning) -> Pace {
         Pace {
             round_frames: tuning.cast_round_frames,
-            tolerated_permille: 1000 / tuning.loss_tolerated_one_in,
+            tolerated_permille: tuning.loss_tolerated_percent * 10,
             cause_permille: 0,
             repair_percent: tuning.repair_percent,
             sent: 0,
@@ -41,7 +48,14 @@ impl Pace {
             slowest: Duration::ZERO,
             next_at: Instant::START,
             raised_at: 0,
+            from: 0,
+            generation: 0,
         }
+    }
+
+    /// The first frame whose loss tells something about the present pace.
+    pub(super) fn from(&self) -> u64 {
+        self.from
     }
 
     pub(super) fn repair_percent(&self) -> u64 {
@@ -66,23 +80,30 @@ impl Pace {
         }
     }
 
-    /// Counts a listener's new losses; judges them when a round of enough frames has passed.
-    pub(super) fn on_ack(&mut self, now: Instant, listener: &mut Listener, lost: u64, newest: Stamp) {
-        let echo = listener.echo;
+    /// Counts a listener's new losses, and judges them when a round of enough frames has passed: `progress` is what its
+    /// acknowledgement says, `next` the next new frame.
+    pub(super) fn on_ack(&mut self, listener: &mut Listener, progress: Progress, next: u64) {
+        let Progress { known, arrived, lost, since_last } = progress;
+        let fresh = Round { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
         let round = &mut listener.round;
-        round.lost += lost;
-        let sent = self.sent - round.sent_before;
-        if sent < self.round_frames || !(echo.is_after(round.ends) || round.ends == Stamp::NONE) {
+        if round.generation != self.generation {
+            *round = fresh;
             return;
         }
-        if round.ends != Stamp::NONE {
-            self.judge(round.lost.min(sent), sent, now.since(round.since));
+        round.lost += lost;
+        round.span += since_last.min(LONGEST_PAUSE);
+        let frames = known.saturating_sub(round.known);
+        if frames >= self.round_frames {
+            let permille = round.lost.min(frames) * 1000 / frames;
+            // What a listener gets that loses so much is what its cable carries.
+            let gap = round.span / u32::try_from(arrived.saturating_sub(round.arrived).max(1)).unwrap_or(u32::MAX);
+            *round = fresh;
+            self.judge(permille, gap, next);
         }
-        *round = Round { since: now, ends: newest, sent_before: self.sent, lost: 0 };
     }
 
-    fn judge(&mut self, lost: u64, sent: u64, took: Duration) {
-        let permille = lost * 1000 / sent;
+    /// A listener has lost `permille` of a round, during which a frame arrived every `gap`.
+    fn judge(&mut self, permille: u64, gap: Duration, next: u64) {
         if permille <= self.tolerated_permille {
             return;
         }
@@ -90,16 +111,14 @@ impl Pace {
             log::debug!("pacing does not help against {permille} ‰ of loss: given up");
             self.tolerated_permille = (permille * 3 / 2).min(1000);
             self.gap = None;
-            return;
-        }
-        let arrived = u32::try_from((sent - lost).max(1)).unwrap_or(u32::MAX);
-        let gap = took / arrived;
-        if self.gap.is_none_or(|present| gap > present) {
-            log::debug!("a listener lost {permille} ‰ of {sent} frames: paced to one in {gap:?}");
+        } else if self.gap.is_none_or(|present| gap > present) {
+            log::debug!("a listener lost {permille} ‰: paced to a frame every {gap:?}");
             self.gap = Some(gap);
             self.cause_permille = permille;
             self.slowest = gap;
             self.raised_at = self.sent;
+            self.from = next;
+            self.generation += 1;
         }
     }
 }

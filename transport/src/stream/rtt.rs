@@ -13,6 +13,8 @@ pub struct Rtt {
     max: Duration,
 }
 
+/// With half of all heartbeats or their answers lost, one in 4000 waits takes longer than this many tries.
+const PATIENT_TRIES: u32 = 12;
 /// Below this a deviation is noise of the scheduler.
 const GRANULARITY: Duration = Duration::from_micros(200);
 
@@ -37,8 +39,10 @@ impl Rtt {
         }
     }
 
-    /// How long to wait for an acknowledgement after `doublings` fruitless waits.
-    pub fn timeout(&self, doublings: u32) -> Duration {
+    /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight times, which
+    /// finds its way through heavy loss; ever longer only when the other end has long been silent.
+    pub fn timeout(&self, tries: u32) -> Duration {
+        let doublings = if tries < PATIENT_TRIES { tries.min(3) } else { tries - PATIENT_TRIES + 4 };
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
         (base.max(self.min) * (1 << doublings.min(8))).min(self.max)
     }

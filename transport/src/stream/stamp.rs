@@ -14,9 +14,13 @@ impl Stamp {
     /// No stamp.
     pub const NONE: Stamp = Stamp(0);
 
-    /// Whether `self` was drawn after `other`, within half the range (35 minutes).
+    /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp comes after none.
     pub fn is_after(self, other: Stamp) -> bool {
-        self.0 != other.0 && self.0.wrapping_sub(other.0) < 1 << 31
+        match (self, other) {
+            (Stamp::NONE, _) => false,
+            (_, Stamp::NONE) => true,
+            _ => self.0 != other.0 && self.0.wrapping_sub(other.0) < 1 << 31,
+        }
     }
 
     /// The time from `earlier` to `self`.
@@ -25,24 +29,29 @@ impl Stamp {
     }
 }
 
+/// An older stamp than this is not compared any more: its sender has been idle.
+pub const STALE: Duration = Duration::from_secs(600);
+
 /// Draws the stamps of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    newest: Stamp,
+    /// Not wrapped, so that stamps keep up with the clock through any pause.
+    newest_us: u64,
 }
 
 impl Stamps {
     /// The next stamp: the time, or one more than the last if the clock has not moved on.
     pub fn draw(&mut self, now: Instant) -> Stamp {
-        let at = Stamp(now.as_micros() as u32);
-        let next = if at.is_after(self.newest) { at } else { Stamp(self.newest.0.wrapping_add(1)) };
-        self.newest = if next == Stamp::NONE { Stamp(1) } else { next };
-        self.newest
+        self.newest_us = now.as_micros().max(self.newest_us + 1);
+        if self.newest() == Stamp::NONE {
+            self.newest_us += 1;
+        }
+        self.newest()
     }
 
     /// The last stamp drawn.
     pub fn newest(&self) -> Stamp {
-        self.newest
+        Stamp(self.newest_us as u32)
     }
 }
 
@@ -54,13 +63,19 @@ mod tests {
     fn stamps_of_one_moment_differ_and_survive_the_wrap() {
         let mut stamps = Stamps::default();
         let before_wrap = Instant::from_nanos((u64::from(u32::MAX) - 1) * 1_000);
-        // The clock wraps after 71 minutes; a sender draws often enough never to be half the range behind.
-        for part in 1..4 {
-            stamps.draw(Instant::from_nanos(before_wrap.as_nanos() / 4 * part));
-        }
         let drawn: Vec<Stamp> = (0..5).map(|_| stamps.draw(before_wrap)).collect();
         assert!(drawn.windows(2).all(|pair| pair[1].is_after(pair[0])));
         assert!(drawn.iter().all(|&stamp| stamp != Stamp::NONE));
         assert_eq!(drawn[4].since(drawn[0]), Duration::from_micros(5));
+    }
+
+    #[test]
+    fn a_sender_that_begins_late_or_pauses_for_an_hour_is_in_step_with_the_clock_at_once() {
+        let mut stamps = Stamps::default();
+        for hours in [1, 3] {
+            let now = Instant::from_nanos(hours * 3_600_000_000_000);
+            assert_eq!(stamps.draw(now), Stamp(now.as_micros() as u32));
+        }
+        assert!(!Stamp::NONE.is_after(Stamp(u32::MAX)) && Stamp(u32::MAX).is_after(Stamp::NONE));
     }
 }

@@ -11,10 +11,13 @@ pub struct Window {
     min: u64,
     max: u64,
     threshold: u64,
-    tolerated_one_in: u64,
+    tolerated_percent: u64,
     grown: u64,
     round: Round,
 }
+
+/// Fewer frames say little about the part that is lost: at 30 % loss, one round in 30 of this length loses 40 %.
+const ROUND_FRAMES: u64 = 64;
 
 /// The frames sent since a stamp, judged when an echo passes it.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +35,7 @@ impl Window {
             min: tuning.window_min_frames,
             max: tuning.window_max_frames,
             threshold: tuning.window_max_frames,
-            tolerated_one_in: tuning.loss_tolerated_one_in,
+            tolerated_percent: tuning.loss_tolerated_percent,
             grown: 0,
             round: Round::default(),
         }
@@ -51,10 +54,11 @@ impl Window {
         if limiting {
             self.grow(acknowledged);
         }
-        if echo.is_after(self.round.ends) || self.round.ends == Stamp::NONE {
-            let Round { acknowledged, lost, .. } = self.round;
-            // A single loss says nothing, however short the round was.
-            if lost > 1 && lost * self.tolerated_one_in > acknowledged + lost {
+        let Round { ends, acknowledged, lost } = self.round;
+        if ends == Stamp::NONE {
+            self.round.ends = newest;
+        } else if echo.is_after(ends) && acknowledged + lost >= ROUND_FRAMES {
+            if lost * 100 > (acknowledged + lost) * self.tolerated_percent {
                 self.frames = (self.frames * 7 / 10).max(self.min);
                 self.threshold = self.frames;
             }
@@ -88,7 +92,7 @@ mod tests {
     fn light_loss_does_not_shrink_a_window_and_heavy_loss_does_once_a_round_down_to_the_floor() {
         let tuning = Tuning::default();
         let mut window = Window::new(&tuning);
-        rounds(&mut window, 20, 1, 90, 10);
+        rounds(&mut window, 20, 1, 90, 40);
         assert_eq!(window.frames(), 32 + 20 * 90);
         rounds(&mut window, 1, 50, 0, 900);
         assert_eq!(window.frames(), 1832 * 7 / 10);
@@ -96,5 +100,8 @@ mod tests {
         assert_eq!(window.frames(), 1283, "after a cut it grows by a frame a round");
         rounds(&mut window, 40, 70, 0, 900);
         assert_eq!(window.frames(), tuning.window_min_frames);
+        let mut fresh = Window::new(&tuning);
+        rounds(&mut fresh, 3, 1, 10, 10);
+        assert_eq!(fresh.frames(), 32 + 30, "three short rounds that lose half are not judged yet");
     }
 }

@@ -3,7 +3,7 @@
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The longest bitmap that is sent: 1024 bytes cover 8192 frames, twice the largest feed, and fit the smallest MTU allowed.
+/// The longest bitmap there is: 1024 bytes cover 8192 frames, twice the largest feed; a small MTU leaves room for less.
 pub const MAX_BITMAP_BYTES: usize = 1024;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
