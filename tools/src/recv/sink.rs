@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use tempfile::NamedTempFile;
 
 /// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
-pub const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that may wait for the disk: 8 MiB, 64 ms at 1 Gbit/s.
+pub const CHUNK_BYTES: usize = 512 << 10;
+/// Chunks that may wait for the disk: 4 MiB, 32 ms at 1 Gbit/s; what comes then waits in the feed.
 const CHUNKS_WAITING: usize = 8;
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
@@ -62,7 +62,10 @@ impl Sink {
     /// A failure with code 4 if there can be no thread.
     pub fn start(dest: Dest, waker: &Waker) -> anyhow::Result<Sink> {
         let (orders, incoming) = bounded(CHUNKS_WAITING);
-        let (recycle, used) = bounded(CHUNKS_WAITING);
+        // All buffers are taken, and touched, at once: the peak of a long stream is that of a short one. One more is being
+        // written, one being filled.
+        let (recycle, used) = bounded(CHUNKS_WAITING + 2);
+        (0..CHUNKS_WAITING + 2).try_for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES])).code(Code::System)?;
         let concluded = Arc::new(Mutex::new(None));
         let (slot, waker) = (concluded.clone(), waker.clone());
         let work = move || {
