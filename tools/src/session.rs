@@ -4,9 +4,9 @@ use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::host;
 use ethbcast_collectives::group::Station;
+use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Counters, Interface, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
-use ethbcast_transport::Tuning;
 
 /// The longest group name: it travels behind a length byte, with room to spare in the smallest frame.
 const MAX_GROUP_BYTES: usize = 64;
@@ -73,7 +73,8 @@ fn check_mtu(interface: &Interface, wanted: Option<u32>) -> anyhow::Result<u16> 
         return Err(Failure::new(Code::Usage, text).into());
     }
     if wanted < MIN_MTU_BYTES {
-        let text = format!("an MTU of {wanted} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {}", interface.name);
+        let text =
+            format!("an MTU of {wanted} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {}", interface.name);
         return Err(Failure::new(Code::Usage, text).into());
     }
     Ok(wanted as u16)

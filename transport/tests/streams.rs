@@ -85,7 +85,11 @@ fn heavy_random_faults_are_survived_within_a_frame_budget() {
             // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and lost acknowledgements add to it.
             let q = loss + 0.01;
             let budget = hops * (q / (1.0 - q) + 0.06) * 1.5 + 40.0;
-            assert!((price.totals.data_resent as f64) < budget, "{replay}: {} repairs, budget {budget:.0}", price.totals.data_resent);
+            assert!(
+                (price.totals.data_resent as f64) < budget,
+                "{replay}: {} repairs, budget {budget:.0}",
+                price.totals.data_resent
+            );
         }
     }
 }

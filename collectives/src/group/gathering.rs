@@ -62,7 +62,8 @@ impl Gathering {
         }
         let alive = |candidate: &&Candidate| now.since(candidate.heard_at) < alive_for;
         let twin = self.candidates.iter().filter(alive).any(|candidate| candidate.mac == mac);
-        let named = offer.root == host || self.candidates.iter().filter(alive).any(|candidate| candidate.host == *host && candidate.mac != mac);
+        let named = offer.root == host
+            || self.candidates.iter().filter(alive).any(|candidate| candidate.host == *host && candidate.mac != mac);
         let full = self.candidates.len() >= most_receivers(offer.mtu_bytes);
         let refused = refusal(host, *mtu_bytes, *free_bytes, offer)
             .or_else(|| twin.then(|| (Refusal::Twin, twin_text(host))))
@@ -121,11 +122,14 @@ fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Opt
         return Some((Refusal::SmallMtu, text));
     }
     if let Some(size) = offer.size.filter(|&size| size > free_bytes) {
-        let text = format!("{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST");
+        let text =
+            format!("{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST");
         return Some((Refusal::NoSpace, text));
     }
     if offer.known_hosts.is_some_and(|known| !known.iter().any(|name| name == host)) {
-        let text = format!("the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt there");
+        let text = format!(
+            "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt there"
+        );
         return Some((Refusal::NotInTopology, text));
     }
     None
@@ -183,7 +187,10 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.on_join(Instant::START, mac(1), &join("n1", 1), OFFER, ALIVE);
         let soon = Instant::START + Duration::from_millis(100);
-        assert!(matches!(gathering.on_join(soon, mac(1), &join("n1", 2), OFFER, ALIVE), Answer::Refused { why: Refusal::Twin, .. }));
+        assert!(matches!(
+            gathering.on_join(soon, mac(1), &join("n1", 2), OFFER, ALIVE),
+            Answer::Refused { why: Refusal::Twin, .. }
+        ));
         let later = Instant::START + Duration::from_millis(600);
         assert_eq!(gathering.on_join(later, mac(1), &join("n1", 2), OFFER, ALIVE), Answer::New);
         assert_eq!(gathering.candidates.len(), 1);
@@ -209,14 +216,20 @@ mod tests {
         let mut gathering = Gathering::default();
         let known = ["n1".to_owned()];
         let offer = Offer { root: "n0", mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else { panic!() };
+        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+            panic!()
+        };
         assert!(text.contains("--mtu 1500"));
         let offer = Offer { mtu_bytes: 1500, ..offer };
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else { panic!() };
+        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+            panic!()
+        };
         assert!(text.contains("2000"));
         let offer = Offer { size: None, ..offer };
         assert_eq!(gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE), Answer::New);
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE) else { panic!() };
+        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE) else {
+            panic!()
+        };
         assert!(text.contains("n7"));
     }
 }

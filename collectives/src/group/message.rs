@@ -220,7 +220,9 @@ impl Message {
                 out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host)
             }
             Message::Refuse { nonce, why, text } => out.u64(*nonce).u8(*why as u8).text(text),
-            Message::View { epoch, digest, part, parts, bytes } => out.u32(*epoch).bytes(digest).u16(*part).u16(*parts).bytes(bytes),
+            Message::View { epoch, digest, part, parts, bytes } => {
+                out.u32(*epoch).bytes(digest).u16(*part).u16(*parts).bytes(bytes)
+            }
             Message::Ready { epoch, digest } => out.u32(*epoch).bytes(digest),
             Message::Status { state, frames } => out.u8(*state as u8).u64(*frames),
             Message::Orphan { rank } => out.u16(*rank),
@@ -305,10 +307,14 @@ mod tests {
         prop_oneof![
             (text(), text(), text(), prop::option::of(0..u64::MAX - 1), any::<u16>())
                 .prop_map(|(group, host, source, size, mtu_bytes)| Message::Announce { group, host, source, size, mtu_bytes }),
-            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>())
-                .prop_map(|(nonce, group, host, mtu_bytes, free_bytes)| Message::Join { nonce, group, host, mtu_bytes, free_bytes }),
-            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
-                .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
+            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>()).prop_map(|(nonce, group, host, mtu_bytes, free_bytes)| {
+                Message::Join { nonce, group, host, mtu_bytes, free_bytes }
+            }),
+            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text()).prop_map(|(nonce, why, text)| Message::Refuse {
+                nonce,
+                why,
+                text
+            }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))
                 .prop_map(|(epoch, digest, part, parts, bytes)| Message::View { epoch, digest, part, parts, bytes }),
             (prop::sample::select(State::ALL.to_vec()), any::<u64>()).prop_map(|(state, frames)| Message::Status { state, frames }),

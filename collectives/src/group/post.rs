@@ -44,8 +44,16 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Queues `message` for `to`.
     pub(super) fn put(&mut self, to: MacAddr, session: u32, rank: u16, epoch: u32, message: &Message) {
-        let header =
-            Header { kind: message.kind(), session, stream: 0, rank, epoch: epoch as u8, flags: Flags::default(), sequence: 0, stamp: 0 };
+        let header = Header {
+            kind: message.kind(),
+            session,
+            stream: 0,
+            rank,
+            epoch: epoch as u8,
+            flags: Flags::default(),
+            sequence: 0,
+            stamp: 0,
+        };
         self.queue.push_back((to, header, message.encode()));
     }
 

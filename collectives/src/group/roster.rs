@@ -45,8 +45,16 @@ pub(super) struct Roster {
 
 impl Roster {
     pub(super) fn new(now: Instant, ranks: impl Iterator<Item = u16>) -> Roster {
-        let entry =
-            |rank| Entry { rank, present: true, ready_epoch: 0, heard_at: now, suspected: false, state: State::Alive, frames: 0, report: None };
+        let entry = |rank| Entry {
+            rank,
+            present: true,
+            ready_epoch: 0,
+            heard_at: now,
+            suspected: false,
+            state: State::Alive,
+            frames: 0,
+            report: None,
+        };
         Roster { entries: ranks.map(entry).collect() }
     }
 

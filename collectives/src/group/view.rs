@@ -184,7 +184,14 @@ mod tests {
             order: 0,
             present: true,
         };
-        View { epoch: 3, via: Via::Chain, policy: Policy::HolesAllowed, payload_bytes: 1468, size: None, members: (0..count).map(member).collect() }
+        View {
+            epoch: 3,
+            via: Via::Chain,
+            policy: Policy::HolesAllowed,
+            payload_bytes: 1468,
+            size: None,
+            members: (0..count).map(member).collect(),
+        }
     }
 
     #[test]

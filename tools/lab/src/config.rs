@@ -15,7 +15,6 @@ const MOST_PORTS_PER_SWITCH: usize = 1023;
 /// The Ethernet header in front of the MTU's bytes.
 const HEADER_BYTES: u32 = 14;
 
-
 /// How much a shaped cable may send at once after a pause, as a time at its rate.
 ///
 /// tbf is woken by a high-resolution timer, so this covers a late wake-up, not a scheduler tick (4 ms at 250 Hz).

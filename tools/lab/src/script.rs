@@ -92,12 +92,7 @@ pub(crate) fn shape_switches(config: &LabConfig) -> String {
 fn shape(text: &mut String, config: &LabConfig, interface: &str, queue_bytes: u32) {
     let Some(rate) = config.rate_bits_per_second else { return };
     let burst = config.burst_bytes(rate);
-    line(
-        text,
-        format_args!(
-            "qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b"
-        ),
-    );
+    line(text, format_args!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b"));
 }
 
 /// For `nft` in a host's namespace that has no loss yet: drops this fraction of arriving frames.

@@ -102,7 +102,8 @@ fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, 
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
         return Err(Failure::new(Code::SomeFailed, format!("sending via {via} failed; see above")).into());
     };
-    let verified = report["receivers"].as_array().map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
+    let verified =
+        report["receivers"].as_array().map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
     Ok(Row { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
 }
 
@@ -143,5 +144,9 @@ fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) {
         let share = if row.seconds > 0.0 { limit / row.seconds * 100.0 } else { 0.0 };
         println!("{:<8} {:>9.3} {share:>20.1} % {:>20}", row.via, row.seconds, format!("{} of {}", row.verified, row.receivers));
     }
-    println!("wire limit: {limit:.3} s for {} at {} with 46 bytes of headers a frame", units::bytes(bytes), units::rate(rate_bits_per_second as f64));
+    println!(
+        "wire limit: {limit:.3} s for {} at {} with 46 bytes of headers a frame",
+        units::bytes(bytes),
+        units::rate(rate_bits_per_second as f64)
+    );
 }

@@ -30,7 +30,9 @@ pub fn run(args: LabArgs) -> anyhow::Result<()> {
 fn code(error: &LabError) -> Code {
     use LabError::*;
     match error {
-        NotRoot | ToolMissing { .. } | KernelLacks { .. } | ProcessesRemain { .. } | NamespacesRemain { .. } | Tool { .. } => Code::System,
+        NotRoot | ToolMissing { .. } | KernelLacks { .. } | ProcessesRemain { .. } | NamespacesRemain { .. } | Tool { .. } => {
+            Code::System
+        }
         System { .. } | NoInterface { .. } => Code::System,
         Interrupted => Code::Interrupted,
         _ => Code::Usage,
@@ -86,7 +88,10 @@ fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()
     for host in hosts {
         let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
         let child = prepare(&lab, &host, &own)?.spawn();
-        children.push((host.clone(), child.map_err(|error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0])))?));
+        children.push((
+            host.clone(),
+            child.map_err(|error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0])))?,
+        ));
     }
     let mut failed = Vec::new();
     for (host, mut child) in children {

@@ -47,7 +47,9 @@ impl Dest {
         match self {
             Dest::Stdout => None,
             Dest::Directory { path, .. } => Some(path),
-            Dest::File { path, .. } => Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))),
+            Dest::File { path, .. } => {
+                Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            }
         }
     }
 
@@ -60,7 +62,9 @@ impl Dest {
             Dest::Stdout => Ok(None),
             Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
             Dest::Directory { path, replace } => {
-                let name = Path::new(source).file_name().ok_or_else(|| format!("the sender's name for the file, {source:?}, is none: give DEST a file name"))?;
+                let name = Path::new(source)
+                    .file_name()
+                    .ok_or_else(|| format!("the sender's name for the file, {source:?}, is none: give DEST a file name"))?;
                 let path = path.join(name);
                 check_replaceable(&path, *replace).map_err(|error| error.to_string())?;
                 Ok(Some((path, *replace)))

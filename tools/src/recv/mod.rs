@@ -186,9 +186,10 @@ impl Taker {
             Some(End::Refused(_, text)) => (refusal_code(self.end.as_ref()), text.clone()),
             Some(End::Aborted(text)) => (Code::SomeFailed, text.clone()),
             Some(End::RootSilent) => (Code::Nobody, "the sender fell silent; start it and this receiver again".to_owned()),
-            Some(End::NobodyThere) => {
-                (Code::Nobody, "no sender was heard; start `ethbcast send` with the same -g, or wait longer with --max-wait".to_owned())
-            }
+            Some(End::NobodyThere) => (
+                Code::Nobody,
+                "no sender was heard; start `ethbcast send` with the same -g, or wait longer with --max-wait".to_owned(),
+            ),
             Some(End::Dropped) => (Code::SomeFailed, "the sender went on without this host; see its report".to_owned()),
             Some(End::Confirmed | End::Unconfirmed) | None => (Code::System, "the session ended without a verdict".to_owned()),
         };

@@ -14,8 +14,8 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
 use report::Report;
-pub use settings::read_topology;
 use settings::Settings;
+pub use settings::read_topology;
 use source::{Chunk, Source};
 use std::ops::ControlFlow;
 

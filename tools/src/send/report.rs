@@ -112,7 +112,8 @@ impl Report {
             return Ok(());
         }
         let names: Vec<String> = failed.iter().map(|report| format!("{} ({})", report.host, report.outcome.word())).collect();
-        let text = format!("{} of {} receivers failed: {}; send again to them", failed.len(), self.receivers.len(), names.join(", "));
+        let text =
+            format!("{} of {} receivers failed: {}; send again to them", failed.len(), self.receivers.len(), names.join(", "));
         Err(Failure::new(Code::SomeFailed, text).into())
     }
 }

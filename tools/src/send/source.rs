@@ -121,9 +121,10 @@ impl Reader {
 
     fn end(&self, bytes: u64, hasher: &blake3::Hasher) -> Chunk {
         match self.size {
-            Some(size) if size != bytes => {
-                Chunk::Failed(format!("SOURCE {} changed while it was read: {size} bytes at first, {bytes} in the end; send it again", self.path))
-            }
+            Some(size) if size != bytes => Chunk::Failed(format!(
+                "SOURCE {} changed while it was read: {size} bytes at first, {bytes} in the end; send it again",
+                self.path
+            )),
             _ => Chunk::End(Trailer { bytes, digest: *hasher.finalize().as_bytes() }),
         }
     }

@@ -182,7 +182,9 @@ impl Feed {
         let used = (beyond.div_ceil(8) as usize).min(bitmap.len());
         for (at, byte) in bitmap[..used].iter_mut().enumerate() {
             let first = self.head + 1 + at as u64 * 8;
-            *byte = (0..8).filter(|bit| first + bit < self.highest && self.arrived.get(first + bit)).fold(0, |byte, bit| byte | 1 << bit);
+            *byte = (0..8)
+                .filter(|bit| first + bit < self.highest && self.arrived.get(first + bit))
+                .fold(0, |byte, bit| byte | 1 << bit);
         }
         used
     }

@@ -95,7 +95,9 @@ impl Positions {
             recomputed[(position & self.mask) as usize] += 1;
         }
         match recomputed.iter().zip(&self.standing).position(|(a, b)| a != b) {
-            Some(place) => Err(format!("{} readers counted at place {place}, {} stand there", self.standing[place], recomputed[place])),
+            Some(place) => {
+                Err(format!("{} readers counted at place {place}, {} stand there", self.standing[place], recomputed[place]))
+            }
             None => Ok(()),
         }
     }

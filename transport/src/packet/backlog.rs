@@ -32,7 +32,8 @@ pub(super) struct Backlog {
 impl Backlog {
     /// For frames of up to `frame_bytes` and an `SO_SNDBUF` of at most `max_bytes`.
     pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> Backlog {
-        let mut backlog = Backlog { frame_bytes, max_bytes, present_bytes: 0, since: Instant::START, sent_bytes: 0, blocked: false };
+        let mut backlog =
+            Backlog { frame_bytes, max_bytes, present_bytes: 0, since: Instant::START, sent_bytes: 0, blocked: false };
         backlog.present_bytes = backlog.buffer(START_FRAMES);
         backlog
     }

@@ -181,7 +181,8 @@ impl Port {
     pub(super) fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
         let sent = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
         if let Some(bytes) = self.sender.resize(now) {
-            set_send_buffer(&self.socket, bytes).map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
+            set_send_buffer(&self.socket, bytes)
+                .map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
         }
         Ok(sent)
     }

@@ -83,7 +83,15 @@ impl Cast {
     }
 
     /// Takes an acknowledgement from listener `rank`.
-    pub(super) fn on_ack(&mut self, now: Instant, rank: u16, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, tuning: &Tuning, stats: &mut StreamStats) {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        rank: u16,
+        ack: &Ack<'_>,
+        feed: &mut Feed,
+        stamps: &Stamps,
+        stats: &mut StreamStats,
+    ) {
         let Some(listener) = self.listeners.iter_mut().find(|listener| listener.rank == rank) else {
             stats.strangers += 1;
             return;
@@ -100,16 +108,21 @@ impl Cast {
         let lowest_before = feed.tail();
         if let Some(since_last) = listener.on_ack(now, ack, feed) {
             let (ring, unicast) = (&self.cast_at, &listener.unicast_at);
-            let sent_at = |sequence: u64| unicast.get(&sequence).copied().unwrap_or(ring[(sequence & (ring.len() as u64 - 1)) as usize]);
+            let sent_at =
+                |sequence: u64| unicast.get(&sequence).copied().unwrap_or(ring[(sequence & (ring.len() as u64 - 1)) as usize]);
             let (mut lost, mut counted) = (0, listener.counted);
-            for sequence in missing(ack, self.next, sent_at, echo, listener.rtt.reordering(tuning)) {
+            for sequence in missing(ack, self.next, sent_at, echo, listener.rtt.reordering()) {
                 if sequence >= counted.max(self.pace.from()) {
                     lost += 1;
                     counted = sequence + 1;
                 }
                 self.repairs
                     .entry(sequence)
-                    .and_modify(|losers| if *losers != Losers::One(rank) { *losers = Losers::Several })
+                    .and_modify(|losers| {
+                        if *losers != Losers::One(rank) {
+                            *losers = Losers::Several
+                        }
+                    })
                     .or_insert(Losers::One(rank));
             }
             listener.counted = counted;
@@ -141,15 +154,12 @@ impl Cast {
         if self.pace.ready_at(now).is_some() {
             return None;
         }
-        if !self.repairs.is_empty() && (self.allowance >= 100 || self.next >= bound) {
-            if let Some((sequence, to)) = self.next_repair() {
-                self.allowance = self.allowance.saturating_sub(100);
-                let stamp = stamp();
-                self.note_repair(sequence, to, stamp);
-                self.pace.on_sent(now, false);
-                self.arm(now);
-                return Some((Outgoing::Data { sequence, again: true, urgent: false }, to.map_or(self.group, |listener| self.listeners[listener].mac), stamp));
-            }
+        let repairs_may_go = self.allowance >= 100 || self.next >= bound;
+        if let Some((sequence, to)) = repairs_may_go.then(|| self.next_repair()).flatten() {
+            let stamp = stamp();
+            self.note_repair(now, sequence, to, stamp);
+            let mac = to.map_or(self.group, |listener| self.listeners[listener].mac);
+            return Some((Outgoing::Data { sequence, again: true, urgent: false }, mac, stamp));
         }
         if self.next >= bound {
             if feed.head() > self.next {
@@ -184,7 +194,10 @@ impl Cast {
         None
     }
 
-    fn note_repair(&mut self, sequence: u64, to: Option<usize>, stamp: Stamp) {
+    fn note_repair(&mut self, now: Instant, sequence: u64, to: Option<usize>, stamp: Stamp) {
+        self.allowance = self.allowance.saturating_sub(100);
+        self.pace.on_sent(now, false);
+        self.arm(now);
         match to {
             Some(listener) => {
                 self.listeners[listener].unicast_at.insert(sequence, stamp);

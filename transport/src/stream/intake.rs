@@ -58,7 +58,15 @@ impl Intake {
     }
 
     /// Takes a data frame; `from_parent` is false for a late frame of a former parent, whose stamps mean nothing here.
-    pub(super) fn on_data(&mut self, now: Instant, from_parent: bool, header: &Header, payload: &[u8], feed: &mut Feed, stats: &mut StreamStats) {
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        from_parent: bool,
+        header: &Header,
+        payload: &[u8],
+        feed: &mut Feed,
+        stats: &mut StreamStats,
+    ) {
         if from_parent {
             self.note_stamp(now, Stamp(header.stamp));
         }

@@ -110,7 +110,7 @@ impl Lane {
     }
 
     /// Takes an acknowledgement; a forged one changes nothing but a counter.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, tuning: &Tuning, stats: &mut StreamStats) {
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, stats: &mut StreamStats) {
         let echo = Stamp(ack.echo);
         let known = if self.synced { self.highest } else { feed.head() };
         if ack.cursor > known || ack.covered() > known || echo.is_after(stamps.newest()) {
@@ -135,12 +135,13 @@ impl Lane {
         let mut lost = 0;
         if fresh {
             (self.echo, self.echo_at) = (echo, now);
-            let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(std::time::Duration::from_micros(ack.body.held_us.into()));
+            let round_trip =
+                Stamp(now.as_micros() as u32).since(echo).saturating_sub(std::time::Duration::from_micros(ack.body.held_us.into()));
             // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
             if round_trip < std::time::Duration::from_secs(60) {
                 self.rtt.sample(round_trip);
             }
-            lost = self.find_lost(ack, echo, tuning);
+            lost = self.find_lost(ack, echo);
         }
         if self.policy == Policy::HolesAllowed {
             self.in_flight = (self.next - self.cursor).saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
@@ -167,8 +168,8 @@ impl Lane {
     }
 
     /// Finds what the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>, echo: Stamp, tuning: &Tuning) -> u64 {
-        let tolerance = self.rtt.reordering(tuning);
+    fn find_lost(&mut self, ack: &Ack<'_>, echo: Stamp) -> u64 {
+        let tolerance = self.rtt.reordering();
         let mut found = missing(ack, self.next, |sequence| self.sent_at[slot(&self.sent_at, sequence)], echo, tolerance);
         match self.policy {
             Policy::HolesAllowed => {

@@ -192,7 +192,8 @@ impl Stream {
 
     /// Whether everything that has been pushed or received is acknowledged by every remote reader.
     pub fn is_settled(&self) -> bool {
-        let mut cursors = self.lanes.iter().map(Lane::cursor).chain(self.cast.iter().flat_map(|cast| cast.cursors().map(|(_, cursor)| cursor)));
+        let mut cursors =
+            self.lanes.iter().map(Lane::cursor).chain(self.cast.iter().flat_map(|cast| cast.cursors().map(|(_, cursor)| cursor)));
         self.feed.is_complete() && cursors.all(|cursor| cursor == self.feed.head())
     }
 
@@ -285,9 +286,9 @@ impl Stream {
         };
         let rank = frame.header.rank;
         if let Some(cast) = &mut self.cast {
-            cast.on_ack(now, rank, &ack, &mut self.feed, &self.stamps, &self.tuning, &mut self.stats);
+            cast.on_ack(now, rank, &ack, &mut self.feed, &self.stamps, &mut self.stats);
         } else if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rank == rank && lane.mac == frame.source) {
-            lane.on_ack(now, &ack, &mut self.feed, &self.stamps, &self.tuning, &mut self.stats);
+            lane.on_ack(now, &ack, &mut self.feed, &self.stamps, &mut self.stats);
             if lane.is_orphaned() && !self.orphans.contains(&rank) {
                 self.orphans.push(rank);
             }
@@ -370,7 +371,8 @@ impl Stream {
         let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::Ack });
         let lanes = self.lanes.iter().filter_map(Lane::due);
         let heartbeat = lanes.chain(self.cast.as_ref().and_then(Cast::due)).min().map(|at| Deadline { at, why: Timer::Heartbeat });
-        let pace = self.cast.as_ref().and_then(|cast| cast.paced_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
+        let pace =
+            self.cast.as_ref().and_then(|cast| cast.paced_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
         [ack, heartbeat, pace].into_iter().flatten().min()
     }
 

@@ -11,6 +11,7 @@ pub struct Rtt {
     initial: Duration,
     min: Duration,
     max: Duration,
+    reorder_max: Duration,
 }
 
 /// With half of all heartbeats or their answers lost, one in 4000 waits takes longer than this many tries.
@@ -21,8 +22,8 @@ const GRANULARITY: Duration = Duration::from_micros(200);
 impl Rtt {
     /// No sample yet.
     pub fn new(tuning: &Tuning) -> Rtt {
-        let Tuning { timeout_initial: initial, timeout_min: min, timeout_max: max, .. } = *tuning;
-        Rtt { smoothed: None, variation: Duration::ZERO, initial, min, max }
+        let Tuning { timeout_initial: initial, timeout_min: min, timeout_max: max, reorder_max, .. } = *tuning;
+        Rtt { smoothed: None, variation: Duration::ZERO, initial, min, max, reorder_max }
     }
 
     /// Takes a sample: α 1/8, β 1/4.
@@ -48,8 +49,8 @@ impl Rtt {
     }
 
     /// How much later than a frame another must have been sent for its arrival to prove the first one lost.
-    pub fn reordering(&self, tuning: &Tuning) -> Duration {
-        self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(tuning.reorder_max)
+    pub fn reordering(&self) -> Duration {
+        self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(self.reorder_max)
     }
 }
 

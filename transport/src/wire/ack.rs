@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_bitmap_names_what_arrived_beyond_the_cursor() {
-        let ack = Ack { cursor: 10, echo: 0, body: AckBody { limit: 40, below: 10, held_us: 0 }, bitmap: &[0b0000_0101, 0b1000_0000] };
+        let ack =
+            Ack { cursor: 10, echo: 0, body: AckBody { limit: 40, below: 10, held_us: 0 }, bitmap: &[0b0000_0101, 0b1000_0000] };
         let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
         assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());
         assert_eq!(ack.covered(), 27);

@@ -298,9 +298,13 @@ mod tests {
         };
         let frame = sealed(&header, b"x");
         assert_eq!(frame[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
-        assert_eq!(frame[14..42], [
-            0x45, 0x42, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
-        ]);
+        assert_eq!(
+            frame[14..42],
+            [
+                0x45, 0x42, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12, 0x13,
+                0x14, 0x15
+            ]
+        );
         assert_eq!(frame[46..], *b"x");
     }
 }

@@ -34,7 +34,8 @@ impl Root {
         }
         let Phase::Gathering(gathering) = &mut self.phase else {
             if !self.heard_member(*nonce) {
-                let text = format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
+                let text =
+                    format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
                 self.send(source, &Message::Refuse { nonce: *nonce, why: Refusal::Late, text });
             }
             return;
@@ -95,7 +96,8 @@ impl Root {
 
     fn first_view(&self, candidates: &[Candidate]) -> Result<View, String> {
         let station = &self.config.station;
-        let names: Vec<&str> = std::iter::once(station.host.as_str()).chain(candidates.iter().map(|candidate| candidate.host.as_str())).collect();
+        let names: Vec<&str> =
+            std::iter::once(station.host.as_str()).chain(candidates.iter().map(|candidate| candidate.host.as_str())).collect();
         let plan = self.plan(&names)?;
         let macs = std::iter::once((station.mac, 0)).chain(candidates.iter().map(|candidate| (candidate.mac, candidate.nonce)));
         let members = names.iter().zip(macs).enumerate().map(|(rank, (host, (mac, nonce)))| {
@@ -127,7 +129,11 @@ impl Root {
         let hosts = names.iter().map(|name| find_host(topology, name)).collect::<Result<Vec<usize>, String>>()?;
         let plan = plan::chain(topology, hosts[0], &hosts).map_err(|error| error.to_string())?;
         let report = plan::check(topology, &plan, &hosts);
-        if report.is_good() { Ok(plan) } else { Err(format!("the plan is not sound ({report}); please report this with the topology file")) }
+        if report.is_good() {
+            Ok(plan)
+        } else {
+            Err(format!("the plan is not sound ({report}); please report this with the topology file"))
+        }
     }
 
     /// Without a topology names do not matter: hosts are taken in the order of their ranks.
@@ -141,7 +147,8 @@ impl Root {
 
     fn origin(&self, view: &View) -> Stream {
         let station = &self.config.station;
-        let identity = Identity { session: self.config.session, stream: STREAM, rank: 0, mac: station.mac, ether_type: station.ether_type };
+        let identity =
+            Identity { session: self.config.session, stream: STREAM, rank: 0, mac: station.mac, ether_type: station.ether_type };
         let peer = |rank: u16| Peer { rank, mac: view.members[usize::from(rank)].mac };
         let outlet = match view.via {
             Via::Cast => Outlet::Cast { group: station.group_mac, listeners: view.children(0).into_iter().map(peer).collect() },

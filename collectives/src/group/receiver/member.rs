@@ -1,0 +1,140 @@
+//! Following the root: its invitation, its views, its verdicts.
+
+use super::{End, Known, Phase, Receiver, ReceiverEvent};
+use crate::group::message::{Digest, Message};
+use crate::group::root::STREAM;
+use crate::group::view::{Member, View};
+use crate::plan::Via;
+use ethbcast_transport::stream::{Identity, Outlet, Peer, Stream};
+use ethbcast_transport::wire::Frame;
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+impl Receiver {
+    pub(super) fn on_announce(&mut self, frame: &Frame<'_>, message: &Message) {
+        let Message::Announce { group, host, source, size, .. } = message else { return };
+        if *group != self.config.station.group || !matches!(self.phase, Phase::Listening) {
+            return;
+        }
+        log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
+        self.root = Some(Known { mac: frame.source, session: frame.header.session, heard_at: self.now });
+        self.phase = Phase::Joining;
+        self.join_due = Some(self.now);
+        self.events.push_back(ReceiverEvent::Invited { host: host.clone(), source: source.clone(), size: *size });
+    }
+
+    pub(super) fn on_control(&mut self, message: Message) {
+        match message {
+            Message::Refuse { nonce, why, text } if nonce == self.config.nonce && matches!(self.phase, Phase::Joining) => {
+                self.end(End::Refused(why, text));
+            }
+            Message::View { epoch, digest, part, parts, bytes } => self.on_view_part(epoch, digest, part, parts, bytes),
+            Message::Verdict { over, heard } => self.on_verdict(over, &heard),
+            Message::Abort { text } => self.end(End::Aborted(text)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_view_part(&mut self, epoch: u32, digest: Digest, part: u16, parts: u16, bytes: Vec<u8>) {
+        let present = self.view.as_ref().map_or(0, |view| view.epoch);
+        if epoch < present || matches!(self.phase, Phase::Ended | Phase::Listening) {
+            return;
+        }
+        let whole = (epoch > present).then(|| self.assembler.take(digest, part, parts, bytes)).flatten();
+        if let Some(view) = whole {
+            self.adopt(view, digest);
+        }
+        // Confirmed once for each repetition, when its last part comes by.
+        if self.view.as_ref().is_some_and(|view| view.epoch == epoch) && digest == self.view_digest && part + 1 == parts {
+            self.send(&Message::Ready { epoch, digest });
+        }
+    }
+
+    pub(super) fn adopt(&mut self, view: View, digest: Digest) {
+        let own = |member: &Member| member.nonce == self.config.nonce && member.mac == self.config.station.mac && member.present;
+        let Some(rank) = view.members.iter().position(own) else {
+            if matches!(self.phase, Phase::Running) {
+                self.end(match (self.confirmed, &self.verdict) {
+                    (true, _) => End::Confirmed,
+                    (false, Some(_)) => End::Unconfirmed,
+                    (false, None) => End::Dropped,
+                });
+            }
+            return;
+        };
+        self.rank = rank as u16;
+        self.view_digest = digest;
+        let parent = view.parent(self.rank).map(|parent| Peer { rank: parent, mac: view.members[usize::from(parent)].mac });
+        let Some(parent) = parent else { return };
+        let children: Vec<Peer> =
+            view.children(self.rank).into_iter().map(|rank| Peer { rank, mac: view.members[usize::from(rank)].mac }).collect();
+        if let Some(stream) = &mut self.stream {
+            reshape(self.now, stream, parent, &children);
+            stream.set_epoch(view.epoch as u8);
+        } else {
+            self.begin(&view, parent, children);
+        }
+        self.view = Some(view);
+    }
+
+    pub(super) fn begin(&mut self, view: &View, parent: Peer, children: Vec<Peer>) {
+        let station = &self.config.station;
+        let session = self.root.as_ref().map_or(0, |root| root.session);
+        let identity = Identity { session, stream: STREAM, rank: self.rank, mac: station.mac, ether_type: station.ether_type };
+        let tuning = tuned(&self.config.tuning, view, self.rank);
+        let mut stream = Stream::receiver(identity, usize::from(view.payload_bytes), parent, &Outlet::Lanes(children), tuning);
+        stream.set_epoch(view.epoch as u8);
+        self.stream = Some(stream);
+        self.phase = Phase::Running;
+        self.join_due = None;
+        self.status_due = Some(self.now + self.config.timing.status);
+        let receivers = view.members.len() - 1;
+        log::info!("rank {} of {receivers} receivers, parent {}", self.rank, parent.rank);
+        self.events.push_back(ReceiverEvent::Started { rank: self.rank, receivers, via: view.via, size: view.size });
+    }
+
+    pub(super) fn on_verdict(&mut self, over: bool, heard: &[u8]) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        let mine = heard.get(usize::from(self.rank) / 8).is_some_and(|byte| byte >> (self.rank % 8) & 1 == 1);
+        if mine && self.verdict.is_some() {
+            self.confirmed = true;
+            self.done_due = None;
+        }
+        if over {
+            self.end(if self.confirmed { End::Confirmed } else { End::Dropped });
+        } else if self.confirmed && self.leaving_until.is_some() {
+            self.end(End::Confirmed);
+        }
+    }
+}
+
+/// Brings the lanes in line with a new view.
+fn reshape(now: Instant, stream: &mut Stream, parent: Peer, children: &[Peer]) {
+    stream.set_parent(parent);
+    let gone: Vec<u16> = stream.children().filter(|rank| children.iter().all(|child| child.rank != *rank)).collect();
+    // New children first: what a dead child was keeping here is what its own children may still need.
+    for &child in children {
+        stream.graft_child(now, child);
+    }
+    for rank in gone {
+        stream.remove_reader(now, rank);
+    }
+}
+
+/// The engine's numbers for one member of a view: under a cast acknowledgements become rarer and staggered as receivers grow
+/// in number (DESIGN §8), so that at full speed the root hears about one for every 32 frames.
+pub(in crate::group) fn tuned(tuning: &Tuning, view: &View, rank: u16) -> Tuning {
+    let mut tuning = Tuning { policy: view.policy, ..tuning.clone() };
+    if view.via == Via::Cast {
+        let receivers = view.members.len().saturating_sub(1).max(1) as u32;
+        let spread = receivers.div_ceil(8);
+        tuning.ack_every_frames = (u64::from(receivers) * 32).clamp(tuning.ack_every_frames, 512);
+        tuning.ack_delay *= 2 * spread;
+        tuning.timeout_min *= 2 * spread;
+        // A step of 37 spreads neighbouring ranks over the 100 µs.
+        tuning.gap_delay = Duration::from_micros(u64::from(rank) * 37 % 100) * spread;
+    }
+    tuning
+}
