@@ -1,6 +1,6 @@
 //! When to sleep through arrivals.
 //!
-//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does (`tests/cost.rs`). While
+//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While
 //! frames come densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
 //! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap doubles the
 //! time until the next is tried.

@@ -1,6 +1,5 @@
 //! The driver on real interfaces: veth pairs between network namespaces. These tests need root.
 
-mod cost;
 mod interface;
 mod loops;
 mod network;

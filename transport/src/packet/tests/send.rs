@@ -29,7 +29,8 @@ fn a_full_socket_buffer_loses_nothing_and_sleeps() {
     assert_eq!(counters.frames_sent, 2000);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(numbers(&collect(&mut b)), (0..2000).collect::<Vec<_>>());
-    assert!(counters.poll_wakeups < 200, "{counters:?} in {time:?}");
+    // The buffer holds 4 ms, 16 frames here, and there is room again when half of it has gone.
+    assert!(counters.poll_wakeups < 2000 / 4, "{counters:?} in {time:?}");
 }
 
 #[test]
