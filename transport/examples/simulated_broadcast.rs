@@ -1,0 +1,53 @@
+//! A stream from one host to three others on a simulated switch that loses one frame in fifty.
+//!
+//! `cargo run -p ethbcast-transport --example simulated_broadcast`
+
+use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::stream::{Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+const HOSTS: usize = 4;
+const FRAMES: usize = 1000;
+const PAYLOAD_BYTES: usize = 1468;
+
+fn main() {
+    let group = group_mac("example");
+    let settings = HostSettings { groups: vec![group], ..HostSettings::default() };
+    let network = Network::star(HOSTS, Cable::GIGABIT, &settings);
+    let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
+    let machine = |host: usize| {
+        let identity = Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE };
+        Lone::new(match host {
+            0 => {
+                let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };
+                Stream::origin(identity, PAYLOAD_BYTES, &outlet, Tuning::default())
+            }
+            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default()),
+        })
+    };
+    let mut simulation = Simulation::new(&network, (0..HOSTS).map(machine).collect(), RandomFaults::new(1).loss(0.02));
+
+    let (mut pushed, mut taken) = (0, [0; HOSTS]);
+    let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, machine, now| {
+        let stream = &mut machine.stream;
+        if host == 0 {
+            while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], pushed + 1 == FRAMES) {
+                pushed += 1;
+            }
+            return None;
+        }
+        while let Some((payload, _last)) = stream.peek() {
+            assert!(payload.iter().all(|&byte| byte == taken[host] as u8), "bytes in their place, in order");
+            taken[host] += 1;
+            stream.consume();
+        }
+        stream.drained(now);
+        None
+    });
+
+    let stats = simulation.machines()[0].stream.stats();
+    println!("{outcome:?}: {taken:?} frames taken, {} sent, {} repaired", stats.data_sent, stats.data_resent);
+    assert!(taken[1..].iter().all(|&count| count == FRAMES));
+}
