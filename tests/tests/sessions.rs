@@ -137,6 +137,22 @@ fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
 }
 
 #[test]
+fn what_a_dying_relay_had_and_its_child_had_not_is_still_kept_by_its_parent() {
+    for seed in 0..20 {
+        let mut case = case(Via::Chain, 5, 3_000_000);
+        case.tuning = Tuning { feed_frames: 256, ..Tuning::default() };
+        case.crashes = vec![(3, Duration::from_millis(60 + 7 * seed))];
+        // The child loses a third of its frames, so that it lags far behind the relay.
+        let faults = RandomFaults::new(seed).loss_at(4, 0.35);
+        let replay = format!("a relay dies with a backlog, seed {seed}");
+        let played = play(&case, &star(&case, 100_000_000), seed, faults, &replay);
+        let mut expected = vec![Outcome::Delivered; 5];
+        expected[2] = Outcome::Silent;
+        assert_eq!(played.fates, expected, "{replay}");
+    }
+}
+
+#[test]
 fn when_two_neighbouring_relays_die_what_they_kept_is_lost_and_said_to_be_or_saved() {
     for seed in 0..20 {
         let mut case = case(Via::Chain, 6, 3_000_000);

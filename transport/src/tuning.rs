@@ -46,6 +46,8 @@ pub struct Tuning {
     pub reorder_max: Duration,
     /// Repairs a cast may send for each hundred new frames while it has new ones. DESIGN §8: 25 % of the rate.
     pub repair_percent: u64,
+    /// How long a cast waits for others to report a loss before it repairs it by unicast: longer than their stagger.
+    pub repair_hold: Duration,
     /// New frames between two looks at a cast's loss.
     pub cast_round_frames: u64,
 }
@@ -68,6 +70,7 @@ impl Default for Tuning {
             timeout_max: Duration::from_millis(250),
             reorder_max: Duration::from_millis(1),
             repair_percent: 25,
+            repair_hold: Duration::from_micros(500),
             cast_round_frames: 256,
         }
     }

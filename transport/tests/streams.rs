@@ -51,6 +51,17 @@ fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
 }
 
 #[test]
+fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_unicast_each() {
+    let listeners = 15;
+    let is_fifth = |delivery: &Delivery<'_>| {
+        parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::Data && frame.header.sequence == 5)
+    };
+    let price = broadcast(&case(Path::Cast, listeners + 1, 100), Script::new((1 << listeners) - 1, is_fifth), "all lose frame 5");
+    // Who reports first may be served alone before the others' reports are in.
+    assert!((1..=3).contains(&price.totals.data_resent), "{} repairs", price.totals.data_resent);
+}
+
+#[test]
 fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_budget() {
     for path in [Path::Chain, Path::Cast] {
         for strictly in [false, true] {

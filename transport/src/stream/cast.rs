@@ -15,12 +15,31 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
 use pnet::util::MacAddr;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Who is to be sent a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Losers {
-    One(u16),
+    /// One rank, so far; others have until then to report the same loss.
+    One {
+        rank: u16,
+        until: Instant,
+    },
     Several,
+}
+
+impl Losers {
+    fn is_only(self, loser: u16) -> bool {
+        matches!(self, Losers::One { rank, .. } if rank == loser)
+    }
+
+    /// When the repair may go.
+    fn ready_at(self) -> Instant {
+        match self {
+            Losers::One { until, .. } => until,
+            Losers::Several => Instant::START,
+        }
+    }
 }
 
 /// The sending end of a broadcast.
@@ -33,6 +52,7 @@ pub(super) struct Cast {
     next: u64,
     cast_at: Box<[Stamp]>,
     repairs: BTreeMap<u64, Losers>,
+    hold: Duration,
     /// Hundredths of a repair that may go out before the next new frame.
     allowance: u64,
     pace: Pace,
@@ -50,6 +70,7 @@ impl Cast {
             next: feed.head(),
             cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
             repairs: BTreeMap::new(),
+            hold: if members.len() > 1 { tuning.repair_hold } else { Duration::ZERO },
             allowance: 0,
             pace: Pace::new(tuning),
             due: None,
@@ -68,7 +89,7 @@ impl Cast {
         if let Some(at) = self.listeners.iter().position(|listener| listener.rank == rank) {
             let listener = self.listeners.swap_remove(at);
             feed.remove_reader(listener.reader);
-            self.repairs.retain(|_, losers| *losers != Losers::One(rank));
+            self.repairs.retain(|_, losers| !losers.is_only(rank));
             self.rearm(now, feed);
         }
     }
@@ -77,9 +98,13 @@ impl Cast {
         self.due
     }
 
-    /// When pacing lets the next frame go, if pacing is what holds it back.
-    pub(super) fn paced_until(&self, now: Instant, feed: &Feed) -> Option<Instant> {
-        (self.next < self.bound(feed) || !self.repairs.is_empty()).then(|| self.pace.ready_at(now)).flatten()
+    /// When the next frame may go, if pacing or the wait for other losers is what holds it back; what waits for room in the
+    /// driver needs no timer.
+    pub(super) fn held_until(&self, now: Instant, feed: &Feed) -> Option<Instant> {
+        let repair = self.repairs.values().map(|losers| losers.ready_at()).min();
+        let paced = self.next < self.bound(feed) || repair.is_some_and(|at| at <= now);
+        let pace = paced.then(|| self.pace.ready_at(now)).flatten();
+        pace.or(repair.filter(|&at| at > now))
     }
 
     /// Takes an acknowledgement from listener `rank`.
@@ -119,11 +144,11 @@ impl Cast {
                 self.repairs
                     .entry(sequence)
                     .and_modify(|losers| {
-                        if *losers != Losers::One(rank) {
-                            *losers = Losers::Several
+                        if !losers.is_only(rank) {
+                            *losers = Losers::Several;
                         }
                     })
-                    .or_insert(Losers::One(rank));
+                    .or_insert(Losers::One { rank, until: now + self.hold });
             }
             listener.counted = counted;
             let arrived = ack.cursor + ack.arrived_beyond();
@@ -155,7 +180,7 @@ impl Cast {
             return None;
         }
         let repairs_may_go = self.allowance >= 100 || self.next >= bound;
-        if let Some((sequence, to)) = repairs_may_go.then(|| self.next_repair()).flatten() {
+        if let Some((sequence, to)) = repairs_may_go.then(|| self.next_repair(now)).flatten() {
             let stamp = stamp();
             self.note_repair(now, sequence, to, stamp);
             let mac = to.map_or(self.group, |listener| self.listeners[listener].mac);
@@ -177,12 +202,14 @@ impl Cast {
         Some((Outgoing::Data { sequence, again: false, urgent: self.next == self.credit() }, self.group, stamp))
     }
 
-    /// The oldest repair still wanted by somebody: its number, and the listener if it is just one.
-    fn next_repair(&mut self) -> Option<(u64, Option<usize>)> {
-        while let Some((sequence, losers)) = self.repairs.pop_first() {
+    /// The oldest repair that is still wanted and may go now: its number, and the listener if it is just one.
+    fn next_repair(&mut self, now: Instant) -> Option<(u64, Option<usize>)> {
+        loop {
+            let (&sequence, &losers) = self.repairs.iter().find(|(_, losers)| losers.ready_at() <= now)?;
+            self.repairs.remove(&sequence);
             match losers {
                 Losers::Several if self.listeners.iter().any(|listener| listener.lacks(sequence)) => return Some((sequence, None)),
-                Losers::One(rank) => {
+                Losers::One { rank, .. } => {
                     let loser = self.listeners.iter().position(|listener| listener.rank == rank && listener.lacks(sequence));
                     if loser.is_some() {
                         return Some((sequence, loser));
@@ -191,7 +218,6 @@ impl Cast {
                 Losers::Several => {}
             }
         }
-        None
     }
 
     fn note_repair(&mut self, now: Instant, sequence: u64, to: Option<usize>, stamp: Stamp) {
@@ -236,7 +262,7 @@ impl Cast {
         }
     }
 
-    fn timeout(&self) -> std::time::Duration {
+    fn timeout(&self) -> Duration {
         let lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
         lagging.map(|listener| listener.rtt.timeout(self.tries)).max().unwrap_or_default()
     }

@@ -371,8 +371,7 @@ impl Stream {
         let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::Ack });
         let lanes = self.lanes.iter().filter_map(Lane::due);
         let heartbeat = lanes.chain(self.cast.as_ref().and_then(Cast::due)).min().map(|at| Deadline { at, why: Timer::Heartbeat });
-        let pace =
-            self.cast.as_ref().and_then(|cast| cast.paced_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
+        let pace = self.cast.as_ref().and_then(|cast| cast.held_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
         [ack, heartbeat, pace].into_iter().flatten().min()
     }
 
