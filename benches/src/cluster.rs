@@ -1,0 +1,70 @@
+//! The lab a bench runs in: hosts on one switch and, for tools that need it, IPv4.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use ethbcast_collectives::topology::Topology;
+use ethbcast_lab::{Lab, LabConfig, LabGuard};
+use nix::unistd::Uid;
+
+/// The interface every lab host has.
+pub const INTERFACE: &str = "eth0";
+
+/// Brings up `hosts` hosts on one switch, named after the bench and this process.
+///
+/// # Errors
+/// Without root, or what keeps the lab from coming up.
+pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+    if !Uid::effective().is_root() {
+        bail!("network namespaces need root: run this bench with `sudo -E`");
+    }
+    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
+    let config = LabConfig { name: format!("{bench}{}", std::process::id()), rate_bits_per_second, ..LabConfig::new(topology) };
+    LabGuard::up(&config).context("bringing up the lab")
+}
+
+/// Gives every host an IPv4 address, 10.77.0.1 for the first, and a route for multicast.
+///
+/// # Errors
+/// If `ip` fails on a host.
+pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
+    for (host, name) in lab.hosts().iter().enumerate() {
+        let address = format!("10.77.0.{}/24", host + 1);
+        ip(lab, name, &["address", "add", &address, "broadcast", "+", "dev", INTERFACE])?;
+        ip(lab, name, &["route", "add", "224.0.0.0/4", "dev", INTERFACE])?;
+    }
+    Ok(())
+}
+
+/// Makes every host, the sender included, lose this fraction of the frames that reach it.
+///
+/// # Errors
+/// If a host's loss cannot be set.
+pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
+    lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
+}
+
+/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`], which
+/// need a program, it is cheap enough to be asked every few milliseconds.
+///
+/// # Errors
+/// If the host cannot be entered or its interface is not listed.
+pub fn sent_bytes(lab: &Lab, host: &str) -> anyhow::Result<(u64, Instant)> {
+    // Of the thread's own namespace; `/proc/net` would be the process's.
+    let (table, now) = lab.run_on(host, || (fs::read_to_string("/proc/thread-self/net/dev"), Instant::now()))?;
+    let table = table?;
+    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
+    // Eight numbers about receiving come first (proc_pid_net(5)).
+    let sent = row.and_then(|row| row.split_whitespace().nth(8)?.parse().ok());
+    Ok((sent.with_context(|| format!("{host} has no {INTERFACE}"))?, now))
+}
+
+fn ip(lab: &Lab, host: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = lab.command(host, "ip")?.args(arguments).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        bail!("`ip {}` failed on {host}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
