@@ -16,7 +16,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -66,7 +66,10 @@ fn build() -> PathBuf {
 
 /// Fails a test that is not run as root, in one sentence.
 pub fn require_root() {
-    assert!(Uid::effective().is_root(), "these tests make network namespaces and raw sockets: run `cargo test -p ethbcast-tests` as root");
+    assert!(
+        Uid::effective().is_root(),
+        "these tests make network namespaces and raw sockets: run `cargo test -p ethbcast-tests` as root"
+    );
 }
 
 /// A lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
@@ -184,9 +187,16 @@ impl Site {
         command
     }
 
-    /// Runs `ethbcast` on a host to its end.
-    pub fn run(&self, host: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ended {
-        Run::start(host, self.ethbcast(host, arguments)).end(LIMIT)
+    /// Starts `ethbcast` on a host, with these arguments and, last, a SOURCE or DEST.
+    pub fn start(&self, host: &str, arguments: &[&str], path: impl AsRef<OsStr>) -> Run {
+        let mut command = self.ethbcast(host, arguments);
+        command.arg(path);
+        Run::start(host, command)
+    }
+
+    /// The same, to its end.
+    pub fn run(&self, host: &str, arguments: &[&str], path: impl AsRef<OsStr>) -> Ended {
+        self.start(host, arguments, path).end(LIMIT)
     }
 
     /// Runs another program on a host, which must succeed.
@@ -204,7 +214,8 @@ impl Drop for Site {
         }
         let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
         assert_eq!(removed.processes, 0, "processes were left in the lab");
-        assert_eq!(temporary_files(self.scratch.path()), [PathBuf::new(); 0], "temporary files were left");
+        let left = temporary_files(self.scratch.path());
+        assert!(left.is_empty(), "temporary files were left: {left:?}");
     }
 }
 
@@ -220,6 +231,7 @@ fn temporary_files(directory: &Path) -> Vec<PathBuf> {
 pub struct Run {
     name: String,
     child: Child,
+    unread: Option<ChildStdout>,
     stdout: Arc<Mutex<Vec<u8>>>,
     stderr: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
@@ -228,19 +240,30 @@ pub struct Run {
 
 impl Run {
     /// Starts a command; `name` is what failures call it.
-    pub fn start(name: &str, mut command: Command) -> Run {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
-        let (stdout, stderr) = (Arc::default(), Arc::default());
-        let readers = vec![
-            collect(child.stdout.take().expect("piped"), &stdout),
-            collect(child.stderr.take().expect("piped"), &stderr),
-        ];
-        Run { name: name.to_owned(), child, stdout, stderr, readers, started: Instant::now() }
+    pub fn start(name: &str, command: Command) -> Run {
+        let mut run = Run::unread(name, command);
+        let pipe = run.unread.take().expect("not read yet");
+        run.readers.push(collect(pipe, &run.stdout));
+        run
+    }
+
+    /// Starts a command whose stdout is a pipe that nobody reads: soon it is full.
+    pub fn unread(name: &str, mut command: Command) -> Run {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (unread, stderr) = (child.stdout.take(), Arc::default());
+        let readers = vec![collect(child.stderr.take().expect("piped"), &stderr)];
+        Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
+    }
+
+    /// Its process id: `ip netns exec` and the like become the program they run.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
+        let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a process id"));
         kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
     }
 
@@ -249,10 +272,16 @@ impl Run {
         text(&self.stderr)
     }
 
-    /// Waits until stderr contains `part`.
+    /// Waits until a line of stderr contains `part`.
     pub fn wait_for_line(&self, part: &str) {
-        let seen = within(LIMIT, || self.stderr().contains(part).then_some(()));
-        seen.unwrap_or_else(|| panic!("{} never said {part:?}, but:\n{}", self.name, self.stderr()));
+        self.wait_for_lines(1, part);
+    }
+
+    /// Waits until so many lines of stderr contain `part`.
+    pub fn wait_for_lines(&self, count: usize, part: &str) {
+        let lines = || self.stderr().lines().filter(|line| line.contains(part)).count();
+        let seen = within(LIMIT, || (lines() >= count).then_some(()));
+        seen.unwrap_or_else(|| panic!("{} did not say {part:?} {count} times, but:\n{}", self.name, self.stderr()));
     }
 
     /// The end of it; `None` if that does not come before the deadline.
@@ -359,7 +388,15 @@ impl<'a> Transfer<'a> {
     /// From the lab's first host to all others, by the path that the size decides, in the default group.
     pub fn new(site: &'a Site, content: impl Into<Arc<Vec<u8>>>) -> Self {
         let content = content.into();
-        let unset = Transfer { site, root: String::new(), receivers: Vec::new(), via: "auto", group: "ethbcast", send_options: Vec::new(), content };
+        let unset = Transfer {
+            site,
+            root: String::new(),
+            receivers: Vec::new(),
+            via: "auto",
+            group: "ethbcast",
+            send_options: Vec::new(),
+            content,
+        };
         let first = site.lab.hosts().swap_remove(0);
         unset.root(&first)
     }
@@ -398,12 +435,14 @@ impl<'a> Transfer<'a> {
     /// Starts all its processes, receivers first.
     pub fn start(self) -> Session {
         let number = self.site.transfers.fetch_add(1, Ordering::Relaxed);
-        let directory = tempfile::Builder::new().prefix(&format!("transfer{number}-")).tempdir_in(self.site.scratch.path()).expect("made");
+        let directory =
+            tempfile::Builder::new().prefix(&format!("transfer{number}-")).tempdir_in(self.site.scratch.path()).expect("made");
         let source = directory.path().join("source.bin");
         fs::write(&source, self.content.as_slice()).expect("written");
         let receivers = self.receivers.iter().map(|host| start_receiver(self.site, host, self.group, directory.path())).collect();
         let count = self.receivers.len().to_string();
-        let mut send = self.site.ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
+        let mut send =
+            self.site.ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
         send.args(["--max-wait", "20"]).args(&self.send_options).arg(source);
         let root = Run::start(&self.root, send);
         Session { root, receivers, directory, via: self.via, content: self.content }
@@ -466,10 +505,17 @@ impl Session {
         let deadline = Instant::now() + limit;
         let mut runs: Vec<&mut Run> = self.receivers.iter_mut().map(|receiver| &mut receiver.run).collect();
         runs.push(&mut self.root);
-        let late: Vec<String> = runs.into_iter().filter_map(|run| run.ended_by(deadline).is_none().then(|| run.name.clone())).collect();
+        let late: Vec<String> =
+            runs.into_iter().filter_map(|run| run.ended_by(deadline).is_none().then(|| run.name.clone())).collect();
         assert!(late.is_empty(), "{late:?} did not end within {limit:?}:\n{}", self.all_stderr());
         let receivers = self.receivers.into_iter().map(|receiver| (receiver.host, receiver.run.end(LIMIT), receiver.directory));
-        Outcome { receivers: receivers.collect(), root: self.root.end(LIMIT), _directory: self.directory, via: self.via, content: self.content }
+        Outcome {
+            receivers: receivers.collect(),
+            root: self.root.end(LIMIT),
+            _directory: self.directory,
+            via: self.via,
+            content: self.content,
+        }
     }
 
     fn all_stderr(&self) -> String {
@@ -536,7 +582,8 @@ impl Outcome {
     pub fn status(&self, host: &str) -> String {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
-        let found = receivers.iter().find(|receiver| receiver["host"] == host).unwrap_or_else(|| panic!("{host} is not in {report}"));
+        let found =
+            receivers.iter().find(|receiver| receiver["host"] == host).unwrap_or_else(|| panic!("{host} is not in {report}"));
         found["status"].as_str().expect("a word").to_owned()
     }
 
@@ -544,7 +591,11 @@ impl Outcome {
     pub fn forget_dead(&self, host: &str) {
         let (_, ended, directory) = self.of(host);
         ended.assert_code(128 + Signal::SIGKILL as i32);
-        assert!(names_in(directory).iter().all(|name| name.ends_with(".part")), "a host that died has delivered: {:?}", names_in(directory));
+        assert!(
+            names_in(directory).iter().all(|name| name.ends_with(".part")),
+            "a host that died has delivered: {:?}",
+            names_in(directory)
+        );
         fs::remove_dir_all(directory).expect("removed");
     }
 
