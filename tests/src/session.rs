@@ -28,6 +28,8 @@ pub struct Case {
     pub tuning: Tuning,
     /// Hosts (not the root) that die, and when.
     pub crashes: Vec<(usize, Duration)>,
+    /// A host that gives up once it has taken so many bytes: its disk is full.
+    pub gives_up: Option<(usize, usize)>,
 }
 
 /// A host's machine with the application that goes with it.
@@ -52,6 +54,8 @@ pub enum Process {
         data: Vec<u8>,
         /// How the session ended.
         end: Option<End>,
+        /// Bytes after which it gives up.
+        patience_bytes: usize,
     },
 }
 
@@ -89,8 +93,8 @@ impl Process {
                 }
                 while machine.poll_event().is_some() {}
             }
-            Process::Receiver { machine, data, end } => {
-                take(machine, data, now);
+            Process::Receiver { machine, data, end, patience_bytes } => {
+                take(machine, data, *patience_bytes, now);
                 while let Some(event) = machine.poll_event() {
                     if let ReceiverEvent::Ended(how) = event {
                         *end = Some(how);
@@ -101,8 +105,12 @@ impl Process {
     }
 }
 
-fn take(machine: &mut Receiver, data: &mut Vec<u8>, now: Instant) {
+fn take(machine: &mut Receiver, data: &mut Vec<u8>, patience_bytes: usize, now: Instant) {
     let mut taken = false;
+    if data.len() >= patience_bytes {
+        machine.conclude(now, Fate::NoSpace, data.len() as u64, [0; 32], "full");
+        return;
+    }
     while let Some(arrival) = machine.peek() {
         taken = true;
         match arrival {
@@ -205,7 +213,8 @@ pub fn processes(case: &Case, seed: u64) -> Vec<Process> {
             tuning: case.tuning.clone(),
             timing: Timing::default(),
         };
-        Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), data: Vec::new(), end: None }
+        let patience_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
+        Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), data: Vec::new(), end: None, patience_bytes }
     }));
     processes
 }
@@ -253,8 +262,8 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
                 took = machine.took();
                 sent = data;
             }
-            Process::Receiver { data, end, .. } => {
-                if matches!(end, Some(End::Confirmed | End::Unconfirmed)) {
+            Process::Receiver { data, end, patience_bytes, .. } => {
+                if matches!(end, Some(End::Confirmed | End::Unconfirmed)) && data.len() < patience_bytes {
                     assert!(data == sent, "{replay}: a receiver claims {} bytes that are not the root's {}", data.len(), sent.len());
                 }
                 ends.push(end);

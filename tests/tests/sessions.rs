@@ -16,7 +16,7 @@ const RUNS: u64 = 20_000;
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     // A small feed: its memory is taken anew for each of tens of thousands of runs.
     let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
-    Case { via, receivers, bytes, mtu_bytes: 300, tuning, crashes: Vec::new() }
+    Case { via, receivers, bytes, mtu_bytes: 300, tuning, crashes: Vec::new(), gives_up: None }
 }
 
 fn all_delivered(played: &Played, case: &Case, replay: &str) {
@@ -149,6 +149,22 @@ fn what_a_dying_relay_had_and_its_child_had_not_is_still_kept_by_its_parent() {
         let mut expected = vec![Outcome::Delivered; 5];
         expected[2] = Outcome::Silent;
         assert_eq!(played.fates, expected, "{replay}");
+    }
+}
+
+#[test]
+fn a_relay_that_leaves_with_frames_still_on_their_way_to_its_child_is_bridged() {
+    // Its last frames bring the child further than the new parent has sent: those acknowledgements are no forgeries.
+    for seed in 0..60 {
+        let mut case = case(Via::Chain, 3, 4_000_000);
+        case.mtu_bytes = 1500;
+        case.tuning = Tuning::default();
+        case.gives_up = Some((2, 500_000 + 40_000 * seed as usize));
+        let replay = format!("a relay's disk is full, seed {seed}");
+        let mut network = star(&case, 400_000_000);
+        network.host_mut(2).nic_transmit_frames = 256;
+        let played = play(&case, &network, seed, NoFaults, &replay);
+        assert_eq!(played.fates, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered], "{replay}");
     }
 }
 

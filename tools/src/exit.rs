@@ -1,6 +1,7 @@
 //! Exit codes (DESIGN §10), and how failures become them.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// How a run can end badly. The number is the exit code.
@@ -60,6 +61,17 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     fn code(self, code: Code) -> anyhow::Result<T> {
         self.map_err(|error| Failure::new(code, error).into())
     }
+}
+
+/// Prints (a part of) the final report, a line or several, on stdout.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if stdout does not take it.
+pub fn report(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
+        Failure::new(Code::System, format!("cannot write the report to stdout: {error}; the exit code says the rest")).into()
+    })
 }
 
 /// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system failure.

@@ -4,11 +4,15 @@ use crate::exit::{Code, Failure};
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Whether the user has asked to stop.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicI32>);
+pub struct Interrupt {
+    signal: Arc<AtomicI32>,
+    /// Whether somebody looks at it; until then a signal ends the process at once.
+    watched: Arc<AtomicBool>,
+}
 
 impl Interrupt {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is called
@@ -24,8 +28,8 @@ impl Interrupt {
         signals.thread_block()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             while let Ok(signal) = signals.wait() {
-                let before = seen.0.swap(signal as i32, Ordering::SeqCst);
-                if before != 0 && impatient {
+                let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
+                if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
                     std::process::exit(128 + signal as i32);
                 }
                 tell();
@@ -43,6 +47,11 @@ impl Interrupt {
         Interrupt::watch(true, move || waker.wake())
     }
 
+    /// From now on somebody asks for [`signal`](Interrupt::signal) and ends things properly.
+    pub fn heed(&self) {
+        self.watched.store(true, Ordering::SeqCst);
+    }
+
     /// The exit code and words for having been interrupted.
     pub fn failure(signal: Signal, text: &str) -> Failure {
         let code = if signal == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
@@ -51,6 +60,6 @@ impl Interrupt {
 
     /// The signal that was received, if any.
     pub fn signal(&self) -> Option<Signal> {
-        Signal::try_from(self.0.load(Ordering::SeqCst)).ok()
+        Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
     }
 }

@@ -75,6 +75,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The reason in two or three words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Refusal::SmallMtu => "MTU too small",
+            Refusal::NoSpace => "no space",
+            Refusal::Late => "too late",
+            Refusal::Twin => "name or interface taken",
+            Refusal::NotInTopology => "not in the topology",
+        }
+    }
+
     const ALL: [Refusal; 5] = [Refusal::SmallMtu, Refusal::NoSpace, Refusal::Late, Refusal::Twin, Refusal::NotInTopology];
 }
 

@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn the_bucket_holds_two_frames_or_half_a_millisecond() {
         let mut config = four_hosts();
-        assert_eq!(config.burst_bytes(10_000_000), 2 * 1538, "two frames are more than 0.5 ms at 10 Mbit/s");
+        assert_eq!(config.burst_bytes(10_000_000), 2 * 1514, "two frames are more than 0.5 ms at 10 Mbit/s");
         assert_eq!(config.burst_bytes(1_000_000_000), 62_500);
         config.mtu_bytes = 65_535;
-        assert_eq!(config.burst_bytes(1_000_000_000), 2 * 65_573);
+        assert_eq!(config.burst_bytes(1_000_000_000), 2 * 65_549);
         assert_eq!(config.burst_bytes(HIGHEST_RATE_BITS_PER_SECOND), 62_500_000);
     }
 }

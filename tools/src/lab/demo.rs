@@ -1,7 +1,7 @@
 //! `ethbcast lab demo`: both paths on 8 hosts, a table, and nothing left behind.
 
 use super::lab_failure;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, report};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::topology::Topology;
@@ -40,6 +40,7 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
     eprintln!("bringing up {hosts} hosts on one switch, every cable at {rate}, loss {loss}");
     // Ctrl-C is only noted from here on: the guard takes the lab down on every way out.
     let interrupt = Interrupt::watch(false, || {}).code(Code::System)?;
+    interrupt.heed();
     let lab = LabGuard::up(&config).map_err(lab_failure)?;
     let directory = scratch().code(Code::System)?;
     let bytes = mebibytes << 20;
@@ -51,7 +52,7 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
         rows.push(transfer(&lab, via, &source, directory.path(), &interrupt)?);
     }
     Lab::remove(lab.name()).map_err(lab_failure)?;
-    print_table(&rows, bytes, rate_bits_per_second);
+    print_table(&rows, bytes, rate_bits_per_second)?;
     match rows.iter().all(|row| row.verified == row.receivers) {
         true => Ok(()),
         false => Err(Failure::new(Code::SomeFailed, "some receivers failed; see above").into()),
@@ -88,17 +89,17 @@ fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, 
         receive.args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"]).arg(directory.join(format!("{host}-{via}.bin")));
         children.push(receive.stdin(Stdio::null()).spawn().code(Code::System)?);
     }
-    let report = directory.join("report.json");
+    let path = directory.join("report.json");
     let mut send = on(lab, &root)?;
     send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"]).arg(source);
-    let stdout = std::fs::File::create(&report).code(Code::System)?;
+    let stdout = std::fs::File::create(&path).code(Code::System)?;
     children.push(send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?);
     wait(children, interrupt)?;
     for host in &receivers {
         // What failed left no file.
         drop(std::fs::remove_file(directory.join(format!("{host}-{via}.bin"))));
     }
-    let text = std::fs::read(&report).code(Code::System)?;
+    let text = std::fs::read(&path).code(Code::System)?;
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
         return Err(Failure::new(Code::SomeFailed, format!("sending via {via} failed; see above")).into());
     };
@@ -137,16 +138,15 @@ fn wait(mut children: Vec<Child>, interrupt: &Interrupt) -> anyhow::Result<()> {
     }
 }
 
-fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) {
+fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {
     let limit = bytes as f64 * 8.0 / rate_bits_per_second as f64 * FRAME_BYTES / PAYLOAD_BYTES;
-    println!("\n{:<8} {:>9} {:>22} {:>20}", "path", "seconds", "share of wire limit", "verified receivers");
+    let mut text = format!("\n{:<8} {:>9} {:>22} {:>20}\n", "path", "seconds", "share of wire limit", "verified receivers");
     for row in rows {
         let share = if row.seconds > 0.0 { limit / row.seconds * 100.0 } else { 0.0 };
-        println!("{:<8} {:>9.3} {share:>20.1} % {:>20}", row.via, row.seconds, format!("{} of {}", row.verified, row.receivers));
+        let verified = format!("{} of {}", row.verified, row.receivers);
+        text += &format!("{:<8} {:>9.3} {share:>20.1} % {verified:>20}\n", row.via, row.seconds);
     }
-    println!(
-        "wire limit: {limit:.3} s for {} at {} with 46 bytes of headers a frame",
-        units::bytes(bytes),
-        units::rate(rate_bits_per_second as f64)
-    );
+    let (size, rate) = (units::bytes(bytes), units::rate(rate_bits_per_second as f64));
+    text += &format!("wire limit: {limit:.3} s for {size} at {rate} with 46 bytes of headers a frame");
+    report(&text)
 }

@@ -4,7 +4,7 @@ mod demo;
 mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, report};
 use ethbcast_collectives::topology::nodeset;
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
 use std::ffi::OsString;
@@ -126,14 +126,13 @@ fn down(name: &str, all: bool) -> anyhow::Result<()> {
 fn list() -> anyhow::Result<()> {
     for name in Lab::list().map_err(lab_failure)? {
         match Lab::open(&name) {
-            Ok(lab) => println!("{name}: {}", nodeset::fold(&lab.hosts())),
-            Err(error) => println!("{name}: {error}"),
+            Ok(lab) => report(&format!("{name}: {}", nodeset::fold(&lab.hosts())))?,
+            Err(error) => report(&format!("{name}: {error}"))?,
         }
     }
     Ok(())
 }
 
 fn topology(name: &str) -> anyhow::Result<()> {
-    print!("{}", shape::builtin(name)?.to_toml());
-    Ok(())
+    report(shape::builtin(name)?.to_toml().trim_end())
 }

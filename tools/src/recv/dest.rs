@@ -26,6 +26,10 @@ impl Dest {
             return Ok(Dest::Stdout);
         }
         let path = PathBuf::from(dest);
+        if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
+            let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
+            return Err(Failure::new(Code::System, text).into());
+        }
         let resolved = if path.is_dir() { Dest::Directory { path, replace } } else { Dest::File { path, replace } };
         if let Dest::File { path, replace } = &resolved {
             check_replaceable(path, *replace)?;
@@ -88,11 +92,17 @@ pub fn temporary(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
-    if !replace && path.symlink_metadata().is_ok() {
-        let text = format!("DEST {} exists: remove it, or replace it with --force", path.display());
-        return Err(Failure::new(Code::System, text).into());
-    }
-    Ok(())
+    let text = match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
+        Ok(_) if !replace => format!("DEST {} exists: remove it, or replace it with --force", path.display()),
+        // Replacing /dev/null by a file would be no favour.
+        Ok(there) if !there.is_file() && !there.is_symlink() => {
+            format!("DEST {} is no ordinary file: choose another, or write to stdout with -", path.display())
+        }
+        Ok(_) => return Ok(()),
+    };
+    Err(Failure::new(Code::System, text).into())
 }
 
 #[cfg(test)]

@@ -46,13 +46,16 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     };
     let mut receiver = Receiver::new(clock.now(), config);
     let sink = Sink::start(dest, &waker)?;
+    interrupt.heed();
     let mut taker = Taker::new(sink, interrupt, Progress::new(args.wire.quiet));
     drive(&mut wire.port, &mut receiver, &waker, &clock, |receiver, now| taker.turn(receiver, now)).code(Code::System)?;
     log_counters(&wire.port.counters());
     taker.progress.finish();
     taker.sink.close();
+    // What was decided in the very last moment.
+    taker.concluded = taker.concluded.or_else(|| taker.sink.concluded());
     let report = Report::new(&receiver, &wire.station.host, taker.source.clone(), taker.concluded.clone(), taker.took());
-    report.print(args.wire.json, args.wire.quiet || args.dest == "-");
+    report.print(args.wire.json, args.wire.quiet || args.dest == "-")?;
     taker.verdict()
 }
 
@@ -177,7 +180,13 @@ impl Taker {
     /// What the run comes to.
     fn verdict(&self) -> anyhow::Result<()> {
         if let Some(signal) = self.signal {
-            return Err(Interrupt::failure(signal, "interrupted; nothing was left at DEST").into());
+            let delivered = self.concluded.as_ref().is_some_and(|concluded| concluded.outcome == Outcome::Delivered);
+            let text = if delivered {
+                "interrupted, but all was delivered and is at DEST"
+            } else {
+                "interrupted; nothing was left at DEST"
+            };
+            return Err(Interrupt::failure(signal, text).into());
         }
         if let Some(concluded) = &self.concluded {
             return self.verdict_on(concluded);

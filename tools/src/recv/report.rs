@@ -1,6 +1,7 @@
 //! What `recv` says at the end: a line, or one JSON object.
 
 use super::sink::Concluded;
+use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::group::{Outcome, Receiver};
 use serde_json::json;
@@ -50,11 +51,14 @@ impl Report {
     }
 
     /// Prints the report on stdout.
-    pub fn print(&self, as_json: bool, quiet: bool) {
-        if as_json {
-            println!("{}", self.json);
-        } else if let (Some(line), false) = (&self.line, quiet) {
-            println!("{line}");
+    ///
+    /// # Errors
+    /// A failure with code 4 if stdout does not take it.
+    pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
+        match &self.line {
+            _ if as_json => report(&self.json.to_string()),
+            Some(line) if !quiet => report(line),
+            _ => Ok(()),
         }
     }
 }

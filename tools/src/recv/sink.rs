@@ -2,7 +2,7 @@
 
 use super::dest::{Dest, temporary};
 use crate::exit::{Code, WithCode};
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ethbcast_collectives::group::{Digest, Outcome, Trailer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::NamedTempFile;
 
 /// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
@@ -19,6 +19,9 @@ pub const CHUNK_BYTES: usize = 512 << 10;
 const CHUNKS_WAITING: usize = 8;
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
+
+/// How long the disk thread may take to end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the disk thread is told.
 #[derive(Debug)]
@@ -52,7 +55,8 @@ pub struct Sink {
     orders: Option<Sender<Order>>,
     used: Receiver<Vec<u8>>,
     concluded: Arc<Mutex<Option<Concluded>>>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl Sink {
@@ -68,15 +72,17 @@ impl Sink {
         (0..CHUNKS_WAITING + 2).try_for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES])).code(Code::System)?;
         let concluded = Arc::new(Mutex::new(None));
         let (slot, waker) = (concluded.clone(), waker.clone());
+        let (alive, ended) = bounded::<()>(0);
         let work = move || {
+            let _alive = alive;
             let result = Disk::new(dest).run(&incoming, &recycle, &waker);
             *slot.lock() = result;
             waker.wake();
             // Whatever still comes after a failure is thrown away, so that the sender of orders never waits.
             while incoming.recv().is_ok() {}
         };
-        let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(work).code(Code::System)?;
-        Ok(Sink { orders: Some(orders), used, concluded, thread: Some(thread) })
+        std::thread::Builder::new().name("disk".to_owned()).spawn(work).code(Code::System)?;
+        Ok(Sink { orders: Some(orders), used, concluded, ended })
     }
 
     /// Whether two more orders (a last chunk and the end) can be given without waiting.
@@ -98,11 +104,12 @@ impl Sink {
         buffer
     }
 
-    /// Ends the thread and waits for it, so that a temporary file is gone before the process is.
+    /// Ends the thread and waits for it, so that a temporary file is gone before the process is; not for long, because a disk or
+    /// a reader of stdout that is stuck must not keep the user.
     pub fn close(&mut self) {
         self.orders = None;
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error!("the disk thread panicked");
+        if self.ended.recv_timeout(CLOSE_LIMIT) == Err(RecvTimeoutError::Timeout) {
+            log::warn!("the disk thread is stuck: what it was writing is given up");
         }
     }
 

@@ -45,12 +45,13 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         timing: Timing::default(),
     };
     let mut root = Root::new(clock.now(), config);
+    interrupt.heed();
     let mut sender = Sender::new(source, interrupt, Progress::new(args.wire.quiet));
     drive(&mut wire.port, &mut root, &waker, &clock, |root, now| sender.turn(root, now)).code(Code::System)?;
     log_counters(&wire.port.counters());
     sender.conclude(&root, clock.now())?;
     let report = Report::new(&root, session, via, sender.trailer, clock.now());
-    report.print(args.wire.json, args.wire.quiet);
+    report.print(args.wire.json, args.wire.quiet)?;
     report.verdict()
 }
 

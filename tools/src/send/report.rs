@@ -1,6 +1,6 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, report};
 use crate::units;
 use ethbcast_collectives::group::{ControlStats, MemberReport, Outcome, Root, Trailer};
 use ethbcast_collectives::plan::Via;
@@ -39,7 +39,7 @@ impl Report {
     }
 
     fn verified(&self) -> usize {
-        self.receivers.iter().filter(|report| report.outcome == Outcome::Delivered).count()
+        self.receivers.iter().filter(|member| member.outcome == Outcome::Delivered).count()
     }
 
     fn bytes(&self) -> u64 {
@@ -51,23 +51,26 @@ impl Report {
     }
 
     /// Prints the report on stdout.
-    pub fn print(&self, as_json: bool, quiet: bool) {
-        if as_json {
-            println!("{}", self.to_json());
-        } else if !quiet {
-            self.print_lines();
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if stdout does not take it.
+    pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
+        match (as_json, quiet) {
+            (true, _) => report(&self.to_json().to_string()),
+            (false, false) => report(&self.to_lines()),
+            (false, true) => Ok(()),
         }
     }
 
-    fn print_lines(&self) {
-        for report in &self.receivers {
+    fn to_lines(&self) -> String {
+        let line = |report: &MemberReport| {
             let MemberReport { host, outcome, bytes, took, text, .. } = report;
             let text = if text.is_empty() { String::new() } else { format!("  {text}") };
-            println!("{host:<16} {:<12} {:>12}  {:>8.3} s{text}", outcome.word(), units::bytes(*bytes), took.as_secs_f64());
-        }
-        let resent = self.stream.data_resent;
-        println!(
-            "{} of {} receivers verified {} via {} in {:.3} s: {} ({} frames sent, {resent} again)",
+            format!("{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n", outcome.word(), units::bytes(*bytes), took.as_secs_f64())
+        };
+        let lines: String = self.receivers.iter().map(line).collect();
+        format!(
+            "{lines}{} of {} receivers verified {} via {} in {:.3} s: {} ({} frames sent, {} again)",
             self.verified(),
             self.receivers.len(),
             units::bytes(self.bytes()),
@@ -75,7 +78,8 @@ impl Report {
             self.seconds,
             units::rate(self.goodput_bits_per_second()),
             self.stream.data_sent,
-        );
+            self.stream.data_resent,
+        )
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -107,7 +111,7 @@ impl Report {
     /// # Errors
     /// A [`Failure`] that lists who did not.
     pub fn verdict(&self) -> anyhow::Result<()> {
-        let failed: Vec<&MemberReport> = self.receivers.iter().filter(|report| report.outcome != Outcome::Delivered).collect();
+        let failed: Vec<&MemberReport> = self.receivers.iter().filter(|member| member.outcome != Outcome::Delivered).collect();
         if failed.is_empty() {
             return Ok(());
         }

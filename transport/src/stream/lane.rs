@@ -39,6 +39,7 @@ pub(super) struct Lane {
     heartbeat: bool,
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
+    grafted: bool,
     orphaned: bool,
 }
 
@@ -76,6 +77,7 @@ impl Lane {
             tries: 0,
             heartbeat: false,
             synced: true,
+            grafted: false,
             orphaned: false,
         }
     }
@@ -84,6 +86,7 @@ impl Lane {
     pub(super) fn graft(now: Instant, rank: u16, mac: MacAddr, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane::new(rank, mac, feed, tuning);
         lane.synced = false;
+        lane.grafted = true;
         lane.heartbeat = true;
         lane.due = Some(now + lane.rtt.timeout(0));
         lane
@@ -112,7 +115,8 @@ impl Lane {
     /// Takes an acknowledgement; a forged one changes nothing but a counter.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, stats: &mut StreamStats) {
         let echo = Stamp(ack.echo);
-        let known = if self.synced { self.highest } else { feed.head() };
+        // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from here.
+        let known = if self.grafted { feed.head() } else { self.highest };
         if ack.cursor > known || ack.covered() > known || echo.is_after(stamps.newest()) {
             stats.forged_acks += 1;
             return;
@@ -123,6 +127,10 @@ impl Lane {
         }
         if ack.cursor < self.cursor {
             return;
+        }
+        if self.grafted {
+            self.highest = self.highest.max(ack.covered());
+            self.next = self.next.max(self.highest);
         }
         let limiting = self.in_flight * 2 >= self.window.frames();
         let newly = ack.cursor - self.cursor;

@@ -91,7 +91,9 @@ impl Machine for Root {
         self.now = now;
         if take_due(&mut self.announce_due, now) {
             self.announce();
-            self.announce_due = Some(now + self.config.timing.announce);
+            // Who comes too late hears that there is a session, asks, and is told so.
+            let rarer = if matches!(self.phase, Phase::Gathering(_)) { 1 } else { 5 };
+            self.announce_due = Some(now + self.config.timing.announce * rarer);
         }
         self.watch_gathering();
         if take_due(&mut self.view_due, now) {

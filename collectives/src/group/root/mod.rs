@@ -106,7 +106,7 @@ fn listed(joined: &[String], refused: &[(String, Refusal)]) -> String {
         parts.push(joined.join(", "));
     }
     if !refused.is_empty() {
-        let refused: Vec<String> = refused.iter().map(|(host, why)| format!("{host}: {why:?}")).collect();
+        let refused: Vec<String> = refused.iter().map(|(host, why)| format!("{host}: {}", why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }

@@ -77,7 +77,6 @@ impl Root {
     fn start(&mut self) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let candidates = gathering.in_rank_order();
-        self.announce_due = None;
         match self.first_view(&candidates) {
             Ok(view) => {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);
