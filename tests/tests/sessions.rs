@@ -161,11 +161,12 @@ fn a_relay_that_leaves_with_frames_still_on_their_way_to_its_child_is_bridged() 
         case.tuning = Tuning::default();
         case.gives_up = Some((2, 500_000 + 120_000 * seed as usize));
         let replay = format!("a relay's disk is full, seed {seed}");
-        let slowly = |delivery: &Delivery<'_>| match (delivery.from, delivery.to) {
-            (Some(2), 3) => Fate::Delay(Duration::from_millis(20)),
+        // What the relay sends arrives in bursts, as behind a busy scheduler.
+        let in_bursts = |delivery: &Delivery<'_>| match (delivery.from, delivery.to) {
+            (Some(2), 3) => Fate::Delay(Duration::from_nanos(20_000_000 - delivery.at.as_nanos() % 20_000_000)),
             _ => Fate::Deliver,
         };
-        let played = play(&case, &star(&case, 400_000_000), seed, slowly, &replay);
+        let played = play(&case, &star(&case, 400_000_000), seed, in_bursts, &replay);
         assert_eq!(played.fates, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered], "{replay}");
     }
 }
