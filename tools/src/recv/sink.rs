@@ -21,7 +21,7 @@ const CHUNKS_WAITING: usize = 8;
 const SYNC_BYTES: u64 = 8 << 20;
 
 /// How long the disk thread may take to end.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// What the disk thread is told.
 #[derive(Debug)]
