@@ -14,8 +14,8 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 
 /// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
-pub const CHUNK_BYTES: usize = 512 << 10;
-/// Chunks that may wait for the disk: 4 MiB, 32 ms at 1 Gbit/s; what comes then waits in the feed.
+pub const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks that may wait for the disk: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
 const CHUNKS_WAITING: usize = 8;
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
