@@ -29,6 +29,8 @@ pub struct View {
     pub epoch: u32,
     /// How the bytes travel.
     pub via: Via,
+    /// Frames in a segment: a relay has all of a segment before it sends any of it on, and sends it to one child after the other.
+    pub segment_frames: u32,
     /// What receivers do with frames out of order.
     pub policy: Policy,
     /// The longest payload of a frame, in bytes.
@@ -67,7 +69,8 @@ impl View {
     /// The view as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        out.u32(self.epoch).u8(via_to_wire(self.via)).u8(u8::from(self.policy == Policy::InOrderOnly)).u16(self.payload_bytes);
+        let (via, children) = via_to_wire(self.via);
+        out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(u8::from(self.policy == Policy::InOrderOnly)).u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
@@ -79,12 +82,13 @@ impl View {
     /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
         let mut from = Reader(bytes);
-        let (epoch, via, strict, payload_bytes) = (from.u32()?, via_from_wire(from.u8()?)?, from.u8()?, from.u16()?);
+        let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
+        let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
         let count = from.u16()?;
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<Member>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
-        let view = View { epoch, via, policy, payload_bytes, size, members };
+        let view = View { epoch, via, segment_frames, policy, payload_bytes, size, members };
         view.is_rooted_at_zero().then_some(view)
     }
 
@@ -128,15 +132,29 @@ impl View {
     }
 }
 
-fn via_to_wire(via: Via) -> u8 {
+/// A way to travel as two bytes: its number, and the children of a k-ary tree.
+fn via_to_wire(via: Via) -> (u8, u8) {
     match via {
-        Via::Chain => 1,
-        Via::Cast => 2,
+        Via::Chain => (1, 0),
+        Via::Cast => (2, 0),
+        Via::Binary => (3, 0),
+        Via::Kary(children) => (4, children),
+        Via::Flat => (5, 0),
+        Via::Binomial => (6, 0),
+        Via::ScatterAllgather => (7, 0),
+        Via::RecursiveDoubling => (8, 0),
+        Via::ChainUnaware => (9, 0),
+        Via::BinaryUnaware => (10, 0),
+        Via::Latency => (11, 0),
     }
 }
 
-fn via_from_wire(value: u8) -> Option<Via> {
-    Via::ALL.iter().copied().find(|&via| via_to_wire(via) == value)
+fn via_from_wire(number: u8, children: u8) -> Option<Via> {
+    let via = Via::ALL.iter().copied().find(|&via| via_to_wire(via).0 == number)?;
+    match via {
+        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
+        via => (children == 0).then_some(via),
+    }
 }
 
 /// Bytes of a view message that are not a slice of the view.
@@ -186,7 +204,8 @@ mod tests {
         };
         View {
             epoch: 3,
-            via: Via::Chain,
+            via: Via::Kary(5),
+            segment_frames: 7,
             policy: Policy::HolesAllowed,
             payload_bytes: 1468,
             size: None,

@@ -43,21 +43,47 @@ pub enum PlanError {
         /// The lowest rank that is not reached.
         rank: usize,
     },
-    /// A chain that forks.
-    #[error("rank {rank} has {children} children; in a chain give every rank at most one")]
-    NotAChain {
-        /// The rank where it forks.
+    /// A rank with more children than the plan's kind allows.
+    #[error("rank {rank} has {children} children; with {via} give every rank at most {most}")]
+    TooManyChildren {
+        /// The kind of plan.
+        via: super::Via,
+        /// The rank.
         rank: usize,
         /// Its children.
         children: usize,
+        /// How many it may have.
+        most: usize,
     },
-    /// A cast in which somebody else than the root sends.
-    #[error("rank {rank} receives from rank {sender}; in a cast everybody receives from the root")]
-    NotACast {
+    /// Somebody else than the root sends where only the root may.
+    #[error("rank {rank} receives from rank {sender}; with {via} everybody receives from the root")]
+    Relayed {
+        /// The kind of plan.
+        via: super::Via,
         /// The receiving rank.
         rank: usize,
         /// The rank it receives from.
         sender: usize,
+    },
+    /// A rank sends to a rank that does not exist.
+    #[error("rank {parent} sends to rank {rank}, but there are only {ranks} ranks; use ranks below {ranks}")]
+    NoSuchChild {
+        /// The receiving rank.
+        rank: usize,
+        /// The sending rank.
+        parent: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// Two ranks send to one.
+    #[error("rank {rank} receives from rank {first} and from rank {second}; give it one parent")]
+    TwoParents {
+        /// The receiving rank.
+        rank: usize,
+        /// One sender.
+        first: usize,
+        /// The other.
+        second: usize,
     },
     /// The root host is not among the members.
     #[error("the root, host {host}, is not a member; name it among the members")]

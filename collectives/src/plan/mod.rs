@@ -42,10 +42,35 @@ impl Plan {
     pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
         check_parents(root, parents)?;
         let (starts, children) = list_children(parents);
-        let mut plan = Self { via, root, parents: parents.to_vec(), children, starts, height: 0 };
-        plan.height = plan.measure_height()?;
-        plan.check_shape()?;
-        Ok(plan)
+        Self { via, root, parents: parents.to_vec(), children, starts, height: 0 }.checked()
+    }
+
+    /// Builds a plan from each rank's children in sending order.
+    ///
+    /// # Errors
+    /// [`PlanError`] as for [`Plan::from_parents`], and if a rank has several parents or does not exist.
+    pub fn from_children(via: Via, root: usize, children: &[Vec<usize>]) -> Result<Self, PlanError> {
+        let ranks = children.len();
+        let mut parents = vec![None; ranks];
+        for (parent, rank) in children.iter().enumerate().flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank))) {
+            match parents.get_mut(rank) {
+                None => return Err(PlanError::NoSuchChild { rank, parent, ranks }),
+                Some(Some(first)) => return Err(PlanError::TwoParents { rank, first: *first, second: parent }),
+                Some(free) => *free = Some(parent),
+            }
+        }
+        check_parents(root, &parents)?;
+        let mut starts = vec![0; ranks + 1];
+        for (rank, list) in children.iter().enumerate() {
+            starts[rank + 1] = starts[rank] + list.len();
+        }
+        Self { via, root, parents, children: children.concat(), starts, height: 0 }.checked()
+    }
+
+    fn checked(mut self) -> Result<Self, PlanError> {
+        self.height = self.measure_height()?;
+        self.check_shape()?;
+        Ok(self)
     }
 
     /// How the bytes travel.
@@ -107,7 +132,7 @@ impl Plan {
             number(self.children(rank).len());
             self.children(rank).iter().for_each(|&child| number(child));
         }
-        hasher.update(self.via.name().as_bytes());
+        hasher.update(self.via.to_string().as_bytes());
         *hasher.finalize().as_bytes()
     }
 
@@ -138,15 +163,19 @@ impl Plan {
     }
 
     fn check_shape(&self) -> Result<(), PlanError> {
-        match self.via {
-            Via::Chain => match (0..self.ranks()).find(|&rank| self.children(rank).len() > 1) {
-                Some(rank) => Err(PlanError::NotAChain { rank, children: self.children(rank).len() }),
-                None => Ok(()),
-            },
-            Via::Cast => match self.edges().find(|&(sender, _)| sender != self.root) {
-                Some((sender, rank)) => Err(PlanError::NotACast { rank, sender }),
-                None => Ok(()),
-            },
+        let most = match self.via {
+            Via::Chain | Via::ChainUnaware => 1,
+            Via::Binary | Via::BinaryUnaware => 2,
+            Via::Kary(children) => usize::from(children),
+            Via::Cast | Via::Flat => {
+                let relay = self.edges().find(|&(sender, _)| sender != self.root);
+                return relay.map_or(Ok(()), |(sender, rank)| Err(PlanError::Relayed { via: self.via, rank, sender }));
+            }
+            Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling | Via::Latency => return Ok(()),
+        };
+        match (0..self.ranks()).find(|&rank| self.children(rank).len() > most) {
+            Some(rank) => Err(PlanError::TooManyChildren { via: self.via, rank, children: self.children(rank).len(), most }),
+            None => Ok(()),
         }
     }
 }

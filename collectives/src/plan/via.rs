@@ -7,49 +7,128 @@ use thiserror::Error;
 /// How the bytes of one message travel. `auto` is no way of travelling: whoever offers it picks one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Via {
-    /// Unicast from host to host in depth-first switch order (Patarasuk 2008, Algorithm 1).
+    /// Unicast from host to host in depth-first switch order (Patarasuk 2008 §4.1.1, Algorithm 1).
     Chain,
+    /// A contention-free tree of up to two children each (Patarasuk 2008 §4.1.2, Algorithm 2).
+    Binary,
+    /// A contention-free tree of up to so many children each, 2 to 64 (Patarasuk 2008 §4.1.2, the extension).
+    Kary(u8),
     /// One broadcast frame that the switches replicate, repaired by unicast (EQA).
     Cast,
+    /// The root sends the whole message to one host after the other (Patarasuk 2008 §3.1).
+    Flat,
+    /// The hypercube's tree, the whole message at each step (Patarasuk 2008 §3.1, as MPICH does it).
+    Binomial,
+    /// A block to each rank down the binomial tree, then blocks around a ring (Patarasuk 2008 §3.1, as MPICH does it).
+    ScatterAllgather,
+    /// A block to each rank down the binomial tree, then pairs exchange what they have, doubling it (as MPICH does it).
+    RecursiveDoubling,
+    /// A chain in rank order, whatever the switches are (Patarasuk 2008 §5.2).
+    ChainUnaware,
+    /// The complete binary tree in rank order, whatever the switches are (Patarasuk 2008 §5.2).
+    BinaryUnaware,
+    /// The tree of least latency by injection times and edge weights (Mateescu and Taylor §3).
+    Latency,
 }
 
 impl Via {
-    /// Every way there is, in the order messages list them.
-    pub const ALL: &[Self] = &[Self::Chain, Self::Cast];
+    /// Every way there is, in the order messages list them; `Kary` stands here with 3 children.
+    pub const ALL: &[Self] = &[
+        Self::Chain,
+        Self::Binary,
+        Self::Kary(3),
+        Self::Cast,
+        Self::Flat,
+        Self::Binomial,
+        Self::ScatterAllgather,
+        Self::RecursiveDoubling,
+        Self::ChainUnaware,
+        Self::BinaryUnaware,
+        Self::Latency,
+    ];
 
-    /// The name [`FromStr`] reads.
-    pub const fn name(self) -> &'static str {
+    /// The fewest and the most children that `kary=K` takes.
+    pub const KARY_CHILDREN: std::ops::RangeInclusive<u8> = 2..=64;
+
+    /// The name without a number.
+    const fn stem(self) -> &'static str {
         match self {
             Self::Chain => "chain",
+            Self::Binary => "binary",
+            Self::Kary(_) => "kary",
             Self::Cast => "cast",
+            Self::Flat => "flat",
+            Self::Binomial => "binomial",
+            Self::ScatterAllgather => "scatter-allgather",
+            Self::RecursiveDoubling => "recursive-doubling",
+            Self::ChainUnaware => "chain-unaware",
+            Self::BinaryUnaware => "binary-unaware",
+            Self::Latency => "latency",
         }
+    }
+
+    /// Whether the plan depends on where the switches are.
+    pub const fn is_topology_aware(self) -> bool {
+        matches!(self, Self::Chain | Self::Binary | Self::Kary(_) | Self::Latency)
+    }
+
+    /// Whether the message is one segment by definition: a host has all of it before it sends any of it on.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::Flat | Self::Binomial | Self::Latency)
+    }
+
+    /// Whether the message travels in blocks, each along a tree of its own.
+    pub const fn is_in_blocks(self) -> bool {
+        matches!(self, Self::ScatterAllgather | Self::RecursiveDoubling)
     }
 }
 
 impl fmt::Display for Via {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+        match self {
+            Self::Kary(children) => formatter.pad(&format!("kary={children}")),
+            via => formatter.pad(via.stem()),
+        }
     }
 }
 
 /// A name that is no [`Via`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
-pub struct UnknownVia(
-    /// The name that was given.
-    pub String,
-);
+pub enum UnknownVia {
+    /// No such name.
+    #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
+    Name(
+        /// The name that was given.
+        String,
+    ),
+    /// `kary` without a number of children, or with one out of range.
+    #[error("`{0}` needs a number of children from {low} to {high}; use for example kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
+    Children(
+        /// The name that was given.
+        String,
+    ),
+}
 
 impl FromStr for Via {
     type Err = UnknownVia;
 
     fn from_str(name: &str) -> Result<Self, UnknownVia> {
-        Self::ALL.iter().copied().find(|via| via.name() == name).ok_or_else(|| UnknownVia(name.to_string()))
+        let (stem, number) = name.split_once('=').map_or((name, None), |(stem, number)| (stem, Some(number)));
+        let known = Self::ALL.iter().copied().find(|via| via.stem() == stem).ok_or_else(|| UnknownVia::Name(name.to_string()))?;
+        match (known, number) {
+            (Self::Kary(_), number) => {
+                let children = number.and_then(|number| number.parse().ok()).filter(|k| Self::KARY_CHILDREN.contains(k));
+                children.map(Self::Kary).ok_or_else(|| UnknownVia::Children(name.to_string()))
+            }
+            (via, None) => Ok(via),
+            (_, Some(_)) => Err(UnknownVia::Name(name.to_string())),
+        }
     }
 }
 
 fn valid_names() -> String {
-    Via::ALL.iter().map(|via| via.name()).collect::<Vec<_>>().join(", ")
+    let name = |via: &Via| if matches!(via, Via::Kary(_)) { "kary=K".to_string() } else { via.to_string() };
+    Via::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -61,14 +140,25 @@ mod tests {
         for &via in Via::ALL {
             assert_eq!(via.to_string().parse(), Ok(via));
         }
+        assert_eq!("kary=64".parse(), Ok(Via::Kary(64)));
         assert_eq!(format!("[{:>6}]", Via::Cast), "[  cast]");
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_valid_ones() {
-        for name in ["binary", "auto", "Chain", ""] {
+        for name in ["binaries", "auto", "Chain", "", "chain=2"] {
             let error = name.parse::<Via>().expect_err(name);
-            assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: chain, cast"));
+            let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, chain-unaware, \
+                        binary-unaware, latency";
+            assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
+        }
+    }
+
+    #[test]
+    fn kary_wants_a_number_of_children() {
+        for name in ["kary", "kary=", "kary=1", "kary=65", "kary=x"] {
+            let error = name.parse::<Via>().expect_err(name);
+            assert_eq!(error.to_string(), format!("`{name}` needs a number of children from 2 to 64; use for example kary=3"));
         }
     }
 }

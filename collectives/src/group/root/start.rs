@@ -114,6 +114,7 @@ impl Root {
         Ok(View {
             epoch: 1,
             via: self.config.via,
+            segment_frames: 1,
             policy: self.config.tuning.policy,
             payload_bytes: station.mtu_bytes - HEADER_BYTES as u16,
             size: self.config.size,
@@ -140,7 +141,7 @@ impl Root {
         let chain = |rank: usize| rank.checked_sub(1);
         match self.config.via {
             Via::Cast => plan::cast(0, ranks),
-            Via::Chain => Plan::from_parents(Via::Chain, 0, &(0..ranks).map(chain).collect::<Vec<_>>()),
+            _ => Plan::from_parents(Via::Chain, 0, &(0..ranks).map(chain).collect::<Vec<_>>()),
         }
     }
 
@@ -151,7 +152,7 @@ impl Root {
         let peer = |rank: u16| Peer { rank, mac: view.members[usize::from(rank)].mac };
         let outlet = match view.via {
             Via::Cast => Outlet::Cast { group: station.group_mac, listeners: view.children(0).into_iter().map(peer).collect() },
-            Via::Chain => Outlet::Lanes(view.children(0).into_iter().map(peer).collect()),
+            _ => Outlet::Lanes(view.children(0).into_iter().map(peer).collect()),
         };
         let tuning = tuned(&self.config.tuning, view, 0);
         Stream::origin(identity, usize::from(view.payload_bytes), &outlet, tuning)
