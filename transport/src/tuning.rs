@@ -21,6 +21,8 @@ pub struct Tuning {
     pub feed_frames: u64,
     /// A feed's slots are fewer if they would take more than this many bytes (jumbo frames).
     pub feed_bytes: u64,
+    /// Frames in a segment, which a relay has whole before it sends any of it on (Patarasuk 2008 §3.1); a quarter of the feed at most.
+    pub segment_frames: u64,
     /// Window of a new lane, in frames. DESIGN §8; enough for 100 Mbit/s at 3 ms.
     pub window_start_frames: u64,
     /// A lane's window never falls below this, so that a link's own losses cannot stop it.
@@ -58,6 +60,7 @@ impl Default for Tuning {
             policy: Policy::HolesAllowed,
             feed_frames: 4096,
             feed_bytes: 16 << 20,
+            segment_frames: 1,
             window_start_frames: 32,
             window_min_frames: 16,
             window_max_frames: 4096,

@@ -11,7 +11,7 @@ use std::time::Duration;
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
     // A small feed: its memory is taken anew for each of tens of thousands of runs.
     let tuning = Tuning { feed_frames: 256, ..Tuning::default() };
-    Case { path, hosts, frames, tuning, lazy_frames: 0 }
+    Case { path, hosts, frames, tuning, lazy_frames: 0, message_frames: 0 }
 }
 
 fn strict(case: Case) -> Case {
@@ -112,5 +112,49 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
         let case = Case { tuning, lazy_frames: 60, ..case(path, 4, 2000) };
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!(price.totals.data_resent, 0, "{path:?}");
+    }
+}
+
+/// A relay makes its room known once more, at the very first message: it starts out with little credit.
+#[test]
+fn a_message_of_one_frame_costs_its_copies_and_one_acknowledgement_from_each_host() {
+    for (path, copies, relays) in [(Path::Chain, 7, 6), (Path::Cast, 1, 0), (Path::Flat, 7, 0), (Path::Binomial, 7, 3)] {
+        let case = Case { message_frames: 1, ..case(path, 8, 100) };
+        let price = broadcast(&case, NoFaults, &format!("{path:?}"));
+        assert_eq!((price.totals.data_sent, price.totals.data_resent), (100 * copies, 0), "{path:?}");
+        assert_eq!((price.totals.acks_sent, price.totals.heartbeats_sent), (100 * 7 + relays, 0), "{path:?}");
+    }
+}
+
+#[test]
+fn messages_are_passed_whatever_gets_lost() {
+    for seed in 0..200 {
+        for path in [Path::Chain, Path::Cast, Path::Flat, Path::Binomial] {
+            let hosts = 2 + (seed % 7) as usize;
+            let case = Case { message_frames: 1 + seed % 5, ..case(path, hosts, 60) };
+            let case = if seed % 3 == 0 { strict(case) } else { case };
+            let faults = RandomFaults::new(seed).loss([0.01, 0.1, 0.3][(seed % 3) as usize]).duplicate(0.02);
+            broadcast(&case, faults, &format!("seed={seed} {path:?}"));
+        }
+    }
+}
+
+/// 146 bytes are 13.6 µs at 100 Mbit/s, 24 bytes of preamble, check sequence and gap counted.
+#[test]
+fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other() {
+    let segmented = |path, segment_frames| {
+        let base = case(path, 8, 1000);
+        let tuning = Tuning { feed_frames: 4096, segment_frames, ..base.tuning };
+        broadcast(&Case { tuning, ..base }, NoFaults, &format!("{path:?} {segment_frames}")).quiet_at
+    };
+    // The chain fills one segment's time later at each relay.
+    let (short, long) = (segmented(Path::Chain, 1), segmented(Path::Chain, 100));
+    let segment = (segmented(Path::Chain, 1) / 1000) * 100;
+    assert!(long > short + segment * 5 && long < short + segment * 8, "{short:?} and {long:?}, {segment:?} a segment");
+    // The binomial tree takes log2(8) whole messages, the flat tree 7; the chain a little more than one, for its hops.
+    let once = segmented(Path::Chain, 1).as_secs_f64();
+    for (path, times) in [(Path::Binomial, 3.0), (Path::Flat, 7.0)] {
+        let took = segmented(path, 1000).as_secs_f64() / once;
+        assert!((times * 0.88..times * 1.1).contains(&took), "{path:?}: {took} times a chain");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::lane::{Outgoing, missing};
 use super::listener::{Listener, Progress};
+use super::marks::Marks;
 use super::pace::Pace;
 use super::stamp::{Stamp, Stamps};
 use super::stats::StreamStats;
@@ -50,6 +51,8 @@ pub(super) struct Cast {
     /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are allowed.
     window: u64,
     next: u64,
+    /// The end of the newest message sent: everybody is to say when it has been passed.
+    awaited: u64,
     cast_at: Box<[Stamp]>,
     repairs: BTreeMap<u64, Losers>,
     hold: Duration,
@@ -68,6 +71,7 @@ impl Cast {
             listeners: members.iter().map(|&(rank, mac)| Listener::new(rank, mac, feed, tuning)).collect(),
             window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
             next: feed.head(),
+            awaited: 0,
             cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
             repairs: BTreeMap::new(),
             hold: if members.len() > 1 { tuning.repair_hold } else { Duration::ZERO },
@@ -82,6 +86,11 @@ impl Cast {
     /// Every listener's rank and cursor.
     pub(super) fn cursors(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.listeners.iter().map(|listener| (listener.rank, listener.cursor))
+    }
+
+    /// What every listener's application has passed.
+    pub(super) fn passed(&self) -> u64 {
+        self.listeners.iter().map(|listener| listener.passed).min().unwrap_or(u64::MAX)
     }
 
     /// Takes a listener away, and what only it needed with it.
@@ -131,6 +140,7 @@ impl Cast {
             return;
         }
         let lowest_before = feed.tail();
+        let only_passing = listener.cursor == self.next && ack.body.passed <= listener.passed;
         if let Some(since_last) = listener.on_ack(now, ack, feed) {
             let (ring, unicast) = (&self.cast_at, &listener.unicast_at);
             let sent_at =
@@ -158,7 +168,10 @@ impl Cast {
         if feed.tail() > lowest_before {
             self.repairs = self.repairs.split_off(&feed.tail());
         }
-        self.tries = 0;
+        // An application that takes its time is asked less and less often.
+        if !only_passing {
+            self.tries = 0;
+        }
         self.rearm(now, feed);
     }
 
@@ -171,7 +184,13 @@ impl Cast {
     }
 
     /// What to send next and to whom, if anything; the caller sends it under the stamp drawn.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, MacAddr, Stamp)> {
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        marks: &Marks,
+        stamp: impl FnOnce() -> Stamp,
+    ) -> Option<(Outgoing, MacAddr, Stamp)> {
         if std::mem::take(&mut self.heartbeat) {
             return Some((Outgoing::Heartbeat { highest: self.next }, self.heartbeat_to(), stamp()));
         }
@@ -194,6 +213,9 @@ impl Cast {
         }
         let (sequence, stamp) = (self.next, stamp());
         self.next += 1;
+        if marks.has(sequence) {
+            self.awaited = self.next;
+        }
         self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);
         self.pace.on_sent(now, true);
         let slot = self.slot(sequence);
@@ -255,16 +277,22 @@ impl Cast {
 
     /// A heartbeat goes to the only listener that lags, or to all.
     fn heartbeat_to(&self) -> MacAddr {
-        let mut lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
+        let mut lagging = self.lagging();
         match (lagging.next(), lagging.next()) {
             (Some(only), None) => only.mac,
             _ => self.group,
         }
     }
 
+    /// Those who have not acknowledged everything, have no credit, or whose application has not passed the last message.
+    fn lagging(&self) -> impl Iterator<Item = &Listener> + '_ {
+        let lags =
+            |listener: &&Listener| listener.cursor < self.next || listener.limit <= self.next || listener.passed < self.awaited;
+        self.listeners.iter().filter(lags)
+    }
+
     fn timeout(&self) -> Duration {
-        let lagging = self.listeners.iter().filter(|listener| listener.cursor < self.next || listener.limit <= self.next);
-        lagging.map(|listener| listener.rtt.timeout(self.tries)).max().unwrap_or_default()
+        self.lagging().map(|listener| listener.rtt.timeout(self.tries)).max().unwrap_or_default()
     }
 
     fn arm(&mut self, now: Instant) {
@@ -274,7 +302,8 @@ impl Cast {
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let unacknowledged = self.listeners.iter().any(|listener| listener.cursor < self.next);
+        let unacknowledged =
+            self.listeners.iter().any(|listener| listener.cursor < self.next || listener.passed < self.awaited);
         let starved = self.next >= self.credit() && feed.head() > self.next;
         self.due = (unacknowledged || starved).then(|| now + self.timeout());
     }

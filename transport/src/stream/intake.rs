@@ -24,6 +24,8 @@ pub(super) struct Intake {
     advertised: u64,
     /// The subtree's cursor in the last acknowledgement.
     below: u64,
+    /// What every application here and behind had passed then.
+    passed: u64,
     gap_reported_at: Option<u64>,
 }
 
@@ -40,6 +42,7 @@ impl Intake {
             ready: false,
             advertised: tuning.window_start_frames,
             below: 0,
+            passed: 0,
             gap_reported_at: None,
         }
     }
@@ -101,7 +104,12 @@ impl Intake {
     }
 
     /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
-    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed, below: u64) {
+    ///
+    /// `flushed` is the end of the newest message that has been passed: its sender waits to hear of it.
+    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed, below: u64, flushed: u64) {
+        if flushed > self.passed && self.newest.is_some() {
+            self.hasten(now);
+        }
         let room = feed.limit();
         let exhausted = feed.highest() >= self.advertised && room > self.advertised;
         let more_room = (exhausted || room >= self.advertised + feed.slots() / 4) && !feed.is_complete();
@@ -117,7 +125,7 @@ impl Intake {
     }
 
     /// Writes the body of an acknowledgement that is due; returns its length, the cursor and the stamp echoed.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, below: u64, body: &mut [u8]) -> Option<(usize, u64, Stamp)> {
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, below: u64, passed: u64, body: &mut [u8]) -> Option<(usize, u64, Stamp)> {
         self.on_timeout(now);
         if !std::mem::take(&mut self.ready) {
             return None;
@@ -126,8 +134,9 @@ impl Intake {
         self.unacknowledged = 0;
         self.advertised = feed.limit();
         self.below = below;
+        self.passed = passed;
         let (echo, arrived) = self.newest.unwrap_or((Stamp::NONE, now));
-        let fixed = AckBody { limit: feed.limit(), below, held_us: now.since(arrived).as_micros() as u32 };
+        let fixed = AckBody { limit: feed.limit(), below, passed, held_us: now.since(arrived).as_micros() as u32 };
         let bitmap_room = (body.len() - AckBody::BYTES).min(MAX_BITMAP_BYTES);
         let bitmap_bytes = match self.policy {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),

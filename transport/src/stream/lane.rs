@@ -5,6 +5,7 @@
 //! data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward make
 //! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
+use super::marks::Marks;
 use super::rtt::Rtt;
 use super::stamp::{STALE, Stamp, Stamps};
 use super::stats::StreamStats;
@@ -27,6 +28,10 @@ pub(super) struct Lane {
     next: u64,
     highest: u64,
     limit: u64,
+    /// What every application behind the child has passed.
+    passed: u64,
+    /// The end of the newest message sent: the child is to say when it has been passed.
+    awaited: u64,
     in_flight: u64,
     sent_at: Box<[Stamp]>,
     repairs: BTreeSet<u64>,
@@ -66,6 +71,8 @@ impl Lane {
             next: tail,
             highest: tail,
             limit: tail + tuning.window_start_frames,
+            passed: 0,
+            awaited: 0,
             in_flight: 0,
             sent_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
             repairs: BTreeSet::new(),
@@ -100,6 +107,16 @@ impl Lane {
     /// All frames below this have been acknowledged.
     pub(super) fn cursor(&self) -> u64 {
         self.cursor
+    }
+
+    /// What every application behind the child has passed.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// The next frame to be sent for the first time.
+    pub(super) fn next(&self) -> u64 {
+        self.next
     }
 
     /// Whether a grafted child needs frames that are gone.
@@ -137,6 +154,8 @@ impl Lane {
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
         self.limit = self.limit.max(ack.body.limit);
+        let only_passing = self.cursor == self.highest && ack.body.passed <= self.passed && newly == 0;
+        self.passed = self.passed.max(ack.body.passed);
         feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
         self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
         let fresh = echo.is_after(self.echo) || (echo != Stamp::NONE && now.since(self.echo_at) > STALE);
@@ -157,7 +176,10 @@ impl Lane {
             self.in_flight = self.next - self.cursor;
         }
         self.window.on_ack(newly, lost, echo, stamps.newest(), limiting);
-        self.tries = 0;
+        // An application that takes its time is asked less and less often.
+        if !only_passing {
+            self.tries = 0;
+        }
         self.rearm(now, feed);
     }
 
@@ -208,7 +230,7 @@ impl Lane {
     }
 
     /// What to send next, if anything; the caller sends it under `stamp`.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, Stamp)> {
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, marks: &Marks, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, Stamp)> {
         if std::mem::take(&mut self.heartbeat) {
             return Some((Outgoing::Heartbeat { highest: self.highest }, stamp()));
         }
@@ -217,7 +239,7 @@ impl Lane {
         }
         let (sequence, again) = match self.repairs.pop_first() {
             Some(sequence) => (sequence, true),
-            None if self.next < feed.head().min(self.limit) => {
+            None if self.next < marks.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
@@ -228,6 +250,9 @@ impl Lane {
                 return None;
             }
         };
+        if marks.has(sequence) {
+            self.awaited = self.awaited.max(sequence + 1);
+        }
         let stamp = stamp();
         let slot = slot(&self.sent_at, sequence);
         self.sent_at[slot] = stamp;
@@ -241,11 +266,12 @@ impl Lane {
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of frames
-    /// that are kept for the child's own children alone. In each case the acknowledgement that would help may be lost.
+    /// that are kept for the child's own children alone, or a message has not been passed. In each case the acknowledgement that would
+    /// help may be lost.
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.head() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        self.cursor < self.highest || starved || retained
+        self.cursor < self.highest || starved || retained || self.passed < self.awaited
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {

@@ -18,6 +18,8 @@ pub(super) struct Listener {
     pub(super) reader: ReaderId,
     pub(super) cursor: u64,
     pub(super) limit: u64,
+    /// What its application has passed.
+    pub(super) passed: u64,
     pub(super) rtt: Rtt,
     pub(super) echo: Stamp,
     echo_at: Instant,
@@ -66,6 +68,7 @@ impl Listener {
             reader: feed.add_reader(tail).expect("the tail can always be read"),
             cursor: tail,
             limit: tail + tuning.window_start_frames,
+            passed: 0,
             rtt: Rtt::new(tuning),
             echo: Stamp::NONE,
             echo_at: Instant::START,
@@ -80,6 +83,7 @@ impl Listener {
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.cursor = ack.cursor;
         self.limit = self.limit.max(ack.body.limit);
+        self.passed = self.passed.max(ack.body.passed);
         self.bitmap.clear();
         self.bitmap.extend_from_slice(ack.bitmap);
         feed.advance(self.reader, ack.cursor);

@@ -7,6 +7,7 @@ mod cast;
 mod intake;
 mod lane;
 mod listener;
+mod marks;
 mod pace;
 mod rtt;
 mod stamp;
@@ -23,6 +24,7 @@ use crate::wire::{self, Ack, Flags, Frame, Header, Kind, Link, OVERHEAD_BYTES};
 use cast::Cast;
 use intake::Intake;
 use lane::{Lane, Outgoing};
+use marks::Marks;
 use pnet::util::MacAddr;
 use stamp::{Stamp, Stamps};
 
@@ -72,6 +74,9 @@ pub struct Stream {
     epoch: u8,
     tuning: Tuning,
     feed: Feed,
+    marks: Marks,
+    /// What every application here and behind is known to have passed.
+    passed: u64,
     stamps: Stamps,
     parent: Option<Peer>,
     intake: Option<Intake>,
@@ -101,6 +106,8 @@ impl Stream {
 
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
+        // A relay must have room for a segment that goes and for one that comes.
+        let marks = Marks::new(tuning.segment_frames.clamp(1, feed.slots() / 4));
         let (mut lanes, mut cast) = (Vec::new(), None);
         match outlet {
             Outlet::Lanes(children) => {
@@ -116,6 +123,8 @@ impl Stream {
             epoch: 0,
             tuning,
             feed,
+            marks,
+            passed: 0,
             stamps: Stamps::default(),
             parent,
             intake: None,
@@ -157,6 +166,20 @@ impl Stream {
         self.feed.push(payload, last).is_some()
     }
 
+    /// Like [`push`](Stream::push) with a frame that ends a message: it goes out without waiting for its segment to fill, and
+    /// [`passed`](Stream::passed) will soon say when every application has it.
+    ///
+    /// # Panics
+    /// As [`push`](Stream::push).
+    pub fn push_end(&mut self, payload: &[u8]) -> bool {
+        let taken = self.push(payload, false);
+        if taken {
+            self.marks.add(self.feed.head() - 1);
+            self.marks.forget_below(self.feed.tail());
+        }
+        taken
+    }
+
     /// The next frame for the local application, and whether it is the stream's last; `None` if it has not arrived.
     pub fn peek(&self) -> Option<(&[u8], bool)> {
         let position = self.feed.position(self.local?);
@@ -174,10 +197,23 @@ impl Stream {
 
     /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
     pub fn drained(&mut self, now: Instant) {
-        let below = self.below();
+        self.passed = self.passed.max(self.count_passed());
+        let (below, flushed) = (self.below(), self.marks.before(self.passed));
         if let Some(intake) = &mut self.intake {
-            intake.on_drained(now, &self.feed, below);
+            intake.on_drained(now, &self.feed, below, flushed);
         }
+    }
+
+    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
+    /// ([`push_end`](Stream::push_end)); in between it may lag.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    fn count_passed(&self) -> u64 {
+        let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
+        let lanes = self.lanes.iter().map(Lane::passed);
+        lanes.chain(self.cast.as_ref().map(Cast::passed)).min().unwrap_or(u64::MAX).min(here)
     }
 
     /// The lowest cursor of this host and the children it serves.
@@ -265,6 +301,10 @@ impl Stream {
             self.stats.strangers += 1;
             return;
         };
+        if frame.header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&frame.header.sequence) {
+            self.marks.add(frame.header.sequence);
+            self.marks.forget_below(self.feed.tail());
+        }
         intake.on_data(now, from_parent, &frame.header, frame.payload, &mut self.feed, &mut self.stats);
     }
 
@@ -317,21 +357,26 @@ impl Stream {
         for offset in 0..self.lanes.len() {
             let at = (self.turn + offset) % self.lanes.len();
             let lane = &mut self.lanes[at];
-            if let Some((outgoing, stamp)) = lane.poll(now, &self.feed, || self.stamps.draw(now)) {
+            if let Some((outgoing, stamp)) = lane.poll(now, &self.feed, &self.marks, || self.stamps.draw(now)) {
                 let to = lane.mac;
-                self.turn = (at + 1) % self.lanes.len();
+                // A child has its turn until it has a whole segment; others go ahead only while it has to wait.
+                if self.marks.ends_at(lane.next()) {
+                    self.turn = (at + 1) % self.lanes.len();
+                } else if offset == 0 {
+                    self.turn = at;
+                }
                 return Some(self.write(buffer, outgoing, to, stamp));
             }
         }
         let cast = self.cast.as_mut()?;
-        let (outgoing, to, stamp) = cast.poll(now, &self.feed, || self.stamps.draw(now))?;
+        let (outgoing, to, stamp) = cast.poll(now, &self.feed, &self.marks, || self.stamps.draw(now))?;
         Some(self.write(buffer, outgoing, to, stamp))
     }
 
     fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let (parent, below) = (self.parent?, self.below());
+        let (parent, below, passed) = (self.parent?, self.below(), self.passed.min(self.feed.head()));
         let intake = self.intake.as_mut()?;
-        let (length, cursor, echo) = intake.poll(now, &self.feed, below, &mut buffer[OVERHEAD_BYTES..])?;
+        let (length, cursor, echo) = intake.poll(now, &self.feed, below, passed, &mut buffer[OVERHEAD_BYTES..])?;
         self.stats.acks_sent += 1;
         let header = self.header(Kind::Ack, Flags::default(), cursor, echo);
         Some(wire::seal(buffer, self.link(parent.mac), &header, length))
@@ -346,7 +391,12 @@ impl Stream {
             }
             Outgoing::Data { sequence, again, urgent } => {
                 *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
-                let bits = [(self.feed.last() == Some(sequence), Flags::LAST), (urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
+                let bits = [
+                    (self.feed.last() == Some(sequence), Flags::LAST),
+                    (self.marks.has(sequence), Flags::FLUSH),
+                    (urgent, Flags::ACK_NOW),
+                    (again, Flags::RESENT),
+                ];
                 let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
                 let payload = self.feed.payload(sequence);
                 buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);

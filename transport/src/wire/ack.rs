@@ -11,6 +11,7 @@ pub const MAX_BITMAP_BYTES: usize = 1024;
 struct Raw {
     limit: U64,
     below: U64,
+    passed: U64,
     held_us: U32,
     bitmap_bytes: U16,
     reserved: U16,
@@ -23,6 +24,8 @@ pub struct AckBody {
     pub limit: u64,
     /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver dies.
     pub below: u64,
+    /// Every application among the receiver and all those behind it has passed the frames below this.
+    pub passed: u64,
     /// Microseconds between the arrival of the newest frame and this acknowledgement.
     pub held_us: u32,
 }
@@ -49,6 +52,7 @@ impl AckBody {
         let raw = Raw {
             limit: U64::new(self.limit),
             below: U64::new(self.below),
+            passed: U64::new(self.passed),
             held_us: U32::new(self.held_us),
             bitmap_bytes: U16::new(u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes")),
             reserved: U16::new(0),
@@ -63,9 +67,10 @@ impl<'a> Ack<'a> {
     pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
         let (raw, rest) = Raw::ref_from_prefix(frame.payload).ok()?;
         let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
-        let body = AckBody { limit: raw.limit.get(), below: raw.below.get(), held_us: raw.held_us.get() };
+        let (limit, below, passed) = (raw.limit.get(), raw.below.get(), raw.passed.get());
+        let body = AckBody { limit, below, passed, held_us: raw.held_us.get() };
         let cursor = frame.header.sequence;
-        let sane = body.below <= cursor && cursor <= body.limit && bitmap.len() <= MAX_BITMAP_BYTES;
+        let sane = body.below <= cursor && body.passed <= cursor && cursor <= body.limit && bitmap.len() <= MAX_BITMAP_BYTES;
         sane.then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
     }
 
@@ -98,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_bitmap_names_what_arrived_beyond_the_cursor() {
-        let ack =
-            Ack { cursor: 10, echo: 0, body: AckBody { limit: 40, below: 10, held_us: 0 }, bitmap: &[0b0000_0101, 0b1000_0000] };
+        let body = AckBody { limit: 40, below: 10, passed: 0, held_us: 0 };
+        let ack = Ack { cursor: 10, echo: 0, body, bitmap: &[0b0000_0101, 0b1000_0000] };
         let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
         assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());
         assert_eq!(ack.covered(), 27);

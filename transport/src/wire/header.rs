@@ -93,6 +93,9 @@ impl Flags {
     /// The frame was sent before.
     pub const RESENT: Flags = Flags(4);
 
+    /// The last frame of a message: to be handed on at once, and acknowledged when every application behind has passed it.
+    pub const FLUSH: Flags = Flags(8);
+
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

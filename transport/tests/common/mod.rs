@@ -11,6 +11,10 @@ use std::time::Duration;
 pub enum Path {
     Chain,
     Cast,
+    /// The root to each of the others.
+    Flat,
+    /// The hypercube's tree: rank `r` receives from `r` without its lowest bit and sends to the farthest first.
+    Binomial,
 }
 
 /// A broadcast to be simulated.
@@ -22,6 +26,8 @@ pub struct Case {
     pub tuning: Tuning,
     /// What each receiver's application may have waiting before it takes anything (zero: it takes at once).
     pub lazy_frames: u64,
+    /// The root ends a message after so many frames and waits until everybody has passed it (zero: one long stream).
+    pub message_frames: u64,
 }
 
 /// What it cost.
@@ -43,15 +49,25 @@ pub fn payload(sequence: u64) -> Vec<u8> {
 fn stream(case: &Case, host: usize) -> Stream {
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
     let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
+    let lowest_bit = |host: usize| if host == 0 { case.hosts.next_power_of_two() } else { 1 << host.trailing_zeros() };
     let children = match case.path {
         Path::Chain if host + 1 < case.hosts => vec![peer(host + 1)],
+        Path::Flat if host == 0 => (1..case.hosts).map(peer).collect(),
+        Path::Binomial => {
+            let steps = std::iter::successors(Some(lowest_bit(host) / 2), |step| Some(step / 2)).take_while(|&step| step > 0);
+            steps.map(|step| host + step).filter(|&child| child < case.hosts).map(peer).collect()
+        }
         _ => vec![],
     };
     let outlet = match (case.path, host) {
         (Path::Cast, 0) => Outlet::Cast { group: group_mac("test"), listeners: (1..case.hosts).map(peer).collect() },
         _ => Outlet::Lanes(children),
     };
-    let parent = if case.path == Path::Cast { 0 } else { host.saturating_sub(1) };
+    let parent = match case.path {
+        Path::Cast | Path::Flat => 0,
+        Path::Chain => host.saturating_sub(1),
+        Path::Binomial => host & host.saturating_sub(1),
+    };
     match host {
         0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, case.tuning.clone()),
         _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(parent), &outlet, case.tuning.clone()),
@@ -71,7 +87,20 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
         let stream = &mut machine.stream;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         if host == 0 {
-            while pushed < case.frames && stream.push(&payload(pushed), pushed + 1 == case.frames) {
+            while pushed < case.frames {
+                let ends = case.message_frames > 0 && (pushed + 1).is_multiple_of(case.message_frames);
+                let starts = case.message_frames > 0 && pushed.is_multiple_of(case.message_frames);
+                if starts && stream.passed() < pushed {
+                    break;
+                }
+                let taken = if ends && pushed + 1 < case.frames {
+                    stream.push_end(&payload(pushed))
+                } else {
+                    stream.push(&payload(pushed), pushed + 1 == case.frames)
+                };
+                if !taken {
+                    break;
+                }
                 pushed += 1;
             }
             return None;

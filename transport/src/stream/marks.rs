@@ -1,0 +1,87 @@
+//! Where messages and segments end within a stream.
+//!
+//! A *mark* is a frame after which a message ends: it is handed on at once, and whoever sent it wants to know when every
+//! application has passed it. Between marks the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all of a segment
+//! before it sends any of it on, and sends it to one child after the other. Segments are counted from the mark before them.
+
+use std::collections::BTreeSet;
+
+/// The marks of a feed's frames, and the length of a segment.
+#[derive(Debug)]
+pub(super) struct Marks {
+    segment_frames: u64,
+    /// Marked frames that are kept, and the newest of those that are not: segments are counted from there.
+    frames: BTreeSet<u64>,
+}
+
+impl Marks {
+    /// No mark yet.
+    ///
+    /// # Panics
+    /// If `segment_frames` is zero.
+    pub(super) fn new(segment_frames: u64) -> Marks {
+        assert!(segment_frames > 0, "a segment has at least one frame");
+        Marks { segment_frames, frames: BTreeSet::new() }
+    }
+
+    /// Frame `sequence` ends a message.
+    pub(super) fn add(&mut self, sequence: u64) {
+        self.frames.insert(sequence);
+    }
+
+    /// Frames below `tail` are not kept any more.
+    pub(super) fn forget_below(&mut self, tail: u64) {
+        while self.frames.range(..tail).nth(1).is_some() {
+            self.frames.pop_first();
+        }
+    }
+
+    /// Whether frame `sequence` ends a message.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        self.frames.contains(&sequence)
+    }
+
+    /// One past the newest mark below `position`; zero if there is none.
+    pub(super) fn before(&self, position: u64) -> u64 {
+        self.frames.range(..position).next_back().map_or(0, |mark| mark + 1)
+    }
+
+    /// How far whole segments reach in a stream of which everything below `head` is here.
+    pub(super) fn whole_segments(&self, head: u64, complete: bool) -> u64 {
+        if complete || self.segment_frames == 1 {
+            return head;
+        }
+        let start = self.before(head);
+        start + (head - start) / self.segment_frames * self.segment_frames
+    }
+
+    /// Whether a segment ends right before `position`.
+    pub(super) fn ends_at(&self, position: u64) -> bool {
+        self.segment_frames == 1 || (position - self.before(position)).is_multiple_of(self.segment_frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_counted_from_the_last_mark() {
+        let mut marks = Marks::new(4);
+        assert_eq!([3, 4, 9].map(|head| marks.whole_segments(head, false)), [0, 4, 8]);
+        marks.add(5);
+        assert_eq!([5, 6, 9, 10, 11].map(|head| marks.whole_segments(head, false)), [4, 6, 6, 10, 10]);
+        assert_eq!((0..12).filter(|&at| marks.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 6, 10]);
+        assert_eq!(marks.whole_segments(9, true), 9);
+    }
+
+    #[test]
+    fn what_is_forgotten_still_counts_as_a_beginning() {
+        let mut marks = Marks::new(4);
+        [5, 7, 20].into_iter().for_each(|mark| marks.add(mark));
+        marks.forget_below(15);
+        assert_eq!((marks.has(5), marks.has(7), marks.has(20)), (false, true, true));
+        assert_eq!(marks.whole_segments(17, false), 16);
+        assert_eq!(marks.before(15), 8);
+    }
+}
