@@ -3,7 +3,7 @@
 //! `cargo run -p ethbcast-transport --example simulated_broadcast`
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
@@ -33,12 +33,13 @@ fn main() {
     let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, machine, now| {
         let stream = &mut machine.stream;
         if host == 0 {
-            while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], pushed + 1 == FRAMES) {
+            let ending = |pushed| if pushed + 1 == FRAMES { Ending::Stream } else { Ending::None };
+            while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], ending(pushed)) {
                 pushed += 1;
             }
             return None;
         }
-        while let Some((payload, _last)) = stream.peek() {
+        while let Some((payload, _ending)) = stream.peek() {
             assert!(payload.iter().all(|&byte| byte == taken[host] as u8), "bytes in their place, in order");
             taken[host] += 1;
             stream.consume();

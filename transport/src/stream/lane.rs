@@ -229,8 +229,21 @@ impl Lane {
         }
     }
 
-    /// What to send next, if anything; the caller sends it under `stamp`.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, marks: &Marks, stamp: impl FnOnce() -> Stamp) -> Option<(Outgoing, Stamp)> {
+    /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
+    pub(super) fn is_pausing(&self, feed: &Feed, marks: &Marks) -> bool {
+        let more = self.next < marks.whole_segments(feed.head(), feed.is_complete());
+        self.synced && more && self.tries == 0 && self.cursor < self.next && !marks.ends_at(self.next)
+    }
+
+    /// What to send next, if anything; the caller sends it under `stamp`. Only if it is its turn is that anything new.
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        turn: bool,
+        feed: &Feed,
+        marks: &Marks,
+        stamp: impl FnOnce() -> Stamp,
+    ) -> Option<(Outgoing, Stamp)> {
         if std::mem::take(&mut self.heartbeat) {
             return Some((Outgoing::Heartbeat { highest: self.highest }, stamp()));
         }
@@ -239,7 +252,7 @@ impl Lane {
         }
         let (sequence, again) = match self.repairs.pop_first() {
             Some(sequence) => (sequence, true),
-            None if self.next < marks.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
+            None if turn && self.next < marks.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }

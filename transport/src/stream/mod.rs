@@ -66,6 +66,19 @@ pub enum Outlet {
     },
 }
 
+/// What ends with a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing: more follows.
+    #[default]
+    None,
+    /// A message. The frame goes out without waiting for its segment to fill, and [`Stream::passed`] soon says when every
+    /// application has passed it.
+    Message,
+    /// The stream.
+    Stream,
+}
+
 /// One stream at one host.
 #[derive(Debug)]
 pub struct Stream {
@@ -81,8 +94,8 @@ pub struct Stream {
     parent: Option<Peer>,
     intake: Option<Intake>,
     lanes: Vec<Lane>,
-    /// The lane that is asked first, so that children take turns.
-    turn: usize,
+    /// The lanes in the order in which they are asked, so that children take turns.
+    turns: Vec<usize>,
     cast: Option<Cast>,
     local: Option<ReaderId>,
     /// Grafted children that need frames which are gone.
@@ -118,6 +131,7 @@ impl Stream {
                 cast = Some(Cast::new(*group, &members, &mut feed, &tuning));
             }
         }
+        let turns = (0..lanes.len()).collect();
         Stream {
             identity,
             epoch: 0,
@@ -129,7 +143,7 @@ impl Stream {
             parent,
             intake: None,
             lanes,
-            turn: 0,
+            turns,
             cast,
             local: None,
             orphans: Vec::new(),
@@ -161,29 +175,28 @@ impl Stream {
     ///
     /// # Panics
     /// If the payload is longer than a frame's, the stream has ended, or this host is not the origin.
-    pub fn push(&mut self, payload: &[u8], last: bool) -> bool {
+    pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         assert!(self.intake.is_none(), "only the origin pushes");
-        self.feed.push(payload, last).is_some()
-    }
-
-    /// Like [`push`](Stream::push) with a frame that ends a message: it goes out without waiting for its segment to fill, and
-    /// [`passed`](Stream::passed) will soon say when every application has it.
-    ///
-    /// # Panics
-    /// As [`push`](Stream::push).
-    pub fn push_end(&mut self, payload: &[u8]) -> bool {
-        let taken = self.push(payload, false);
-        if taken {
-            self.marks.add(self.feed.head() - 1);
+        let taken = self.feed.push(payload, ending == Ending::Stream);
+        if let Some(sequence) = taken.filter(|_| ending == Ending::Message) {
+            self.marks.add(sequence);
             self.marks.forget_below(self.feed.tail());
         }
-        taken
+        taken.is_some()
     }
 
-    /// The next frame for the local application, and whether it is the stream's last; `None` if it has not arrived.
-    pub fn peek(&self) -> Option<(&[u8], bool)> {
+    /// The next frame for the local application, and what ends with it; `None` if it has not arrived.
+    pub fn peek(&self) -> Option<(&[u8], Ending)> {
         let position = self.feed.position(self.local?);
-        (position < self.feed.head()).then(|| (self.feed.payload(position), self.feed.last() == Some(position)))
+        (position < self.feed.head()).then(|| (self.feed.payload(position), self.ending(position)))
+    }
+
+    fn ending(&self, sequence: u64) -> Ending {
+        match sequence {
+            last if self.feed.last() == Some(last) => Ending::Stream,
+            mark if self.marks.has(mark) => Ending::Message,
+            _ => Ending::None,
+        }
     }
 
     /// The local application is done with the frame that [`peek`](Stream::peek) showed.
@@ -205,7 +218,7 @@ impl Stream {
     }
 
     /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
-    /// ([`push_end`](Stream::push_end)); in between it may lag.
+    /// ([`Ending::Message`]); in between it may lag.
     pub fn passed(&self) -> u64 {
         self.passed
     }
@@ -244,6 +257,7 @@ impl Stream {
         if let Some(at) = self.lanes.iter().position(|lane| lane.rank == rank) {
             let lane = self.lanes.remove(at);
             self.feed.remove_reader(lane.reader());
+            self.turns = (0..self.lanes.len()).collect();
         }
         if let Some(cast) = &mut self.cast {
             cast.remove(now, rank, &mut self.feed);
@@ -254,6 +268,7 @@ impl Stream {
     /// Serves a child that another host served until now.
     pub fn graft_child(&mut self, now: Instant, child: Peer) {
         if self.lanes.iter().all(|lane| lane.rank != child.rank) {
+            self.turns.push(self.lanes.len());
             self.lanes.push(Lane::graft(now, child.rank, child.mac, &mut self.feed, &self.tuning));
         }
     }
@@ -354,26 +369,38 @@ impl Stream {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(length);
         }
-        for offset in 0..self.lanes.len() {
-            let at = (self.turn + offset) % self.lanes.len();
-            let lane = &mut self.lanes[at];
-            if let Some((outgoing, stamp)) = lane.poll(now, &self.feed, &self.marks, || self.stamps.draw(now)) {
-                let to = lane.mac;
-                // A child has its turn until it has a whole segment; others go ahead only while it has to wait.
-                if self.marks.ends_at(lane.next()) {
-                    self.turn = (at + 1) % self.lanes.len();
-                } else if offset == 0 {
-                    self.turn = at;
-                }
-                return Some(self.write(buffer, outgoing, to, stamp));
-            }
+        if let Some(length) = self.poll_lanes(now, buffer) {
+            return Some(length);
         }
         let cast = self.cast.as_mut()?;
         let (outgoing, to, stamp) = cast.poll(now, &self.feed, &self.marks, || self.stamps.draw(now))?;
         Some(self.write(buffer, outgoing, to, stamp))
     }
 
-    fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    /// The child in the middle of a segment has its turn, for who shared the link with it would only delay both; then the one
+    /// that is furthest behind, in sending order.
+    fn poll_lanes(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let (lanes, marks) = (&self.lanes, &self.marks);
+        self.turns.sort_by_key(|&at| (marks.ends_at(lanes[at].next()), lanes[at].next(), at));
+        let mut turn = true;
+        for place in 0..self.turns.len() {
+            let lane = &mut self.lanes[self.turns[place]];
+            if let Some((outgoing, stamp)) = lane.poll(now, turn, &self.feed, &self.marks, || self.stamps.draw(now)) {
+                let to = lane.mac;
+                return Some(self.write(buffer, outgoing, to, stamp));
+            }
+            turn = turn && !lane.is_pausing(&self.feed, &self.marks);
+        }
+        None
+    }
+
+    /// Whether a child is in the middle of a segment, which goes on as soon as it has acknowledged some of it.
+    pub fn is_pausing(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.is_pausing(&self.feed, &self.marks))
+    }
+
+    /// Writes an acknowledgement into `buffer` if one is due.
+    pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let (parent, below, passed) = (self.parent?, self.below(), self.passed.min(self.feed.head()));
         let intake = self.intake.as_mut()?;
         let (length, cursor, echo) = intake.poll(now, &self.feed, below, passed, &mut buffer[OVERHEAD_BYTES..])?;

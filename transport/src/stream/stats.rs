@@ -1,5 +1,7 @@
 //! What a stream has done, in frames.
 
+use std::ops::Add;
+
 /// Counters of one stream; all in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
@@ -29,4 +31,26 @@ pub struct StreamStats {
     pub strangers: u64,
     /// Frames whose body did not parse or did not fit.
     pub malformed: u64,
+}
+
+impl Add for StreamStats {
+    type Output = StreamStats;
+
+    fn add(self, other: StreamStats) -> StreamStats {
+        StreamStats {
+            data_sent: self.data_sent + other.data_sent,
+            data_resent: self.data_resent + other.data_resent,
+            acks_sent: self.acks_sent + other.acks_sent,
+            heartbeats_sent: self.heartbeats_sent + other.heartbeats_sent,
+            data_received: self.data_received + other.data_received,
+            acks_received: self.acks_received + other.acks_received,
+            heartbeats_received: self.heartbeats_received + other.heartbeats_received,
+            duplicates: self.duplicates + other.duplicates,
+            beyond_credit: self.beyond_credit + other.beyond_credit,
+            out_of_order_dropped: self.out_of_order_dropped + other.out_of_order_dropped,
+            forged_acks: self.forged_acks + other.forged_acks,
+            strangers: self.strangers + other.strangers,
+            malformed: self.malformed + other.malformed,
+        }
+    }
 }

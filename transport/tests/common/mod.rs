@@ -1,7 +1,7 @@
 //! A broadcast of a few frames through simulated streams: everybody's bytes, order, audit and quiescence checked, the price returned.
 
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::stream::{Identity, Lone, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream, StreamStats};
 use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
@@ -93,12 +93,12 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
                 if starts && stream.passed() < pushed {
                     break;
                 }
-                let taken = if ends && pushed + 1 < case.frames {
-                    stream.push_end(&payload(pushed))
-                } else {
-                    stream.push(&payload(pushed), pushed + 1 == case.frames)
+                let ending = match pushed + 1 == case.frames {
+                    true => Ending::Stream,
+                    false if ends => Ending::Message,
+                    false => Ending::None,
                 };
-                if !taken {
+                if !stream.push(&payload(pushed), ending) {
                     break;
                 }
                 pushed += 1;
@@ -108,9 +108,9 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
         if stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete() {
             return None;
         }
-        while let Some((bytes, last)) = stream.peek() {
+        while let Some((bytes, ending)) = stream.peek() {
             assert_eq!(bytes, payload(taken[host]), "{replay}: host {host}, frame {}", taken[host]);
-            assert_eq!(last, taken[host] + 1 == case.frames, "{replay}: host {host}");
+            assert_eq!(ending == Ending::Stream, taken[host] + 1 == case.frames, "{replay}: host {host}");
             taken[host] += 1;
             stream.consume();
         }
@@ -121,17 +121,7 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let Outcome::Quiet { at } = outcome else { panic!("{replay}: not quiet: {outcome:?}, taken {taken:?}") };
     assert!(taken[1..].iter().all(|&count| count == case.frames), "{replay}: taken {taken:?} of {}", case.frames);
     assert!(simulation.machines().iter().all(|machine| machine.stream.is_settled()), "{replay}: not settled");
-    let mut totals = StreamStats::default();
-    for machine in simulation.machines() {
-        let stats = machine.stream.stats();
-        totals.data_sent += stats.data_sent;
-        totals.data_resent += stats.data_resent;
-        totals.acks_sent += stats.acks_sent;
-        totals.heartbeats_sent += stats.heartbeats_sent;
-        totals.duplicates += stats.duplicates;
-        totals.forged_acks += stats.forged_acks;
-        totals.strangers += stats.strangers;
-    }
+    let totals = simulation.machines().iter().map(|machine| machine.stream.stats()).fold(StreamStats::default(), |sum, one| sum + one);
     assert_eq!(totals.forged_acks + totals.strangers, 0, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), totals, cable_frames }
