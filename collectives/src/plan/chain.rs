@@ -5,6 +5,7 @@
 //! chain cross a cable in the same direction (Theorem 1). Leaving hosts out joins consecutive hops into one whose path
 //! is part of theirs, so a chain over some of the hosts is contention-free too (Lemma 2).
 
+use super::line::Line;
 use super::{Plan, PlanError, Via};
 use crate::topology::Topology;
 
@@ -16,46 +17,9 @@ use crate::topology::Topology;
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
 pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
-    let rank_of = rank_hosts(topology, members)?;
-    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
-    let mut parents = vec![None; members.len()];
-    let mut last = root;
-    for switch in depth_first(topology, topology.switch_of(root_host)) {
-        for rank in topology.hosts_on(switch).filter_map(|host| rank_of[host]) {
-            if rank != root {
-                parents[rank] = Some(last);
-                last = rank;
-            }
-        }
-    }
-    Plan::from_parents(Via::Chain, root, &parents)
-}
-
-/// The rank of every host of the topology, if it is a member.
-fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<Option<usize>>, PlanError> {
-    let hosts = topology.hosts().len();
-    let mut rank_of = vec![None; hosts];
-    for (rank, &host) in members.iter().enumerate() {
-        match rank_of.get_mut(host) {
-            None => return Err(PlanError::NoSuchHost { host, hosts }),
-            Some(Some(_)) => return Err(PlanError::MemberTwice { host }),
-            Some(free) => *free = Some(rank),
-        }
-    }
-    Ok(rank_of)
-}
-
-/// The switches in order of arrival; with a stack of its own, for a row of switches may be thousands long.
-fn depth_first(topology: &Topology, start: usize) -> Vec<usize> {
-    let mut order = Vec::with_capacity(topology.switches().len());
-    let mut stack = vec![(start, start)];
-    while let Some((switch, came_from)) = stack.pop() {
-        order.push(switch);
-        // The topology is a tree: the only neighbour visited before is the one we came from.
-        let onward = topology.neighbours(switch).iter().rev().filter(|&&next| next != came_from);
-        stack.extend(onward.map(|&next| (next, switch)));
-    }
-    order
+    let line = Line::new(topology, root_host, members)?;
+    let before: Vec<usize> = (0..members.len()).map(|place| place.saturating_sub(1)).collect();
+    line.plan(Via::Chain, &before)
 }
 
 #[cfg(test)]

@@ -105,4 +105,10 @@ pub enum PlanError {
         /// The host id.
         host: usize,
     },
+    /// A number of children that no tree of [`Via::Kary`](super::Via::Kary) has.
+    #[error("a tree cannot be planned for {children} children each; use a number from {low} to {high}", low = super::Via::KARY_CHILDREN.start(), high = super::Via::KARY_CHILDREN.end())]
+    Children {
+        /// The number asked for.
+        children: u8,
+    },
 }

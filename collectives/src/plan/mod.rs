@@ -1,21 +1,41 @@
 //! Who sends to whom, and in what order: planning is arithmetic.
 //!
-//! A [`Plan`] is a tree over ranks `0..n`. Planners ([`chain`], [`cast`]) turn a topology and a list of members into one,
-//! with integers only and every tie broken by number, so that all hosts derive the same plan and its digest proves it.
-//! [`check`] judges any plan against a topology and shares no code with the planners. One file per planner.
+//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only and
+//! every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one door to
+//! all of them; there is one file per planner. [`blocks`] lists the trees of ways that split the message.
+//! [`check`] judges any plan against a topology and shares no code with the planners.
 
 mod auto;
+mod binary;
+mod binomial;
+mod blocks;
 mod cast;
 mod chain;
 mod check;
 mod error;
+pub mod file;
+mod flat;
+mod kary;
+mod latency;
+mod layers;
+mod line;
+mod make;
+mod unaware;
 mod via;
 
 pub use auto::{AUTO_CAST_BELOW_BYTES, auto};
+pub use binary::{ALGORITHM_2_RANKS, binary};
+pub use binomial::{binomial, recursive_doubling, scatter_allgather};
+pub use blocks::{block, block_parents, blocks};
 pub use cast::cast;
 pub use chain::chain;
-pub use check::{CableEnd, CableLoad, Fault, Report, check};
+pub use check::{CableEnd, CableLoad, Fault, Report, check, check_all};
 pub use error::PlanError;
+pub use flat::flat;
+pub use kary::kary;
+pub use latency::{completion_time, latency};
+pub use make::{Costs, make};
+pub use unaware::{binary_unaware, chain_unaware};
 pub use via::{UnknownVia, Via};
 
 /// A tree over ranks, rooted anywhere, with the children of each rank in sending order.
@@ -216,5 +236,7 @@ fn list_children(parents: &[Option<usize>]) -> (Vec<usize>, Vec<usize>) {
     (starts, children)
 }
 
+#[cfg(test)]
+mod contention_tests;
 #[cfg(test)]
 mod tests;

@@ -72,6 +72,11 @@ impl Via {
         matches!(self, Self::Chain | Self::Binary | Self::Kary(_) | Self::Latency)
     }
 
+    /// Whether no two senders of its plans ever share a cable.
+    pub const fn is_contention_free(self) -> bool {
+        matches!(self, Self::Chain | Self::Binary | Self::Kary(_))
+    }
+
     /// Whether the message is one segment by definition: a host has all of it before it sends any of it on.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Flat | Self::Binomial | Self::Latency)

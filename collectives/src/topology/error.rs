@@ -1,6 +1,8 @@
 //! Why a topology was refused, and where it says so.
 
+use super::lldp::LldpProblem;
 use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError};
+use super::slurm::SlurmProblem;
 use std::fmt;
 use thiserror::Error;
 
@@ -105,6 +107,24 @@ pub enum TopologyProblem {
         /// The switches that cannot be reached from it.
         islands: Vec<String>,
     },
+    /// Something only a Slurm file can have wrong.
+    #[error(transparent)]
+    Slurm(SlurmProblem),
+    /// Something only the outputs of `lldpcli` can have wrong.
+    #[error(transparent)]
+    Lldp(LldpProblem),
+}
+
+impl TopologyError {
+    /// A problem of a Slurm file, its source still to be named.
+    pub(super) fn from_slurm(line: Option<usize>, problem: SlurmProblem) -> Self {
+        Self { source_name: None, line, problem: Box::new(TopologyProblem::Slurm(problem)) }
+    }
+
+    /// A problem of an output of `lldpcli`.
+    pub(super) fn from_lldp(source_name: Option<&str>, line: Option<usize>, problem: LldpProblem) -> Self {
+        Self { source_name: source_name.map(str::to_string), line, problem: Box::new(TopologyProblem::Lldp(problem)) }
+    }
 }
 
 struct Place<'a>(&'a Option<String>, &'a Option<usize>);
@@ -121,7 +141,7 @@ impl fmt::Display for Place<'_> {
 }
 
 /// Names in backquotes; a long list is cut, for the message must stay readable on a cluster of 400 switches.
-fn list(names: &[String]) -> String {
+pub(super) fn list(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {

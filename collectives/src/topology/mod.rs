@@ -3,7 +3,8 @@
 //! A [`Topology`] is a tree of switches with every host on exactly one of them (Patarasuk 2008 §2: switched Ethernet
 //! forwards along a spanning tree, so the path between two hosts is unique). A value of this type is valid by
 //! construction: no loop, no island, no name twice. It comes from a file ([`Topology::parse`]), from a list of hosts
-//! ([`Topology::single_switch`]) or is one of the papers' test beds ([`Topology::builtin`]).
+//! ([`Topology::single_switch`]), from what others know of the network ([`slurm`], [`lldp`]), or is one of the papers' test
+//! beds ([`Topology::builtin`]).
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
@@ -11,7 +12,9 @@ mod build;
 mod builtin;
 mod error;
 mod file;
+pub mod lldp;
 pub mod nodeset;
+pub mod slurm;
 
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
@@ -32,6 +35,15 @@ pub struct Topology {
     neighbours: Vec<Vec<usize>>,
     /// Derived: host ids by name.
     host_ids: HashMap<String, usize>,
+}
+
+/// A topology read from what was not written for us, and what the reader should know about how it was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The topology.
+    pub topology: Topology,
+    /// What was ignored or assumed, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Topology {

@@ -42,32 +42,75 @@ impl Meter {
         Self { uplink, depth }
     }
 
-    /// The most loaded directed cable; `None` if no edge uses any. Every rank must be on a host of its own.
-    pub fn worst_cable(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Option<CableLoad> {
+    /// Counts `edges`, from rank to rank, at every directed cable. Every rank must be on a host of its own.
+    pub fn measure(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Load {
         let mut by_sender = edges.to_vec();
         by_sender.sort_unstable();
-        let mut counts = Counts::new(topology);
-        for &(sender, receiver) in &by_sender {
-            let (from, to) = (host_of_rank[sender], host_of_rank[receiver]);
-            self.count_path(topology, from, to, &mut counts);
+        let mut counts = vec![Count::default(); 2 * (topology.hosts().len() + topology.switches().len())];
+        let hosts = |&(sender, receiver): &(usize, usize)| (host_of_rank[sender], host_of_rank[receiver]);
+        for edge in &by_sender {
+            let (from, to) = hosts(edge);
+            self.walk(topology, from, to, |cable| counts[cable].add(from));
         }
-        counts.worst(topology, &self.uplink)
+        let used = (0..counts.len()).filter(|&cable| counts[cable].flows > 0);
+        // `max_by_key` would return the last of equals; the first is what a reader looks for.
+        let weight = |cable: usize| (counts[cable].senders, counts[cable].flows);
+        let worst = used.clone().reduce(|best, next| if weight(next) > weight(best) { next } else { best });
+        let crosses = |edge: &(usize, usize)| {
+            let mut crosses = false;
+            let (from, to) = hosts(edge);
+            self.walk(topology, from, to, |cable| crosses |= Some(cable) == worst);
+            crosses
+        };
+        Load {
+            cables: used.map(|cable| self.describe(topology, cable, &counts[cable])).collect(),
+            worst: worst.map(|cable| self.describe(topology, cable, &counts[cable])),
+            worst_edges: if worst.is_some() { by_sender.into_iter().filter(crosses).collect() } else { Vec::new() },
+        }
     }
 
-    fn count_path(&self, topology: &Topology, from: usize, to: usize, counts: &mut Counts) {
-        counts.host_up[from].add(from);
-        counts.host_down[to].add(from);
+    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id the
+    /// uplinks, then the downlinks.
+    fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
+        let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
+        visit(from);
+        visit(hosts + to);
         let (mut rising, mut falling) = (topology.switch_of(from), topology.switch_of(to));
         while rising != falling {
             if self.depth[rising] >= self.depth[falling] {
-                counts.switch_up[rising].add(from);
+                visit(2 * hosts + rising);
                 rising = self.uplink[rising];
             } else {
-                counts.switch_down[falling].add(from);
+                visit(2 * hosts + switches + falling);
                 falling = self.uplink[falling];
             }
         }
     }
+
+    /// Names a cable that [`Meter::walk`] showed.
+    fn describe(&self, topology: &Topology, cable: usize, count: &Count) -> CableLoad {
+        let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
+        let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
+        let switch = |id: usize| CableEnd::Switch(topology.switches()[id].clone());
+        let (below, above, is_up) = if cable < 2 * hosts {
+            (host(cable % hosts), switch(topology.switch_of(cable % hosts)), cable < hosts)
+        } else {
+            let id = (cable - 2 * hosts) % switches;
+            (switch(id), switch(self.uplink[id]), cable - 2 * hosts < switches)
+        };
+        let (from, to) = if is_up { (below, above) } else { (above, below) };
+        CableLoad { from, to, flows: count.flows, senders: count.senders }
+    }
+}
+
+/// What [`Meter::measure`] found.
+pub(super) struct Load {
+    /// All cables that are used, in the order of [`Meter::walk`].
+    pub cables: Vec<CableLoad>,
+    /// The first of those with the most senders and then the most flows.
+    pub worst: Option<CableLoad>,
+    /// The edges that use it, by sender.
+    pub worst_edges: Vec<(usize, usize)>,
 }
 
 /// What one directed cable has carried so far; edges must come sorted by sender.
@@ -85,41 +128,5 @@ impl Count {
             self.last_sender = Some(sender);
             self.senders += 1;
         }
-    }
-}
-
-/// One count for each direction of each host's cable and of each switch's uplink.
-struct Counts {
-    host_up: Vec<Count>,
-    host_down: Vec<Count>,
-    switch_up: Vec<Count>,
-    switch_down: Vec<Count>,
-}
-
-impl Counts {
-    fn new(topology: &Topology) -> Self {
-        let hosts = vec![Count::default(); topology.hosts().len()];
-        let switches = vec![Count::default(); topology.switches().len()];
-        Self { host_up: hosts.clone(), host_down: hosts, switch_up: switches.clone(), switch_down: switches }
-    }
-
-    fn worst(&self, topology: &Topology, uplink: &[usize]) -> Option<CableLoad> {
-        let groups = [&self.host_up, &self.host_down, &self.switch_up, &self.switch_down];
-        let all = groups
-            .iter()
-            .enumerate()
-            .flat_map(|(group, counts)| counts.iter().enumerate().map(move |(index, count)| (group, index, count)));
-        // `max_by_key` would return the last of equals; the first is what a reader looks for.
-        let heavier = |a: &Count, b: &Count| (a.senders, a.flows) > (b.senders, b.flows);
-        let (group, index, count) = all.reduce(|best, next| if heavier(next.2, best.2) { next } else { best })?;
-        let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
-        let switch = |id: usize| CableEnd::Switch(topology.switches()[id].clone());
-        let (from, to) = match group {
-            0 => (host(index), switch(topology.switch_of(index))),
-            1 => (switch(topology.switch_of(index)), host(index)),
-            2 => (switch(index), switch(uplink[index])),
-            _ => (switch(uplink[index]), switch(index)),
-        };
-        (count.flows > 0).then_some(CableLoad { from, to, flows: count.flows, senders: count.senders })
     }
 }

@@ -20,15 +20,32 @@ use meter::Meter;
 ///
 /// Of a cast only the spanning is judged: there the switches copy frames, and cables carry each one once.
 pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report {
-    let edges: Vec<(usize, usize)> = plan.edges().collect();
-    let mut report = judge_spanning(topology, plan.ranks(), plan.root(), &edges, host_of_rank);
-    if report.faults.is_empty() && plan.via() != Via::Cast {
-        report.worst = Meter::new(topology).worst_cable(topology, &edges, host_of_rank);
+    check_all(topology, std::slice::from_ref(plan), host_of_rank)
+}
+
+/// Judges plans that are under way at the same time, such as those of the [blocks](super::blocks()) of one message: the
+/// faults of all, and at every cable the flows of all together.
+///
+/// Hosts that send along several plans are one sender: they still send one thing at a time.
+pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> Report {
+    let mut report = Report { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
+    let mut measured = Vec::new();
+    for plan in plans {
+        report.ranks = plan.ranks();
+        let edges: Vec<(usize, usize)> = plan.edges().collect();
+        report.faults.extend(judge_spanning(topology, plan.ranks(), plan.root(), &edges, host_of_rank));
+        if plan.via() != Via::Cast {
+            measured.extend(edges);
+        }
+    }
+    if report.faults.is_empty() {
+        let load = Meter::new(topology).measure(topology, &measured, host_of_rank);
+        (report.loads, report.worst, report.worst_edges) = (load.cables, load.worst, load.worst_edges);
     }
     report
 }
 
-fn judge_spanning(topology: &Topology, ranks: usize, root: usize, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Report {
+fn judge_spanning(topology: &Topology, ranks: usize, root: usize, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Vec<Fault> {
     let mut faults = judge_hosts(topology, ranks, host_of_rank);
     let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
     faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank { rank }));
@@ -36,7 +53,7 @@ fn judge_spanning(topology: &Topology, ranks: usize, root: usize, edges: &[(usiz
         faults.extend(judge_parents(ranks, root, edges));
         faults.extend(judge_reach(ranks, root, edges));
     }
-    Report { ranks, faults, worst: None }
+    faults
 }
 
 fn judge_hosts(topology: &Topology, ranks: usize, host_of_rank: &[usize]) -> Vec<Fault> {

@@ -12,6 +12,10 @@ pub struct Report {
     /// The directed cable with the most senders, then the most flows, then the first in the order host uplinks, host
     /// downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
+    /// Every directed cable that is used, in the same order; empty if no cable was judged.
+    pub loads: Vec<CableLoad>,
+    /// The edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has flows.
+    pub worst_edges: Vec<(usize, usize)>,
 }
 
 impl Report {

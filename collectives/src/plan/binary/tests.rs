@@ -1,0 +1,207 @@
+//! The fast algorithm against Figure 4 as printed.
+
+use super::super::{check, kary};
+use super::*;
+use crate::topology::arbitrary;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+type Edges = Vec<(usize, usize)>;
+
+/// Figure 4, line by line; `route` has the hosts of the linear tree in order.
+struct Printed<'a> {
+    topology: &'a Topology,
+    route: Vec<usize>,
+    /// The directed cables of the path between each two of them.
+    paths: Vec<Vec<BTreeSet<(String, String)>>>,
+}
+
+impl<'a> Printed<'a> {
+    fn new(topology: &'a Topology, route: Vec<usize>) -> Self {
+        let mut printed = Self { topology, route, paths: Vec::new() };
+        let places = 0..printed.route.len();
+        printed.paths = places.clone().map(|from| places.clone().map(|to| printed.path(from, to)).collect()).collect();
+        printed
+    }
+
+    /// Nodes by name; the switches between are found by going from one towards the other, whichever way that is.
+    fn path(&self, from: usize, to: usize) -> BTreeSet<(String, String)> {
+        let (from, to) = (self.route[from], self.route[to]);
+        let switches =
+            self.switches(self.topology.switch_of(from), self.topology.switch_of(to), None).expect("switches are joined");
+        let named = switches.iter().map(|&switch| format!("switch {switch}"));
+        let nodes: Vec<String> = [format!("host {from}")].into_iter().chain(named).chain([format!("host {to}")]).collect();
+        nodes.windows(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+    }
+
+    fn switches(&self, from: usize, to: usize, came_from: Option<usize>) -> Option<Vec<usize>> {
+        if from == to {
+            return Some(vec![to]);
+        }
+        let onward = self.topology.neighbours(from).iter().filter(|&&next| Some(next) != came_from);
+        let rest = onward.filter_map(|&next| self.switches(next, to, Some(from))).next()?;
+        Some([from].into_iter().chain(rest).collect())
+    }
+
+    fn contends(&self, (from, to): (usize, usize), tree: &Edges) -> bool {
+        tree.iter().any(|&(a, b)| !self.paths[from][to].is_disjoint(&self.paths[a][b]))
+    }
+
+    /// All `tree[i][j]` with their heights.
+    fn trees(&self) -> (Vec<Vec<Edges>>, Vec<Vec<usize>>) {
+        let p = self.route.len();
+        let mut best = vec![vec![0; p]; p];
+        let mut tree = vec![vec![Edges::new(); p]; p];
+        for i in 0..p.saturating_sub(1) {
+            best[i][i + 1] = 1;
+            tree[i][i + 1] = vec![(i, i + 1)];
+        }
+        for i in 0..p.saturating_sub(2) {
+            best[i][i + 2] = 1;
+            tree[i][i + 2] = vec![(i, i + 1), (i, i + 2)];
+        }
+        for j in 3..p {
+            for i in 0..p - j {
+                best[i][i + j] = usize::MAX;
+                let mut index = 0;
+                for k in i + 2..=i + j {
+                    if !self.contends((i, k), &tree[i + 1][k - 1]) {
+                        let height = best[i + 1][k - 1].max(best[k][i + j]) + 1;
+                        if best[i][i + j] > height {
+                            best[i][i + j] = height;
+                            index = k;
+                        }
+                    }
+                }
+                let both = [tree[i + 1][index - 1].as_slice(), &tree[index][i + j], &[(i, i + 1), (i, index)]].concat();
+                tree[i][i + j] = both;
+            }
+        }
+        (tree, best)
+    }
+}
+
+fn compare(topology: &Topology, root_host: usize, members: &[usize]) {
+    let line = Line::new(topology, root_host, members).expect("members are hosts");
+    let printed = Printed::new(topology, line.ranks.iter().map(|&rank| members[rank]).collect());
+    let (trees, best) = printed.trees();
+    let forks = line.forks();
+    let heights = Heights::new(&forks);
+    for first in 0..members.len() {
+        for last in first..members.len() {
+            assert_eq!(heights.to[last][first] as usize, best[first][last], "{first}..={last}\n{}", topology.to_toml());
+            let parents = heights.parents(first, last);
+            let ours: BTreeSet<(usize, usize)> = (first + 1..=last).map(|place| (parents[place], place)).collect();
+            assert_eq!(ours, trees[first][last].iter().copied().collect(), "{first}..={last}\n{}", topology.to_toml());
+        }
+    }
+    let plan = binary(topology, root_host, members).expect("members are hosts");
+    assert_eq!(plan.height(), best[0][members.len() - 1]);
+    let of_ranks: BTreeSet<(usize, usize)> = plan.edges().collect();
+    let ranked = trees[0][members.len() - 1].iter().map(|&(from, to)| (line.ranks[from], line.ranks[to]));
+    assert_eq!(of_ranks, ranked.collect());
+}
+
+fn all_of(topology: &Topology) -> Vec<usize> {
+    (0..topology.hosts().len()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Every tree over every run of up to 24 places.
+    #[test]
+    fn every_tree_is_the_printed_one(
+        (topology, members) in arbitrary::topology(10, 24).prop_flat_map(|topology| {
+            let all = all_of(&topology);
+            let some = prop::sample::subsequence(all.clone(), 1..=all.len()).prop_shuffle();
+            (Just(topology), some)
+        })
+    ) {
+        compare(&topology, members[0], &members);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The same for up to 64 places.
+    #[test]
+    fn every_tree_of_64_is_the_printed_one(topology in arbitrary::topology(16, 64), root in any::<prop::sample::Index>()) {
+        let all = all_of(&topology);
+        compare(&topology, root.index(all.len()), &all);
+    }
+}
+
+#[test]
+fn every_tree_on_the_test_beds_is_the_printed_one() {
+    for name in crate::topology::BUILTIN_NAMES {
+        let bed = Topology::builtin(name).expect(name);
+        for root in [0, 5, 13] {
+            compare(&bed, root, &all_of(&bed));
+        }
+    }
+}
+
+#[test]
+fn heights_on_the_test_beds() {
+    let height = |name: &str| {
+        let bed = Topology::builtin(name).expect(name);
+        binary(&bed, 0, &all_of(&bed)).expect("all hosts").height()
+    };
+    assert_eq!(["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"].map(height), [4, 5, 5, 6, 6]);
+}
+
+#[test]
+fn the_left_child_is_served_first() {
+    let bed = Topology::builtin("fig9-4").expect("fig9-4");
+    let plan = binary(&bed, 18, &all_of(&bed)).expect("all hosts");
+    // m₁ is the first other host on the root's switch.
+    assert_eq!(plan.children(18)[0], 16);
+    assert_eq!(plan.degree(), 2);
+}
+
+/// Random clusters as large as Figure 5's, by a generator of their own: proptest's would take longer than the planning.
+fn cluster(switches: usize, hosts: usize, seed: u64) -> Topology {
+    let mut state = seed;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    let on: Vec<usize> = (0..hosts).map(|_| below(switches)).collect();
+    let mut text = "schema = 1\n".to_string();
+    for id in 0..switches {
+        let link = if id == 0 { String::new() } else { format!("'s{}'", below(id)) };
+        let here: Vec<String> = (0..hosts).filter(|&host| on[host] == id).map(|host| format!("'n{host}'")).collect();
+        text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{link}]\n", here.join(", "));
+    }
+    Topology::parse(&text, "cluster").expect("a tree")
+}
+
+#[test]
+fn a_thousand_hosts_are_planned_within_a_second() {
+    for switches in [1, 64, 128] {
+        let topology = cluster(switches, 1_024, 7);
+        let started = Instant::now();
+        let plan = binary(&topology, 0, &all_of(&topology)).expect("all hosts");
+        assert!(started.elapsed() < Duration::from_secs(1), "{switches}: {:?}", started.elapsed());
+        assert!(check(&topology, &plan, &all_of(&topology)).is_good());
+        assert!(plan.height() <= 20, "{switches}: {}", plan.height());
+    }
+}
+
+#[test]
+fn ten_thousand_hosts_are_planned_within_seconds_and_no_higher_than_by_algorithm_2() {
+    for switches in [1, 400, 1_250] {
+        let topology = cluster(switches, 10_000, 3);
+        let started = Instant::now();
+        let plan = binary(&topology, 9_999, &all_of(&topology)).expect("all hosts");
+        assert!(started.elapsed() < Duration::from_secs(3), "{switches}: {:?}", started.elapsed());
+        assert!(check(&topology, &plan, &all_of(&topology)).is_good());
+        assert!(plan.height() <= 36, "{switches}: {}", plan.height());
+    }
+    let topology = cluster(100, ALGORITHM_2_RANKS / 4, 5);
+    let by_algorithm_2 = binary(&topology, 1, &all_of(&topology)).expect("all hosts").height();
+    assert!(kary(&topology, 1, &all_of(&topology), 2).expect("all hosts").height() <= by_algorithm_2);
+}

@@ -1,0 +1,107 @@
+//! Why a saved plan was refused, and where it says so.
+
+use super::schema::{Place, SchemaProblem};
+use crate::plan::{PlanError, UnknownVia};
+use crate::topology::nodeset::NodeSetError;
+use thiserror::Error;
+
+/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to blame.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}{problem}", Place(.source_name, .line))]
+pub struct SavedPlanError {
+    /// The file, if the problem is in its text.
+    pub source_name: Option<String>,
+    /// The line in that file, counted from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: Box<SavedPlanProblem>,
+}
+
+/// What can be wrong with a saved plan.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SavedPlanProblem {
+    /// Not TOML of schema 1.
+    #[error(transparent)]
+    Schema(#[from] SchemaProblem),
+    /// A way to send that does not exist.
+    #[error("via: {0}")]
+    Via(#[from] UnknownVia),
+    /// Members that are no node set.
+    #[error("members: {0}")]
+    NodeSet(#[from] NodeSetError),
+    /// Members that are neither a node set nor a list of them.
+    #[error("expected members as a node set such as \"n[0-7]\" or as a list of them, found {0}")]
+    NoNodeSet(&'static str),
+    /// A member named twice.
+    #[error("`{0}` is a member twice; name every member once")]
+    MemberTwice(String),
+    /// A root that is not among the members.
+    #[error("the root `{0}` is not a member; name it among the members")]
+    RootNotMember(String),
+    /// An edge from or to somebody who is not among the members.
+    #[error("an edge names `{0}`, which is not a member; name it among the members")]
+    NotMember(String),
+    /// Places in a sender's order that are not 0, 1, 2, …
+    #[error(
+        "`{from}` sends to `{to}` at place {order}; expected its {edges} edges at places 0 to {}, each once",
+        edges.saturating_sub(1)
+    )]
+    Order {
+        /// The sender.
+        from: String,
+        /// The receiver of the edge that is out of order.
+        to: String,
+        /// The place this edge has.
+        order: u64,
+        /// How many edges the sender has.
+        edges: usize,
+    },
+    /// A segment of no bytes.
+    #[error("expected segment_bytes above 0, found 0; the length of a frame's payload is the least that makes sense")]
+    ZeroSegment,
+    /// Edges that are no plan of the kind `via` names; ranks are places in `members`, counted from 0.
+    #[error("these edges are no plan (ranks are places among the members, from 0): {0}")]
+    Plan(PlanError),
+    /// A view of another epoch.
+    #[error(
+        "the plan is for epoch {saved}, and the view has epoch {epoch}; let the topology make a new plan (leave the plan file out)"
+    )]
+    OtherEpoch {
+        /// The epoch in the file.
+        saved: u32,
+        /// The epoch of the view.
+        epoch: u32,
+    },
+    /// Other members; each list is a node set, empty if there are none of its kind.
+    #[error("the plan is for other members: {}; save a plan for these with `ethbcast plan --out`", differences(.missing, .extra))]
+    OtherMembers {
+        /// Who is in the plan but not here.
+        missing: String,
+        /// Who is here but not in the plan.
+        extra: String,
+    },
+    /// The bytes come from another host.
+    #[error(
+        "the plan sends from `{saved}`, and the root is `{root}`; send from `{saved}`, or save a plan with \
+         `ethbcast plan --root {root} --out`"
+    )]
+    OtherRoot {
+        /// The root in the file.
+        saved: String,
+        /// The root of the view.
+        root: String,
+    },
+}
+
+impl SavedPlanProblem {
+    /// The error of a problem that no line of a file is to blame for.
+    pub(super) fn nowhere(self) -> SavedPlanError {
+        SavedPlanError { source_name: None, line: None, problem: Box::new(self) }
+    }
+}
+
+fn differences(missing: &str, extra: &str) -> String {
+    let missing = (!missing.is_empty()).then(|| format!("`{missing}` missing"));
+    let extra = (!extra.is_empty()).then(|| format!("`{extra}` not in the plan"));
+    missing.into_iter().chain(extra).collect::<Vec<_>>().join(", ")
+}

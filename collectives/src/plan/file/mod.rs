@@ -1,0 +1,135 @@
+//! A plan kept in a file: made once from a topology, run as often as wanted (Patarasuk 2008 §5, the routine generator).
+//!
+//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members, another
+//! root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be for others.
+
+mod error;
+mod parse;
+pub(crate) mod schema;
+
+pub use error::{SavedPlanError, SavedPlanProblem};
+pub use schema::SchemaProblem;
+
+use super::{Plan, PlanError, Via};
+use crate::topology::nodeset;
+use std::collections::{HashMap, HashSet};
+
+/// The epoch plans are saved for: that of a view nobody has left or joined yet.
+pub const SAVED_EPOCH: u32 = 1;
+
+/// A plan by host names, with the message it was made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedPlan {
+    via: Via,
+    root: String,
+    epoch: u32,
+    segment_bytes: u64,
+    size_bytes: Option<u64>,
+    members: Vec<String>,
+    /// Who sends to whom, both as places in `members`, each sender's in sending order.
+    edges: Vec<(usize, usize)>,
+}
+
+impl SavedPlan {
+    /// The plan to save, rank `r` being the host `names[r]`; `size_bytes` is `None` for a stream of unknown length.
+    ///
+    /// # Panics
+    /// Unless there is one name for each rank.
+    pub fn from_plan(plan: &Plan, names: &[&str], segment_bytes: u64, size_bytes: Option<u64>) -> Self {
+        assert_eq!(names.len(), plan.ranks(), "a plan is saved with one name for each rank");
+        Self {
+            via: plan.via(),
+            root: names[plan.root()].to_string(),
+            epoch: SAVED_EPOCH,
+            segment_bytes,
+            size_bytes,
+            members: names.iter().map(|name| (*name).to_string()).collect(),
+            edges: plan.edges().collect(),
+        }
+    }
+
+    /// How the bytes travel.
+    pub fn via(&self) -> Via {
+        self.via
+    }
+
+    /// The host the bytes come from.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The epoch of the view it is for.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The length of a segment in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// The length of the message it was made for, in bytes, if that was known.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.size_bytes
+    }
+
+    /// The hosts it is for, in the order of their ranks when it was saved.
+    pub fn members(&self) -> &[String] {
+        &self.members
+    }
+
+    /// The plan as the members of a view run it: rank `r` is `names[r]`, rank 0 the root, as in every view.
+    ///
+    /// # Errors
+    /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
+    pub fn for_members(&self, names: &[&str], epoch: u32) -> Result<Plan, SavedPlanError> {
+        if epoch != self.epoch {
+            return Err(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }.nowhere());
+        }
+        let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
+        let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
+        let missing: Vec<&str> = self.members.iter().map(String::as_str).filter(|name| !ranks.contains_key(name)).collect();
+        let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
+        if !missing.is_empty() || !extra.is_empty() {
+            let fold = |names: Vec<&str>| nodeset::fold(&names);
+            return Err(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }.nowhere());
+        }
+        if names.first() != Some(&self.root.as_str()) {
+            let root = names.first().map_or_else(String::new, |name| (*name).to_string());
+            return Err(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }.nowhere());
+        }
+        self.plan(|member| ranks[self.members[member].as_str()], names.len())
+            .map_err(|error| SavedPlanProblem::Plan(error).nowhere())
+    }
+
+    /// The saved tree over other ranks.
+    fn plan(&self, rank_of: impl Fn(usize) -> usize, ranks: usize) -> Result<Plan, PlanError> {
+        let mut children = vec![Vec::new(); ranks];
+        for &(from, to) in &self.edges {
+            children[rank_of(from)].push(rank_of(to));
+        }
+        let root = self.members.iter().position(|name| *name == self.root).expect("the root of a saved plan is a member");
+        Plan::from_children(self.via, rank_of(root), &children)
+    }
+
+    /// Writes the plan as a file that [`SavedPlan::parse`] reads.
+    pub fn to_toml(&self) -> String {
+        // Names consist of letters, digits and `-_.:`: nothing in them needs escaping.
+        let mut text = format!("schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n", self.via, self.root, self.epoch);
+        text += &format!("segment_bytes = {}\n", self.segment_bytes);
+        if let Some(size) = self.size_bytes {
+            text += &format!("size_bytes = {size}\n");
+        }
+        text += &format!("members = \"{}\"\n", nodeset::fold(&self.members));
+        let mut sent = vec![0usize; self.members.len()];
+        for &(from, to) in &self.edges {
+            let (sender, receiver) = (&self.members[from], &self.members[to]);
+            text += &format!("\n[[edge]]\nfrom = \"{sender}\"\nto = \"{receiver}\"\norder = {}\n", sent[from]);
+            sent[from] += 1;
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The plan file: TOML with `schema = 1` and one `[[edge]]` table for each send.
+//!
+//! ```toml
+//! schema = 1
+//! via = "binary"
+//! root = "n0"
+//! epoch = 1
+//! segment_bytes = 4096
+//! size_bytes = 1048576          # may be left out
+//! members = "n[0-2]"            # a node set, or a list of them, in the order of ranks
+//!
+//! [[edge]]
+//! from = "n0"
+//! to = "n2"
+//! order = 0                     # n0 sends to n2 first
+//! ```
+
+use super::schema::{self, line_at};
+use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
+use crate::plan::Via;
+use crate::topology::nodeset;
+use serde::Deserialize;
+use std::collections::HashMap;
+use toml::{Spanned, Value};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "schema")]
+    _schema: i64,
+    via: Spanned<String>,
+    root: Spanned<String>,
+    epoch: u32,
+    segment_bytes: Spanned<u64>,
+    size_bytes: Option<u64>,
+    members: Spanned<Value>,
+    #[serde(default)]
+    edge: Vec<EdgeTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EdgeTable {
+    from: Spanned<String>,
+    to: Spanned<String>,
+    order: Spanned<u64>,
+}
+
+/// A problem and the byte of the text it stands at.
+type Refusal = (usize, SavedPlanProblem);
+
+impl SavedPlan {
+    /// Reads a plan file; `file_name` is what errors call it.
+    ///
+    /// # Errors
+    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its members.
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
+        let refuse = |line, problem| SavedPlanError { source_name: Some(file_name.to_string()), line, problem: Box::new(problem) };
+        let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, SavedPlanProblem::Schema(problem)))?;
+        let saved = file.resolve().map_err(|(offset, problem)| refuse(Some(line_at(text, offset)), problem))?;
+        let identity = |member| member;
+        saved.plan(identity, saved.members.len()).map_err(|error| refuse(None, SavedPlanProblem::Plan(error)))?;
+        Ok(saved)
+    }
+}
+
+impl File {
+    fn resolve(self) -> Result<SavedPlan, Refusal> {
+        let via: Via = self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
+        if *self.segment_bytes.get_ref() == 0 {
+            return Err((self.segment_bytes.span().start, SavedPlanProblem::ZeroSegment));
+        }
+        let at_members = |problem| (self.members.span().start, problem);
+        let members = expand(self.members.get_ref()).map_err(at_members)?;
+        let mut place_of = HashMap::with_capacity(members.len());
+        for (place, name) in members.iter().enumerate() {
+            if place_of.insert(name.as_str(), place).is_some() {
+                return Err(at_members(SavedPlanProblem::MemberTwice(name.clone())));
+            }
+        }
+        if !place_of.contains_key(self.root.get_ref().as_str()) {
+            let problem = SavedPlanProblem::RootNotMember(self.root.get_ref().clone());
+            return Err((self.root.span().start, problem));
+        }
+        let edges = sort_edges(&self.edge, &place_of)?;
+        Ok(SavedPlan {
+            via,
+            root: self.root.into_inner(),
+            epoch: self.epoch,
+            segment_bytes: self.segment_bytes.into_inner(),
+            size_bytes: self.size_bytes,
+            members,
+            edges,
+        })
+    }
+}
+
+/// One node set, or a list of them one after the other.
+fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
+    let one = |set: &Value| match set {
+        Value::String(set) => nodeset::expand(set).map_err(SavedPlanProblem::NodeSet),
+        other => Err(SavedPlanProblem::NoNodeSet(other.type_str())),
+    };
+    match members {
+        Value::Array(list) => list.iter().map(one).collect::<Result<Vec<_>, _>>().map(|names| names.concat()),
+        set => one(set),
+    }
+}
+
+/// The edges as places among the members, by sender, each sender's in sending order.
+fn sort_edges(tables: &[EdgeTable], place_of: &HashMap<&str, usize>) -> Result<Vec<(usize, usize)>, Refusal> {
+    let place = |name: &Spanned<String>| {
+        let found = place_of.get(name.get_ref().as_str()).copied();
+        found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
+    };
+    let resolved = tables.iter().map(|table| Ok((place(&table.from)?, place(&table.to)?, table)));
+    let mut edges = resolved.collect::<Result<Vec<_>, Refusal>>()?;
+    edges.sort_by_key(|&(from, _, table)| (from, *table.order.get_ref()));
+    for sends in edges.chunk_by(|left, right| left.0 == right.0) {
+        let wrong = sends.iter().zip(0u64..).find(|((_, _, table), place)| table.order.get_ref() != place);
+        if let Some(((_, _, EdgeTable { from, to, order }), _)) = wrong {
+            let (from, to) = (from.get_ref().clone(), to.get_ref().clone());
+            let problem = SavedPlanProblem::Order { from, to, order: *order.get_ref(), edges: sends.len() };
+            return Err((order.span().start, problem));
+        }
+    }
+    Ok(edges.into_iter().map(|(from, to, _)| (from, to)).collect())
+}

@@ -1,0 +1,156 @@
+//! Plans written and read back, run by others than they were made for, and broken in every way a hand can break them.
+
+use super::*;
+use crate::plan::{cast, chain};
+use crate::topology::{Topology, arbitrary};
+use proptest::prelude::*;
+
+const FILE: &str = "\
+schema = 1
+via = \"binary\"
+root = \"n0\"
+epoch = 1
+segment_bytes = 4096
+size_bytes = 1048576
+members = \"n[0-3]\"
+
+[[edge]]
+from = \"n0\"
+to = \"n2\"
+order = 0
+
+[[edge]]
+from = \"n0\"
+to = \"n1\"
+order = 1
+
+[[edge]]
+from = \"n1\"
+to = \"n3\"
+order = 0
+";
+
+/// What is said of the file after `from` in it has become `to`.
+fn refusal(from: &str, to: &str) -> String {
+    assert!(FILE.contains(from), "{from}");
+    SavedPlan::parse(&FILE.replacen(from, to, 1), "p.toml").expect_err("refused").to_string()
+}
+
+#[test]
+fn a_file_is_read_as_it_is_written() {
+    let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
+    assert_eq!((saved.via(), saved.root(), saved.epoch()), (Via::Binary, "n0", 1));
+    assert_eq!((saved.segment_bytes(), saved.size_bytes()), (4096, Some(1 << 20)));
+    assert_eq!(saved.to_toml(), FILE);
+    let plan = saved.for_members(&["n0", "n1", "n2", "n3"], 1).expect("the same members");
+    assert_eq!((plan.children(0), plan.children(1)), (&[2, 1][..], &[3][..]));
+}
+
+#[test]
+fn who_joins_in_another_order_gets_another_rank_but_the_same_place() {
+    let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
+    let plan = saved.for_members(&["n0", "n3", "n2", "n1"], 1).expect("the same members");
+    assert_eq!((plan.children(0), plan.children(3)), (&[2, 3][..], &[1][..]));
+}
+
+#[test]
+fn members_may_be_a_list_and_the_size_unknown() {
+    let text = FILE.replace("\"n[0-3]\"", "[\"n0\", \"n[1-2]\", \"n3\"]").replace("size_bytes = 1048576\n", "");
+    let saved = SavedPlan::parse(&text, "p.toml").expect("a plan");
+    assert_eq!((saved.members().len(), saved.size_bytes()), (4, None));
+    assert_eq!(SavedPlan::parse(&saved.to_toml(), "again"), Ok(saved));
+}
+
+#[test]
+fn others_than_it_was_made_for_are_told_what_to_do() {
+    let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
+    let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
+    assert_eq!(
+        refusal(&["n0", "n1", "n7", "n8"], 1),
+        "the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with `ethbcast plan --out`"
+    );
+    assert!(refusal(&["n0", "n1", "n2"], 1).contains("members: `n3` missing; save"));
+    assert!(refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save"));
+    assert_eq!(
+        refusal(&["n1", "n0", "n2", "n3"], 1),
+        "the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 --out`"
+    );
+    assert_eq!(
+        refusal(&["n0", "n1", "n2", "n3"], 2),
+        "the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the plan file out)"
+    );
+    assert!(refusal(&["n0", "n1", "n2", "n3", "n3"], 1).contains("no parent"), "a name twice leaves a rank over");
+}
+
+#[test]
+fn a_broken_file_is_answered_with_the_line_and_what_was_expected() {
+    assert_eq!(
+        refusal("schema = 1", "schema = 2"),
+        "p.toml:1: expected `schema = 1`, found `schema = 2`; write the file anew with this version"
+    );
+    assert_eq!(
+        refusal("schema = 1\n", ""),
+        "p.toml:1: expected `schema = 1`, which says how to read this file, but there is no `schema`"
+    );
+    assert!(refusal("\"binary\"", "\"bin\"").starts_with("p.toml:2: via: `bin` is no way to send; use one of: chain"));
+    assert_eq!(refusal("\"n0\"", "\"n9\""), "p.toml:3: the root `n9` is not a member; name it among the members");
+    assert!(refusal("epoch = 1", "epoch = -1").starts_with("p.toml:4: invalid value: integer `-1`"));
+    assert!(refusal("segment_bytes = 4096", "segment_bytes = 0").starts_with("p.toml:5: expected segment_bytes above 0, found 0"));
+    assert!(refusal("n[0-3]", "n[0-").starts_with("p.toml:7: members: node set, character 5"));
+    assert!(refusal("n[0-3]", "n[0-3],n1").starts_with("p.toml:7: `n1` is a member twice"));
+    assert!(refusal("n[0-3]", "n[0-9999999]").contains("more than 1048576 hosts"));
+    assert_eq!(
+        refusal("\"n[0-3]\"", "7"),
+        "p.toml:7: expected members as a node set such as \"n[0-7]\" or as a list of them, found integer"
+    );
+    assert_eq!(
+        refusal("to = \"n2\"", "to = \"n4\""),
+        "p.toml:11: an edge names `n4`, which is not a member; name it among the members"
+    );
+    assert_eq!(
+        refusal("order = 1", "order = 0"),
+        "p.toml:17: `n0` sends to `n1` at place 0; expected its 2 edges at places 0 to 1, each once"
+    );
+    assert!(refusal("[[edge]]", "[[edges]]").starts_with("p.toml:9: unknown field `edges`"));
+    assert!(refusal("order = 0\n", "").contains("missing field `order`"));
+}
+
+#[test]
+fn edges_that_are_no_plan_are_refused() {
+    let twice = refusal("to = \"n1\"", "to = \"n2\"");
+    assert!(twice.starts_with("p.toml: these edges are no plan") && twice.contains("rank 2 receives"), "{twice}");
+    assert!(refusal("\"binary\"", "\"cast\"").contains("with cast everybody receives from the root"));
+    let circle = refusal("from = \"n0\"\nto = \"n1\"\norder = 1", "from = \"n3\"\nto = \"n1\"\norder = 0");
+    assert!(circle.contains("circle"), "{circle}");
+}
+
+proptest! {
+    #[test]
+    fn what_is_saved_comes_back(topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>()) {
+        let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
+        let root = root.index(hosts.len());
+        let plan = if casts { cast(root, hosts.len()) } else { chain(&topology, root, &hosts) }.expect("a plan");
+        // A view's rank 0 is its root.
+        let mut names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
+        let saved = SavedPlan::from_plan(&plan, &names, 1400, None);
+        let read = SavedPlan::parse(&saved.to_toml(), "saved").expect("what was written");
+        prop_assert_eq!(&read, &saved);
+        names.swap(0, root);
+        let run = read.for_members(&names, SAVED_EPOCH).expect("the same members");
+        let by_name = |plan: &Plan, names: &[&str]| {
+            let mut edges: Vec<_> = plan.edges().map(|(from, to)| (names[from].to_string(), names[to].to_string())).collect();
+            edges.sort();
+            edges
+        };
+        let before: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
+        prop_assert_eq!(by_name(&run, &names), by_name(&plan, &before));
+        prop_assert_eq!((run.root(), run.via()), (0, plan.via()));
+    }
+}
+
+#[test]
+fn a_root_alone_is_a_plan_without_edges() {
+    let topology = Topology::single_switch(["a".to_string()]).expect("a host");
+    let saved = SavedPlan::from_plan(&chain(&topology, 0, &[0]).expect("a chain"), &["a"], 1, Some(0));
+    assert_eq!(SavedPlan::parse(&saved.to_toml(), "alone"), Ok(saved));
+}

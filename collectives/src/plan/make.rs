@@ -1,0 +1,142 @@
+//! One door to all planners.
+
+use super::line::rank_hosts;
+use super::{Plan, PlanError, Via};
+use crate::topology::Topology;
+use std::cell::RefCell;
+
+/// What an edge costs by the switches it crosses; only [`Via::Latency`] asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// How long a host is busy sending the message to one other, in nanoseconds.
+    pub injection_ns: u64,
+    /// From the end of that until the receiver has it, without the switches, in nanoseconds.
+    pub latency_ns: u64,
+    /// What each switch on the way adds, in nanoseconds.
+    pub hop_ns: u64,
+}
+
+impl Default for Costs {
+    /// A frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to send and as much again at each switch,
+    /// and half of Patarasuk 2008's smallest L(m), 46 µs, to wake the receiver (Table 2).
+    fn default() -> Self {
+        Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000 }
+    }
+}
+
+/// Plans `via` over `members` (host ids; a member's rank is its index) from the member `root_host`.
+///
+/// Ways that do not [ask about switches](Via::is_topology_aware) go by rank. For ways in blocks this is the tree of the
+/// scatter; [`blocks`](super::blocks()) has the blocks' own.
+///
+/// # Errors
+/// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree of
+/// a number of children out of range.
+pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], costs: &Costs) -> Result<Plan, PlanError> {
+    let rank_of = rank_hosts(topology, members)?;
+    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
+    let ranks = members.len();
+    match via {
+        Via::Chain => super::chain(topology, root_host, members),
+        Via::Binary => super::binary(topology, root_host, members),
+        Via::Kary(most_children) => super::kary(topology, root_host, members, most_children),
+        Via::Cast => super::cast(root, ranks),
+        Via::Flat => super::flat(root, ranks),
+        Via::Binomial => super::binomial(root, ranks),
+        Via::ScatterAllgather => super::scatter_allgather(root, ranks),
+        Via::RecursiveDoubling => super::recursive_doubling(root, ranks),
+        Via::ChainUnaware => super::chain_unaware(root, ranks),
+        Via::BinaryUnaware => super::binary_unaware(root, ranks),
+        Via::Latency => {
+            let hops = Hops::new(topology);
+            let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
+            let weight = |from: usize, to: usize| costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns);
+            super::latency(root, ranks, &weight, &|_, _| costs.injection_ns)
+        }
+    }
+}
+
+/// How many switches are between hosts; remembers those of the last sender, for planners ask for one sender after another.
+struct Hops<'a> {
+    topology: &'a Topology,
+    last: RefCell<Option<(usize, Vec<u64>)>>,
+}
+
+impl<'a> Hops<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        Self { topology, last: RefCell::new(None) }
+    }
+
+    fn between(&self, from: usize, to: usize) -> u64 {
+        let (from, to) = (self.topology.switch_of(from), self.topology.switch_of(to));
+        let mut last = self.last.borrow_mut();
+        match &*last {
+            Some((of, hops)) if *of == from => hops[to],
+            _ => last.insert((from, self.spread(from))).1[to],
+        }
+    }
+
+    /// The switches on the way from one switch to each, both ends included.
+    fn spread(&self, from: usize) -> Vec<u64> {
+        let mut hops = vec![0; self.topology.switches().len()];
+        hops[from] = 1;
+        let mut waiting = vec![from];
+        while let Some(switch) = waiting.pop() {
+            for &next in self.topology.neighbours(switch).iter().filter(|&&next| hops[next] == 0).collect::<Vec<_>>() {
+                hops[next] = hops[switch] + 1;
+                waiting.push(next);
+            }
+        }
+        hops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{check, completion_time};
+    use super::*;
+
+    #[test]
+    fn every_way_is_planned_and_spans() {
+        let bed = Topology::builtin("fig9-5").expect("fig9-5");
+        let members = [4, 30, 2, 9, 17, 0, 25];
+        for &via in Via::ALL {
+            let plan = make(via, &bed, 17, &members, &Costs::default()).expect("members are hosts");
+            assert_eq!((plan.via(), plan.root(), plan.ranks()), (via, 4, 7));
+            let report = check(&bed, &plan, &members);
+            assert!(report.is_spanning(), "{via}: {report}");
+            let promises = via.is_topology_aware() && via != Via::Latency;
+            assert!(report.is_contention_free() || !promises, "{via}: {report}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_planned_is_refused_whatever_the_way() {
+        let bed = Topology::builtin("fig9-1").expect("fig9-1");
+        for &via in Via::ALL {
+            let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
+            assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember { host: 3 }));
+            assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
+            assert_eq!(refusal(0, &[0, 1, 0]), Err(PlanError::MemberTwice { host: 0 }));
+            assert_eq!(refusal(0, &[]), Err(PlanError::RootNotMember { host: 0 }));
+        }
+        let refused = make(Via::Kary(1), &bed, 0, &[0, 1], &Costs::default()).expect_err("one child");
+        assert_eq!(refused.to_string(), "a tree cannot be planned for 1 children each; use a number from 2 to 64");
+    }
+
+    #[test]
+    fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
+        let bed = Topology::builtin("fig9-5").expect("fig9-5");
+        let all: Vec<usize> = (0..32).collect();
+        let costs = Costs { injection_ns: 1, latency_ns: 0, hop_ns: 1_000 };
+        let plan = make(Via::Latency, &bed, 0, &all, &costs).expect("all hosts");
+        let crossing = plan.edges().filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to)).count();
+        let hops = Hops::new(&bed);
+        let weight = |from: usize, to: usize| hops.between(from, to) * 1_000;
+        // The furthest switch is the fourth, three cables away: nobody can have the message sooner than through four.
+        let time = completion_time(&plan, &weight, &|_, _| 1);
+        assert!((4_000..4_040).contains(&time), "{time}");
+        assert!(crossing >= 3);
+        assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,148 @@
+//! `topology.conf` of Slurm's tree plugin.
+
+use super::SlurmProblem;
+use super::lines::{LogicalLine, Pair, logical_lines};
+use crate::topology::build::{self, Draft, DraftHost, DraftLink};
+use crate::topology::nodeset::{self, MAX_HOSTS, natural_order};
+use crate::topology::{Imported, TopologyError, TopologyProblem};
+
+/// Whether a text is meant to be a Slurm `topology.conf`: some line begins with `SwitchName=` (or the block plugin's
+/// `BlockName=`, so that the refusal is about that).
+pub fn looks_like_topology_conf(text: &str) -> bool {
+    let mut lines = text.lines().filter_map(|line| line.split_once('='));
+    lines.any(|(key, _)| ["SwitchName", "BlockName"].iter().any(|name| key.trim().eq_ignore_ascii_case(name)))
+}
+
+/// Reads a `topology.conf`; `source_name` is what errors and notes call it, usually its path.
+///
+/// Keys are read without regard to case. A switch may have hosts, child switches, both or (an empty one) neither.
+/// `LinkSpeed` is ignored, as Slurm itself does, and a note says so.
+///
+/// # Errors
+/// [`TopologyError`] with source and line, for anything that is not of this form or not a tree of switches.
+pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
+    let named = |error| TopologyError { source_name: Some(source_name.to_string()), ..error };
+    let mut reader = Reader::default();
+    logical_lines(text).iter().try_for_each(|line| reader.read_line(line)).map_err(named)?;
+    let notes = reader
+        .link_speed_line
+        .map(|line| format!("{source_name}:{line}: LinkSpeed is ignored; what cables carry is measured by `ethbcast probe`"));
+    let topology = reader.finish().and_then(build::build).map_err(named)?;
+    Ok(Imported { topology, notes: notes.into_iter().collect() })
+}
+
+#[derive(Default)]
+struct Reader {
+    draft: Draft,
+    /// The first line with a `LinkSpeed`.
+    link_speed_line: Option<usize>,
+}
+
+impl Reader {
+    fn read_line(&mut self, line: &LogicalLine) -> Result<(), TopologyError> {
+        let refuse = |problem| Err(TopologyError::from_slurm(Some(line.first_line()), problem));
+        let first = line.first_word();
+        if first.eq_ignore_ascii_case("Include") {
+            return refuse(SlurmProblem::Include);
+        }
+        if ["BlockName", "BlockSizes"].iter().any(|key| first.eq_ignore_ascii_case(key)) {
+            return refuse(SlurmProblem::BlockPlugin(first.to_string()));
+        }
+        let pairs = line.pairs()?;
+        let fields = Fields::sort(&pairs)?;
+        let Some(name) = fields.switch_name.filter(|_| Key::of(&pairs[0]) == Some(Key::SwitchName)) else {
+            return refuse(SlurmProblem::NoSwitchName(pairs[0].key.to_string()));
+        };
+        self.add_switch(name, &fields)
+    }
+
+    fn add_switch(&mut self, name: &Pair, fields: &Fields) -> Result<(), TopologyError> {
+        let id = self.draft.switches.len();
+        if let Some(nodes) = fields.nodes {
+            self.add_hosts(id, name.value, nodes)?;
+        }
+        let switch = self.draft.add_switch(name.value.to_string(), Some(name.line));
+        if let Some(switches) = fields.switches {
+            let error = |error| SlurmProblem::Switches { switch: name.value.to_string(), error };
+            let children = nodeset::expand(switches.value)
+                .map_err(|problem| TopologyError::from_slurm(Some(switches.line), error(problem)))?;
+            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(switches.line) }).collect();
+        }
+        self.link_speed_line = self.link_speed_line.or(fields.link_speed.map(|pair| pair.line));
+        Ok(())
+    }
+
+    fn add_hosts(&mut self, switch: usize, name: &str, nodes: &Pair) -> Result<(), TopologyError> {
+        let line = Some(nodes.line);
+        let refuse = |problem| TopologyError { source_name: None, line, problem: Box::new(problem) };
+        let hosts =
+            nodeset::expand(nodes.value).map_err(|error| refuse(TopologyProblem::Hosts { switch: name.to_string(), error }))?;
+        if self.draft.hosts.len() + hosts.len() > MAX_HOSTS {
+            return Err(refuse(TopologyProblem::TooManyHosts));
+        }
+        self.draft.hosts.extend(hosts.into_iter().map(|name| DraftHost { name, switch, line }));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Draft, TopologyError> {
+        if self.draft.switches.is_empty() {
+            return Err(TopologyError::from_slurm(None, SlurmProblem::NoSwitch));
+        }
+        if self.draft.hosts.is_empty() {
+            return Err(TopologyError::from_slurm(None, SlurmProblem::NoNodes));
+        }
+        // Stable: of a host named twice, the one further down in the file is the error.
+        self.draft.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+        Ok(self.draft)
+    }
+}
+
+/// The keys of a `SwitchName` line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    SwitchName,
+    Switches,
+    Nodes,
+    LinkSpeed,
+}
+
+impl Key {
+    fn of(pair: &Pair) -> Option<Self> {
+        let keys = [
+            ("SwitchName", Self::SwitchName),
+            ("Switches", Self::Switches),
+            ("Nodes", Self::Nodes),
+            ("LinkSpeed", Self::LinkSpeed),
+        ];
+        keys.into_iter().find(|(name, _)| pair.key.eq_ignore_ascii_case(name)).map(|(_, key)| key)
+    }
+}
+
+/// The words of one line by their keys.
+#[derive(Default)]
+struct Fields<'a> {
+    switch_name: Option<&'a Pair<'a>>,
+    switches: Option<&'a Pair<'a>>,
+    nodes: Option<&'a Pair<'a>>,
+    link_speed: Option<&'a Pair<'a>>,
+}
+
+impl<'a> Fields<'a> {
+    fn sort(pairs: &'a [Pair<'a>]) -> Result<Self, TopologyError> {
+        let mut fields = Self::default();
+        for pair in pairs {
+            let refuse = |problem| Err(TopologyError::from_slurm(Some(pair.line), problem));
+            let field = match Key::of(pair) {
+                Some(Key::SwitchName) => &mut fields.switch_name,
+                Some(Key::Switches) => &mut fields.switches,
+                Some(Key::Nodes) => &mut fields.nodes,
+                Some(Key::LinkSpeed) => &mut fields.link_speed,
+                None => return refuse(SlurmProblem::UnknownKey(pair.key.to_string())),
+            };
+            if field.replace(pair).is_some() {
+                return refuse(SlurmProblem::KeyTwice(pair.key.to_string()));
+            }
+        }
+        Ok(fields)
+    }
+}
