@@ -1,0 +1,107 @@
+//! Table 1 of Patarasuk 2008 beside what our model says of very large messages.
+//!
+//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2): the time
+//! of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one send from host to host.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use ethbcast_benches::table::Table;
+use ethbcast_collectives::model::papers::Network;
+use ethbcast_collectives::model::{Shape, best_segment};
+use ethbcast_collectives::plan::{self, Costs, Via};
+use ethbcast_collectives::topology::Topology;
+
+/// What "very large" is: here the beginning of a pipeline is below a thousandth.
+const MESSAGE_BYTES: u64 = 8 << 30;
+/// Bytes in a frame: the paper measured no size of which this is no multiple, or a part.
+const FRAME_PAYLOAD_BYTES: u64 = 1024;
+/// How far from Table 1 a multiple may be: g(m) of Table 2 is not exactly proportional to m.
+const TOLERANCE: f64 = 0.04;
+
+/// Write Table 1 of Patarasuk 2008 beside the same from our model, as text and CSV.
+#[derive(Debug, Parser)]
+#[command(name = "table1")]
+struct Arguments {
+    /// Where table1.txt and table1.csv go.
+    #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+/// A row of Table 1: the algorithm, its entry, and what that is for P ranks.
+struct Row {
+    via: Via,
+    entry: &'static str,
+    multiple: fn(f64) -> f64,
+}
+
+/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the former.
+const ROWS: [Row; 8] = [
+    Row { via: Via::Flat, entry: "P-1", multiple: |ranks| ranks - 1.0 },
+    Row { via: Via::Binomial, entry: "log2 P", multiple: f64::log2 },
+    Row { via: Via::ScatterAllgather, entry: "2", multiple: |ranks| 2.0 * (ranks - 1.0) / ranks },
+    Row { via: Via::RecursiveDoubling, entry: "2", multiple: |ranks| 2.0 * (ranks - 1.0) / ranks },
+    Row { via: Via::Chain, entry: "1", multiple: |_| 1.0 },
+    Row { via: Via::Binary, entry: "2", multiple: |_| 2.0 },
+    Row { via: Via::Kary(3), entry: "k", multiple: |_| 3.0 },
+    Row { via: Via::Kary(4), entry: "k", multiple: |_| 4.0 },
+];
+
+fn main() -> anyhow::Result<()> {
+    let Arguments { out } = Arguments::parse();
+    let mut table =
+        Table::new(&["algorithm", "network", "ranks", "segment", "predicted s", "T s", "ratio", "expected", "off %", "Table 1"]);
+    let mut furthest: f64 = 0.0;
+    for network in Network::ALL {
+        for ranks in [8, 16, 32, 64] {
+            for row in &ROWS {
+                furthest = furthest.max(compare(row, network, ranks, &mut table)?.abs());
+            }
+        }
+    }
+    let text = format!(
+        "Table 1 of Patarasuk 2008 from our model: {} GiB on one switch, g(m) and L(m) of the paper's Table 2.\n\
+         ratio: predicted time over T(msize), the time of one send of everything from host to host.\n\
+         expected: the entry of Table 1 for so many ranks; of blocks 2 (P - 1)/P, which the paper rounds to 2.\n\
+         Furthest off: {:.1} %, for the T of 1000Mbps is of long messages, whose bytes cost more than those of 8 KiB.\n\n{}",
+        MESSAGE_BYTES >> 30,
+        furthest * 100.0,
+        table.aligned()
+    );
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    for (name, content) in [("table1.txt", text.clone()), ("table1.csv", table.csv())] {
+        let path = out.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print!("{text}");
+    ensure!(furthest <= TOLERANCE, "the model is {:.1} % off Table 1, more than {:.0} %", furthest * 100.0, TOLERANCE * 100.0);
+    Ok(())
+}
+
+/// Adds a row; how far the ratio is off, as a share of what Table 1 has.
+fn compare(row: &Row, network: Network, ranks: usize, table: &mut Table) -> anyhow::Result<f64> {
+    let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
+    let members: Vec<usize> = (0..ranks).collect();
+    let plan = plan::make(row.via, &topology, 0, &members, &Costs::default())?;
+    let calibration = network.calibration();
+    let shape = Shape::of(&plan, &topology, &members);
+    let (segment_bytes, seconds) = best_segment(&shape, MESSAGE_BYTES, FRAME_PAYLOAD_BYTES, &calibration);
+    let alone = (calibration.gap_ns(MESSAGE_BYTES) + calibration.latency_ns(MESSAGE_BYTES)) / 1e9;
+    let (ratio, expected) = (seconds / alone, (row.multiple)(ranks as f64));
+    let off = ratio / expected - 1.0;
+    table.push(vec![
+        row.via.to_string(),
+        network.name().to_owned(),
+        ranks.to_string(),
+        segment_bytes.to_string(),
+        format!("{seconds:.2}"),
+        format!("{alone:.2}"),
+        format!("{ratio:.3}"),
+        format!("{expected:.3}"),
+        format!("{:+.2}", off * 100.0),
+        row.entry.to_owned(),
+    ]);
+    Ok(off)
+}

@@ -1,0 +1,148 @@
+//! Table 3 of Patarasuk 2008 (the segments that suit a linear and a binary tree best) from the figures of its Table 2.
+//!
+//! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of Algorithms 1
+//! and 2, and the eight segment sizes the paper chose from. What is compared are the 36 cells headed "Model".
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use ethbcast_benches::table::Table;
+use ethbcast_collectives::model::Shape;
+use ethbcast_collectives::model::papers::{Cell, MESSAGES_BYTES, Network, table_3};
+use ethbcast_collectives::plan::{self, Costs, Via};
+use ethbcast_collectives::topology::Topology;
+
+/// How many of the 36 cells have to be equal.
+const LEAST_EQUAL: usize = 31;
+/// By how much the paper's choice may take longer than ours in our model.
+const MOST_EXCESS: f64 = 0.025;
+
+/// Write Table 3 of Patarasuk 2008 beside the same from our model, as text, CSV and SVG.
+#[derive(Debug, Parser)]
+#[command(name = "table3")]
+struct Arguments {
+    /// Where table3.txt, table3.csv and table3.svg go.
+    #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Arguments { out } = Arguments::parse();
+    let cells = cells()?;
+    let equal = cells.iter().filter(|cell| cell.is_equal()).count();
+    let worst = cells.iter().map(Cell::excess).fold(0.0, f64::max);
+    let text = format!(
+        "Table 3 of Patarasuk 2008, the segment of least predicted time, from its Table 2: P = 32, topology (4).\n\
+         A cell that differs has the paper's in brackets, and by how much that takes longer in our model.\n\n{}\n\
+         {equal} of {} \"Model\" cells are equal. The paper's choice takes at most {:.2} % longer than ours.\n",
+        side_by_side(&cells).aligned(),
+        cells.len(),
+        worst * 100.0
+    );
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    for (name, content) in [("table3.txt", text.clone()), ("table3.csv", by_cell(&cells).csv()), ("table3.svg", svg(&cells))] {
+        let path = out.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print!("{text}");
+    ensure!(equal >= LEAST_EQUAL, "only {equal} cells are equal, not {LEAST_EQUAL}");
+    ensure!(worst <= MOST_EXCESS, "the paper's choice takes {:.2} % longer, more than {:.1} %", worst * 100.0, MOST_EXCESS * 100.0);
+    Ok(())
+}
+
+fn cells() -> anyhow::Result<Vec<Cell>> {
+    let topology = Topology::builtin("fig9-4").context("topology (4) is built in")?;
+    let members: Vec<usize> = (0..topology.hosts().len()).collect();
+    let shape = |via| {
+        let plan = plan::make(via, &topology, 0, &members, &Costs::default())?;
+        anyhow::Ok(Shape::of(&plan, &topology, &members))
+    };
+    Ok(table_3(&shape(Via::Chain)?, &shape(Via::Binary)?))
+}
+
+/// The four columns of the paper, in its order.
+const COLUMNS: [(Network, bool); 4] =
+    [(Network::Fast, true), (Network::Fast, false), (Network::Gigabit, true), (Network::Gigabit, false)];
+
+fn tree(linear: bool) -> &'static str {
+    if linear { "linear" } else { "binary" }
+}
+
+/// The cell in the paper's words.
+fn words(cell: &Cell) -> String {
+    if cell.is_equal() {
+        return format!("{}B", cell.ours_bytes);
+    }
+    format!("{}B ({}B +{:.2} %)", cell.ours_bytes, cell.paper_bytes, cell.excess() * 100.0)
+}
+
+fn size(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{}KB", bytes >> 10) } else { format!("{}MB", bytes >> 20) }
+}
+
+/// The cells of one message, by column.
+fn row(cells: &[Cell], message_bytes: u64) -> impl Iterator<Item = &Cell> {
+    COLUMNS.into_iter().filter_map(move |(network, linear)| {
+        cells.iter().find(|cell| (cell.network, cell.linear, cell.message_bytes) == (network, linear, message_bytes))
+    })
+}
+
+fn side_by_side(cells: &[Cell]) -> Table {
+    let mut table = Table::new(&["message", "100Mbps linear", "100Mbps binary", "1000Mbps linear", "1000Mbps binary"]);
+    for message in MESSAGES_BYTES {
+        table.push(std::iter::once(size(message)).chain(row(cells, message).map(words)).collect());
+    }
+    table
+}
+
+fn by_cell(cells: &[Cell]) -> Table {
+    let mut table = Table::new(&["network", "tree", "message_bytes", "paper_bytes", "ours_bytes", "paper_seconds", "ours_seconds"]);
+    for cell in cells {
+        table.push(vec![
+            cell.network.name().to_owned(),
+            tree(cell.linear).to_owned(),
+            cell.message_bytes.to_string(),
+            cell.paper_bytes.to_string(),
+            cell.ours_bytes.to_string(),
+            format!("{:.6}", cell.paper_seconds),
+            format!("{:.6}", cell.ours_seconds),
+        ]);
+    }
+    table
+}
+
+const ROW_HEIGHT: usize = 26;
+const COLUMN_WIDTH: usize = 170;
+
+/// The table as a picture: equal cells green, others orange.
+fn svg(cells: &[Cell]) -> String {
+    let (width, height) = (80 + COLUMN_WIDTH * COLUMNS.len() + 10, ROW_HEIGHT * (MESSAGES_BYTES.len() + 1) + 20);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
+    );
+    let cell = |column: usize, line: usize, fill: &str, words: &str| {
+        let x = if column == 0 { 10 } else { 80 + COLUMN_WIDTH * (column - 1) };
+        let (y, columns) = (10 + ROW_HEIGHT * line, if column == 0 { 66 } else { COLUMN_WIDTH - 4 });
+        format!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{columns}\" height=\"{}\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\">{words}</text>\n",
+            ROW_HEIGHT - 4,
+            x + 6,
+            y + 16
+        )
+    };
+    text += &cell(0, 0, "#e8e8e8", "message");
+    for (column, (network, linear)) in COLUMNS.into_iter().enumerate() {
+        text += &cell(column + 1, 0, "#e8e8e8", &format!("{} {}", network.name(), tree(linear)));
+    }
+    for (line, message) in MESSAGES_BYTES.into_iter().enumerate() {
+        text += &cell(0, line + 1, "#e8e8e8", &size(message));
+        for (column, found) in row(cells, message).enumerate() {
+            let fill = if found.is_equal() { "#d5edd5" } else { "#fbe2bd" };
+            text += &cell(column + 1, line + 1, fill, &words(found));
+        }
+    }
+    text + "</svg>\n"
+}

@@ -1,0 +1,86 @@
+//! Which directed cables between switches lie between two hosts.
+
+use crate::topology::Topology;
+
+/// The tree of switches hung from switch 0.
+pub(super) struct Cables {
+    uplink: Vec<usize>,
+    depth: Vec<usize>,
+}
+
+/// One direction of the cable between a switch and its uplink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Direction {
+    /// The lower end.
+    switch: usize,
+    /// Whether frames go towards switch 0.
+    up: bool,
+}
+
+impl Cables {
+    pub fn new(topology: &Topology) -> Self {
+        let switches = topology.switches().len();
+        let (mut uplink, mut depth) = (vec![0; switches], vec![0; switches]);
+        let mut waiting = vec![0];
+        while let Some(switch) = waiting.pop() {
+            let above = (switch != 0).then_some(uplink[switch]);
+            for &below in topology.neighbours(switch).iter().filter(|&&other| Some(other) != above) {
+                (uplink[below], depth[below]) = (switch, depth[switch] + 1);
+                waiting.push(below);
+            }
+        }
+        Self { uplink, depth }
+    }
+
+    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order that matters.
+    pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {
+        let (mut from, mut to) = (from, to);
+        let mut path = Vec::new();
+        while from != to {
+            if self.depth[from] >= self.depth[to] {
+                path.push(Direction { switch: from, up: true });
+                from = self.uplink[from];
+            } else {
+                path.push(Direction { switch: to, up: false });
+                to = self.uplink[to];
+            }
+        }
+        path
+    }
+}
+
+/// The most entries that are equal, in any of `items`; 0 of nothing.
+pub(super) fn most_alike<T: Ord>(mut items: Vec<T>) -> usize {
+    items.sort_unstable();
+    items.chunk_by(|left, right| left == right).map(<[T]>::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_goes_up_and_down_again() {
+        // s1, s2 and s3 round s0.
+        let cables = Cables::new(&Topology::builtin("fig9-3").expect("fig9-3"));
+        let (up, down) = (|switch| Direction { switch, up: true }, |switch| Direction { switch, up: false });
+        assert_eq!(cables.between(2, 2), []);
+        assert_eq!(cables.between(0, 3), [down(3)]);
+        assert_eq!(cables.between(1, 2), [up(1), down(2)]);
+    }
+
+    #[test]
+    fn a_row_is_walked_cable_by_cable() {
+        let cables = Cables::new(&Topology::builtin("fig9-4").expect("fig9-4"));
+        let there = cables.between(0, 3);
+        let back = cables.between(3, 0);
+        assert_eq!((there.len(), back.len()), (3, 3));
+        assert!(there.iter().all(|direction| !back.contains(direction)), "two directions of a cable are two");
+    }
+
+    #[test]
+    fn the_most_alike_are_counted() {
+        assert_eq!(most_alike(vec![3, 1, 3, 2, 3, 1]), 3);
+        assert_eq!(most_alike(Vec::<usize>::new()), 0);
+    }
+}

@@ -1,0 +1,136 @@
+//! Tables read, written, interpolated, and refused.
+
+use super::*;
+use proptest::prelude::*;
+
+const FILE: &str = "\
+schema = 1
+loss = 0.001
+cast_max_frames_per_second = 9000
+
+[[point]]
+bytes = 100
+gap_ns = 1000
+latency_ns = 5000
+
+[[point]]
+bytes = 200
+gap_ns = 1500
+latency_ns = 6000
+
+[[point]]
+bytes = 400
+gap_ns = 3500
+latency_ns = 5000
+";
+
+fn file() -> Calibration {
+    Calibration::parse(FILE, "c.toml").expect("a calibration")
+}
+
+/// What is said of the file after the first `from` in it has become `to`.
+fn refusal(from: &str, to: &str) -> String {
+    assert!(FILE.contains(from), "{from}");
+    Calibration::parse(&FILE.replacen(from, to, 1), "c.toml").expect_err("refused").to_string()
+}
+
+#[test]
+fn a_file_is_read_as_it_is_written() {
+    let calibration = file();
+    assert_eq!((calibration.loss(), calibration.cast_max_frames_per_second(), calibration.points().len()), (0.001, Some(9000), 3));
+    assert_eq!(calibration.points()[1], Point { bytes: 200, gap_ns: 1500, latency_ns: 6000 });
+    assert_eq!(calibration.to_toml(), FILE);
+}
+
+#[test]
+fn between_points_lines_are_straight_and_go_on_beyond_the_last() {
+    let calibration = file();
+    let gaps = [0, 50, 100, 150, 200, 300, 400, 500, 1400].map(|bytes| calibration.gap_ns(bytes));
+    assert_eq!(gaps, [1000.0, 1000.0, 1000.0, 1250.0, 1500.0, 2500.0, 3500.0, 4500.0, 13_500.0]);
+    let latencies = [0, 150, 300, 400, 600, 1400, 2000].map(|bytes| calibration.latency_ns(bytes));
+    assert_eq!(latencies, [5000.0, 5500.0, 5500.0, 5000.0, 4000.0, 0.0, 0.0]);
+}
+
+#[test]
+fn nothing_measured_means_frames_at_the_rate_of_the_link() {
+    // 1454 bytes and 46 of headers at 100 Mbit/s are 120 µs; the shortest frame of 60 bytes is 4.8 µs.
+    let calibration = Calibration::assumed(100_000_000, 1454);
+    assert_eq!(
+        [1, 14, 1454, 1454 * 10, 1454 * 5000].map(|bytes| calibration.gap_ns(bytes)),
+        [4800.0, 4800.0, 120_000.0, 1.2e6, 6e8]
+    );
+    assert_eq!([1, 1 << 30].map(|bytes| calibration.latency_ns(bytes)), [30_000.0, 30_000.0]);
+    for (rate, payload) in [(1, 1), (u64::MAX, 9000), (10_000_000_000, 14)] {
+        let calibration = Calibration::assumed(rate, payload);
+        assert_eq!(Calibration::from_points(calibration.points().to_vec()), Ok(calibration), "{rate} {payload}");
+    }
+}
+
+#[test]
+fn a_bad_table_is_answered_with_the_line_and_what_was_expected() {
+    assert_eq!(
+        refusal("gap_ns = 3500", "gap_ns = 1400"),
+        "c.toml:17: expected gaps that do not fall, found 1400 ns for 400 bytes after 1500 ns for fewer; measure again with `ethbcast probe`"
+    );
+    assert_eq!(
+        refusal("gap_ns = 1000", "gap_ns = 0"),
+        "c.toml:7: expected a gap above 0 ns, found 0 for 100 bytes; measure again with `ethbcast probe`"
+    );
+    let unsorted = "expected sizes that rise, found 100 bytes after 100; sort the points by size and give each size once";
+    assert_eq!(refusal("bytes = 200", "bytes = 100"), format!("c.toml:11: {unsorted}"));
+    assert!(refusal("bytes = 400", "bytes = 150").starts_with("c.toml:16: expected sizes that rise, found 150 bytes after 200"));
+    let one = FILE.split("\n[[point]]").take(2).collect::<Vec<_>>().join("\n[[point]]");
+    assert_eq!(
+        Calibration::parse(&one, "c.toml").expect_err("one point").to_string(),
+        "c.toml: expected at least 2 sizes, found 1; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
+    );
+    assert!(Calibration::parse("schema = 1", "c.toml").expect_err("none").to_string().contains("at least 2 sizes, found 0"));
+}
+
+#[test]
+fn a_bad_file_is_answered_with_the_line_and_what_was_expected() {
+    assert!(refusal("schema = 1", "schema = \"1\"").starts_with("c.toml:1: expected `schema = 1`, found `schema = \"1\"`"));
+    assert!(refusal("schema = 1\n", "").starts_with("c.toml:1: expected `schema = 1`, which says how"));
+    assert!(refusal("loss = 0.001", "loss = 1").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found 1;"));
+    assert!(refusal("loss = 0.001", "loss = nan").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found NaN;"));
+    assert!(refusal("9000", "0").starts_with("c.toml:3: expected cast_max_frames_per_second above 0"));
+    assert!(refusal("gap_ns = 1500", "gap = 1500").starts_with("c.toml:12: unknown field `gap`"));
+    assert!(refusal("latency_ns = 5000", "latency_ns = -1").starts_with("c.toml:8: invalid value: integer `-1`, expected u64"));
+    assert!(refusal("latency_ns = 6000\n", "").contains("missing field `latency_ns`"));
+    assert!(refusal("[[point]]", "[[point]").starts_with("c.toml:5: "));
+}
+
+#[test]
+fn loss_and_policing_are_checked_when_they_are_added() {
+    let calibration = Calibration::assumed(1_000_000_000, 1454);
+    assert_eq!(calibration.clone().with_loss(0.25).expect("a quarter").loss(), 0.25);
+    for loss in [-0.1, 1.0, f64::NAN] {
+        assert!(matches!(calibration.clone().with_loss(loss).expect_err("no loss").problem, CalibrationProblem::Loss(_)));
+    }
+    assert_eq!(calibration.clone().with_cast_max(5).expect("five").cast_max_frames_per_second(), Some(5));
+    assert_eq!(calibration.with_cast_max(0).expect_err("none").problem, CalibrationProblem::ZeroCastRate);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(
+        steps in prop::collection::vec((1u64..5000, 0u64..100_000, 0u64..1_000_000), 2..12),
+        loss in 0.0..0.999f64,
+        cap in proptest::option::of(1..u32::MAX as u64),
+    ) {
+        let mut point = Point { bytes: 0, gap_ns: 1, latency_ns: 0 };
+        let points = steps.into_iter().map(|(bytes, gap, latency_ns)| {
+            point = Point { bytes: point.bytes + bytes, gap_ns: point.gap_ns + gap, latency_ns };
+            point
+        });
+        let mut calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");
+        if let Some(cap) = cap {
+            calibration = calibration.with_cast_max(cap).expect("above 0");
+        }
+        prop_assert_eq!(Calibration::parse(&calibration.to_toml(), "written"), Ok(calibration.clone()));
+        for pair in calibration.points().windows(2) {
+            let between = u64::midpoint(pair[0].bytes, pair[1].bytes);
+            prop_assert!((pair[0].gap_ns as f64..=pair[1].gap_ns as f64).contains(&calibration.gap_ns(between)));
+        }
+    }
+}

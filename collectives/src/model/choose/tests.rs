@@ -1,0 +1,143 @@
+//! What is chosen where, and what is said about it.
+
+use super::*;
+use crate::model::Point;
+use crate::topology::arbitrary;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+/// What the lab's links cost, about: 100 Mbit/s with frames of 1468 bytes.
+fn fast() -> Calibration {
+    let point = |bytes, gap_ns, latency_ns| Point { bytes, gap_ns, latency_ns };
+    Calibration::from_points(vec![point(64, 10_000, 40_000), point(1468, 121_000, 45_000), point(14_680, 1_210_000, 50_000)])
+        .expect("three points")
+}
+
+fn one_switch(ranks: usize) -> Topology {
+    Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts")
+}
+
+fn choice(topology: &Topology, size_bytes: Option<u64>, calibration: &Calibration) -> Choice {
+    let members: Vec<usize> = (0..topology.hosts().len()).collect();
+    choose(&Situation { topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes: 1468, calibration })
+        .expect("a choice")
+}
+
+fn vias(choice: &Choice) -> Vec<Via> {
+    choice.candidates.iter().map(|candidate| candidate.via).collect()
+}
+
+#[test]
+fn a_cast_wins_where_nothing_is_lost_or_policed() {
+    let choice = choice(&one_switch(8), Some(64 << 10), &fast());
+    assert_eq!(choice.plan.via(), Via::Cast);
+    assert_eq!(choice.segment_bytes, choice.candidates[0].segment_bytes);
+    assert_eq!(choice.predicted_seconds, choice.candidates[0].predicted_seconds);
+    let next = &choice.candidates[1];
+    assert_eq!(next.via, Via::Chain);
+    assert!(choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next chain 6."), "{}", choice.reason);
+    assert!(choice.reason.ends_with(" %); segment 1 frame"), "{}", choice.reason);
+}
+
+#[test]
+fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
+    let policed = fast().with_cast_max(500).expect("a rate");
+    let long = choice(&Topology::builtin("fig9-5").expect("fig9-5"), None, &policed);
+    assert_eq!(long.plan.via(), Via::Chain);
+    // Unknown length counts as 1 GiB.
+    assert!((85.0..95.0).contains(&long.predicted_seconds), "{}", long.predicted_seconds);
+    let lossy = fast().with_loss(0.05).expect("a share");
+    assert_eq!(choice(&one_switch(32), Some(64 << 20), &lossy).plan.via(), Via::Chain, "somebody misses most frames of a cast");
+}
+
+#[test]
+fn between_short_and_long_a_tree_wins_where_broadcast_is_policed() {
+    let policed = fast().with_cast_max(100).expect("a rate");
+    let choice = choice(&one_switch(32), Some(20_000), &policed);
+    assert!(matches!(choice.plan.via(), Via::Binary | Via::Kary(3)), "{}", choice.reason);
+}
+
+#[test]
+fn candidates_suit_the_number_of_ranks() {
+    let all = vias(&choice(&one_switch(16), Some(1 << 20), &fast()));
+    assert_eq!(all.len(), Via::ALL.len() - 2);
+    assert!(!all.contains(&Via::ChainUnaware) && !all.contains(&Via::BinaryUnaware));
+    let twelve = vias(&choice(&one_switch(12), Some(1 << 20), &fast()));
+    assert!(twelve.contains(&Via::ScatterAllgather) && !twelve.contains(&Via::RecursiveDoubling));
+    let mut many = vias(&choice(&one_switch(1200), Some(1 << 20), &fast()));
+    many.sort();
+    assert_eq!(many, [Via::Chain, Via::Kary(3), Via::Cast, Via::Binomial]);
+}
+
+#[test]
+fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
+    let pair = choice(&one_switch(2), Some(1000), &fast());
+    assert!(pair.candidates.is_sorted_by_key(|candidate| candidate.predicted_seconds));
+    // To a single receiver a frame takes as long whatever the way is called.
+    assert_eq!(vias(&pair)[..4], [Via::Chain, Via::Binary, Via::Kary(3), Via::Cast]);
+    assert!(pair.reason.contains("(+0 %)"), "{}", pair.reason);
+}
+
+#[test]
+fn unaware_trees_are_priced_when_asked_for() {
+    let topology = Topology::builtin("fig9-5").expect("fig9-5");
+    let members: Vec<usize> = (0..32).collect();
+    let calibration = fast();
+    let situation = Situation {
+        topology: &topology,
+        root_host: 0,
+        members: &members,
+        size_bytes: Some(1 << 20),
+        frame_payload_bytes: 1468,
+        calibration: &calibration,
+    };
+    let priced = |via| price(via, &situation).expect("a price").candidate;
+    let (aware, unaware) = (priced(Via::Chain), priced(Via::ChainUnaware));
+    assert_eq!((aware.worst_flows, unaware.worst_flows, unaware.height, unaware.degree), (1, 8, 31, 1));
+    assert!(unaware.predicted_seconds > 3.0 * aware.predicted_seconds);
+}
+
+#[test]
+fn a_root_alone_needs_no_reason() {
+    let alone = choice(&one_switch(1), Some(5000), &fast());
+    assert_eq!((alone.predicted_seconds, alone.plan.ranks()), (0.0, 1));
+    assert!(alone.reason.starts_with("chain: 0.00 µs predicted"), "{}", alone.reason);
+}
+
+#[test]
+fn a_root_that_is_no_member_is_refused() {
+    let (topology, calibration) = (one_switch(4), fast());
+    let situation = Situation {
+        topology: &topology,
+        root_host: 3,
+        members: &[0, 1, 2],
+        size_bytes: None,
+        frame_payload_bytes: 1468,
+        calibration: &calibration,
+    };
+    assert_eq!(choose(&situation), Err(PlanError::RootNotMember { host: 3 }));
+}
+
+#[test]
+fn times_are_told_with_three_digits() {
+    let told = [0.0, 1.234e-6, 45.67e-6, 0.9996e-3, 5.614e-3, 99.96e-3, 0.9996, 12.34, 3601.0].map(duration);
+    assert_eq!(told, ["0.00 µs", "1.23 µs", "45.7 µs", "1.00 ms", "5.61 ms", "100 ms", "1.00 s", "12.3 s", "3601 s"]);
+}
+
+#[test]
+fn a_choice_for_a_thousand_hosts_takes_seconds_at_most() {
+    let started = Instant::now();
+    choice(&one_switch(1024), None, &fast());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_candidate_is_better_than_the_choice(topology in arbitrary::topology(6, 24), size in 0u64..10_000_000) {
+        let made = choice(&topology, Some(size), &fast());
+        prop_assert!(made.candidates.iter().all(|candidate| candidate.predicted_seconds >= made.predicted_seconds));
+        prop_assert_eq!(made.plan.via(), made.candidates[0].via);
+        prop_assert_eq!(choice(&topology, Some(size), &fast()), made, "asked again, the answer is the same");
+    }
+}

@@ -1,0 +1,100 @@
+//! The time a message takes: equations (1) and (2) of Patarasuk 2008 §4.2 and their relatives.
+//!
+//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment each
+//!   time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1), with D = 2
+//!   equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine can keep.
+//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer than
+//!   the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without L.
+//! - Cast: X·g(m) + L(m), paced if switches police broadcast.
+//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a frame if anybody
+//!   missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast). In both cases
+//!   the last repair takes a round trip, 2 (L + g), if there is one.
+
+use super::{Calibration, Round, Shape};
+use crate::plan::Via;
+
+/// A message to be priced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Bytes of the message.
+    pub size_bytes: u64,
+    /// Bytes of a segment, whole frames or the whole message; of a message in blocks, those of one block.
+    pub segment_bytes: u64,
+    /// Bytes of the message that one frame carries.
+    pub frame_payload_bytes: u64,
+}
+
+/// The time from the first frame sent to the last frame received, in seconds.
+///
+/// A segment of zero bytes counts as one of one byte, as does the payload of a frame.
+pub fn predict(shape: &Shape, job: &Job, calibration: &Calibration) -> f64 {
+    if shape.ranks < 2 {
+        return 0.0;
+    }
+    let pricing = Pricing { shape, size: job.size_bytes, segment: job.segment_bytes.max(1), calibration };
+    let frames = job.size_bytes.div_ceil(job.frame_payload_bytes.max(1)).max(1) as f64;
+    let nanoseconds = match shape.via {
+        Via::Cast => pricing.cast(frames),
+        via if via.is_in_blocks() => pricing.repeated(pricing.blocks(), frames),
+        _ => pricing.repeated(pricing.tree(), frames),
+    };
+    nanoseconds / 1e9
+}
+
+struct Pricing<'a> {
+    shape: &'a Shape,
+    size: u64,
+    segment: u64,
+    calibration: &'a Calibration,
+}
+
+impl Pricing<'_> {
+    fn tree(&self) -> f64 {
+        let first_bytes = self.segment.min(self.size);
+        let (gap, latency) = (self.calibration.gap_ns(first_bytes), self.calibration.latency_ns(first_bytes));
+        let arrival = |&(hops, sends): &(usize, usize)| hops as f64 * latency + sends as f64 * gap;
+        let first = self.shape.paths.iter().map(arrival).fold(0.0, f64::max);
+        first + self.further(first_bytes) * self.shape.worst_flows.max(self.shape.degree) as f64 * gap
+    }
+
+    fn blocks(&self) -> f64 {
+        let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
+        let moved = |round: &Round| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
+        let busy = |round: &Round| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
+        let waiting = |round: &Round| round.times as f64 * self.calibration.latency_ns(moved(round));
+        let busy: f64 = self.shape.rounds.iter().map(busy).sum();
+        let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
+        busy + waiting + self.further(pass_bytes) * busy
+    }
+
+    fn cast(&self, frames: f64) -> f64 {
+        let bytes = self.segment.min(self.size);
+        let at_link_rate = (1.0 + self.further(bytes)) * self.calibration.gap_ns(bytes);
+        let policed = self.calibration.cast_max_frames_per_second().map_or(0.0, |rate| frames * 1e9 / rate as f64);
+        let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
+        let repeated = 1.0 + missed_by_some;
+        let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));
+        at_link_rate.max(policed) * repeated + self.calibration.latency_ns(bytes) + last_repair
+    }
+
+    /// What loss adds to a time in which `frames` are sent over each hop.
+    fn repeated(&self, nanoseconds: f64, frames: f64) -> f64 {
+        let last_repair = 2.0 * self.hop(self.segment.min(self.size)) * (1.0 - self.received().powf(frames));
+        nanoseconds / self.received() + last_repair
+    }
+
+    /// How many segments come after the first, a shorter last one by its share.
+    fn further(&self, first_bytes: u64) -> f64 {
+        (self.size - first_bytes) as f64 / first_bytes.max(1) as f64
+    }
+
+    /// From one host to the next.
+    fn hop(&self, bytes: u64) -> f64 {
+        self.calibration.gap_ns(bytes) + self.calibration.latency_ns(bytes)
+    }
+
+    /// The probability that a receiver gets a frame.
+    fn received(&self) -> f64 {
+        1.0 - self.calibration.loss()
+    }
+}

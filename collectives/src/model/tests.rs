@@ -1,0 +1,215 @@
+//! Prices counted by hand, the papers' tables, and what must hold of every price.
+
+use super::papers::{Network, table_3};
+use super::*;
+use crate::plan::{self, Plan, Via};
+use crate::topology::{Topology, arbitrary};
+use proptest::prelude::*;
+
+/// g = 10 ns for each byte and never below 1 µs, L = 5 µs.
+fn plain() -> Calibration {
+    let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: 5000 };
+    Calibration::from_points(vec![point(100, 1000), point(1000, 10_000)]).expect("two points")
+}
+
+fn bed(name: &str) -> Topology {
+    Topology::builtin(name).expect(name)
+}
+
+fn everybody(topology: &Topology) -> Vec<usize> {
+    (0..topology.hosts().len()).collect()
+}
+
+fn one_switch(ranks: usize) -> Topology {
+    Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts")
+}
+
+/// The shape of a plan from host 0 to all hosts.
+fn shape(via: Via, topology: &Topology) -> Shape {
+    let members = everybody(topology);
+    let plan = plan::make(via, topology, 0, &members, &plan::Costs::default()).expect("a plan");
+    Shape::of(&plan, topology, &members)
+}
+
+fn microseconds(shape: &Shape, size_bytes: u64, segment_bytes: u64, calibration: &Calibration) -> f64 {
+    let job = Job { size_bytes, segment_bytes, frame_payload_bytes: 100 };
+    (predict(shape, &job, calibration) * 1e9).round() / 1e3
+}
+
+#[test]
+fn equation_1_prices_a_chain() {
+    let chain = shape(Via::Chain, &one_switch(4));
+    // 3 hops of 5 + 1 µs, then 9 more segments of 1 µs; the tenth of half the length counts half.
+    assert_eq!(microseconds(&chain, 1000, 100, &plain()), 18.0 + 9.0);
+    assert_eq!(microseconds(&chain, 950, 100, &plain()), 18.0 + 8.5);
+    assert_eq!(microseconds(&chain, 1000, 1000, &plain()), 45.0);
+    // A segment longer than the message is the message; an empty one costs the way there.
+    assert_eq!(microseconds(&chain, 400, 1000, &plain()), 27.0);
+    assert_eq!(microseconds(&chain, 0, 1000, &plain()), 18.0);
+}
+
+#[test]
+fn equation_2_prices_the_tree_of_figure_8() {
+    let children = [vec![1, 2], vec![], vec![3, 4], vec![], vec![]];
+    let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
+    let figure = Shape::of(&plan, &one_switch(5), &[0, 1, 2, 3, 4]);
+    // 2 L + 4 g + 2 (X − 1) g.
+    assert_eq!(microseconds(&figure, 1000, 100, &plain()), 10.0 + 4.0 + 18.0);
+}
+
+#[test]
+fn the_atomic_send_everything_to_one_after_the_other() {
+    let hosts = one_switch(8);
+    assert_eq!(microseconds(&shape(Via::Flat, &hosts), 1000, 1000, &plain()), 5.0 + 70.0);
+    assert_eq!(microseconds(&shape(Via::Binomial, &hosts), 1000, 1000, &plain()), 3.0 * 15.0);
+}
+
+#[test]
+fn blocks_cost_their_rounds() {
+    let hosts = one_switch(8);
+    // Blocks of 1000 bytes: 4, 2 and 1 down the tree, and 7 times 1 round the ring, or 1, 2 and 4 to and fro.
+    let scatter = (5.0 + 40.0) + (5.0 + 20.0) + (5.0 + 10.0);
+    assert_eq!(microseconds(&shape(Via::ScatterAllgather, &hosts), 8000, 1000, &plain()), scatter + 7.0 * 15.0);
+    assert_eq!(microseconds(&shape(Via::RecursiveDoubling, &hosts), 8000, 1000, &plain()), 2.0 * scatter);
+    // Twice the message is a second pass without waiting.
+    assert_eq!(microseconds(&shape(Via::RecursiveDoubling, &hosts), 16_000, 1000, &plain()), 2.0 * scatter + 140.0);
+}
+
+#[test]
+fn contention_multiplies_what_a_cable_carries() {
+    let mixed = bed("fig9-5");
+    let time = |via, topology: &Topology| microseconds(&shape(via, topology), 1 << 20, 1000, &plain());
+    let ratio = time(Via::ChainUnaware, &mixed) / time(Via::Chain, &mixed);
+    assert!((6.5..8.0).contains(&ratio), "eight flows share a cable: {ratio}");
+    for via in [Via::Chain, Via::Binary] {
+        // The two beds differ in who sits where, and the aware trees do not care.
+        let ratio = time(via, &mixed) / time(via, &bed("fig9-4"));
+        assert!((0.9..1.1).contains(&ratio), "{via}: {ratio}");
+    }
+    assert_eq!(time(Via::ChainUnaware, &bed("fig9-4")), time(Via::Chain, &bed("fig9-4")));
+}
+
+#[test]
+fn a_cast_pays_for_frames_once_and_for_loss() {
+    let cast = shape(Via::Cast, &one_switch(16));
+    assert_eq!(microseconds(&cast, 10_000, 100, &plain()), 100.0 + 5.0);
+    // 15 receivers that each miss one frame in a hundred: 14 % of frames again, and a round trip for the last.
+    let lossy = plain().with_loss(0.01).expect("a share");
+    let extra = 1.0 - 0.99f64.powi(15);
+    assert!((microseconds(&cast, 10_000, 100, &lossy) - (100.0 * (1.0 + extra) + 5.0 + 12.0)).abs() < 0.01);
+    // Policed to 50 000 frames a second, 100 frames take 2 ms.
+    let policed = plain().with_cast_max(50_000).expect("a rate");
+    assert_eq!(microseconds(&cast, 10_000, 100, &policed), 2000.0 + 5.0);
+    let free = plain().with_cast_max(5_000_000).expect("a rate");
+    assert_eq!(microseconds(&cast, 10_000, 100, &free), 105.0);
+}
+
+#[test]
+fn a_lossy_hop_repeats_its_share() {
+    let chain = shape(Via::Chain, &one_switch(3));
+    let lossy = plain().with_loss(0.5).expect("a share");
+    // Twice the time, and a round trip.
+    let round_trip = 12.0 * (1.0 - 0.5f64.powi(10));
+    assert!((microseconds(&chain, 1000, 100, &lossy) - (2.0 * (12.0 + 9.0) + round_trip)).abs() < 0.01);
+}
+
+#[test]
+fn a_root_alone_takes_no_time() {
+    for via in [Via::Chain, Via::Cast, Via::Flat] {
+        assert_eq!(microseconds(&shape(via, &one_switch(1)), 1000, 100, &plain()), 0.0);
+    }
+}
+
+#[test]
+fn table_1_is_what_very_large_messages_come_to() {
+    // Patarasuk 2008, Table 1: multiples of T(msize) for P ranks.
+    let size = 8 << 30;
+    for ranks in [8usize, 16, 32] {
+        let topology = one_switch(ranks);
+        let calibration = Network::Fast.calibration();
+        let alone = (calibration.gap_ns(size) + calibration.latency_ns(size)) / 1e9;
+        let ratio = |via| best_segment(&shape(via, &topology), size, 1024, &calibration).1 / alone;
+        let (p, log) = (ranks as f64, ranks.ilog2() as f64);
+        let two = 2.0 * (p - 1.0) / p;
+        let table = [
+            (Via::Flat, p - 1.0),
+            (Via::Binomial, log),
+            (Via::ScatterAllgather, two),
+            (Via::RecursiveDoubling, two),
+            (Via::Chain, 1.0),
+            (Via::Binary, 2.0),
+            (Via::Kary(3), 3.0),
+            (Via::Kary(4), 4.0),
+        ];
+        for (via, expected) in table {
+            let ratio = ratio(via);
+            assert!((ratio / expected - 1.0).abs() < 0.01, "{via} to {ranks}: {ratio}, expected {expected}");
+        }
+    }
+}
+
+#[test]
+fn table_3_comes_from_table_2() {
+    let topology = bed("fig9-4");
+    let (linear, binary) = (shape(Via::Chain, &topology), shape(Via::Binary, &topology));
+    assert_eq!((linear.ranks, binary.height), (32, 6));
+    let cells = table_3(&linear, &binary);
+    assert_eq!(cells.len(), 36);
+    let equal = cells.iter().filter(|cell| cell.is_equal()).count();
+    let worst = cells.iter().map(papers::Cell::excess).fold(0.0, f64::max);
+    assert!(equal >= 31, "{equal} of 36 are equal");
+    assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
+}
+
+/// Gaps and round trips that do not fall.
+fn calibrations() -> impl Strategy<Value = Calibration> {
+    let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
+    let cap = proptest::option::of(1_000u64..10_000_000);
+    (steps, 0.0..0.3f64, cap, 1u64..50_000).prop_map(|(steps, loss, cap, first_gap)| {
+        let mut point = Point { bytes: 0, gap_ns: first_gap, latency_ns: 0 };
+        let points = steps.into_iter().map(|(bytes, gap, latency)| {
+            let Point { bytes: before, gap_ns, latency_ns } = point;
+            point = Point { bytes: before + bytes, gap_ns: gap_ns + gap, latency_ns: latency_ns + latency };
+            point
+        });
+        let calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");
+        match cap {
+            Some(cap) => calibration.with_cast_max(cap).expect("above 0"),
+            None => calibration,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn longer_messages_never_take_less_time(
+        topology in arbitrary::topology(6, 24), via in prop::sample::select(Via::ALL), calibration in calibrations(),
+        sizes in (0u64..10_000_000, 0u64..10_000_000), segment in 1u64..100_000,
+    ) {
+        let shape = shape(via, &topology);
+        let (short, long) = (sizes.0.min(sizes.1), sizes.0.max(sizes.1));
+        let slack = |seconds: f64| seconds * (1.0 + 1e-9);
+        let at = |size_bytes| predict(&shape, &Job { size_bytes, segment_bytes: segment, frame_payload_bytes: 1024 }, &calibration);
+        prop_assert!(at(short).is_finite() && at(short) >= 0.0);
+        prop_assert!(at(short) <= slack(at(long)), "{} {}", at(short), at(long));
+        let best = |size| best_segment(&shape, size, 1024, &calibration).1;
+        prop_assert!(best(short) <= slack(best(long)), "{} {}", best(short), best(long));
+    }
+
+    #[test]
+    fn no_other_segment_is_better(
+        topology in arbitrary::topology(6, 24), via in prop::sample::select(&[Via::Chain, Via::Binary, Via::Kary(3), Via::Cast][..]),
+        calibration in calibrations(), size in 1u64..20_000_000, other in 0u32..21,
+    ) {
+        let shape = shape(via, &topology);
+        let price = |segment_bytes| predict(&shape, &Job { size_bytes: size, segment_bytes, frame_payload_bytes: 1400 }, &calibration);
+        let (segment, seconds) = best_segment(&shape, size, 1400, &calibration);
+        prop_assert_eq!(seconds, price(segment));
+        prop_assert!(segment == size || segment % 1400 == 0 && segment < size);
+        let frames = if other % 2 == 0 { 1 << (other / 2) } else { 3 << (other / 2) };
+        if frames <= MAX_ATOMIC_SEGMENT_FRAMES {
+            let shorter = price((frames * 1400).min(size));
+            prop_assert!(seconds < shorter || seconds == shorter && segment <= (frames * 1400).min(size), "{frames} frames");
+        }
+    }
+}
