@@ -1,5 +1,7 @@
 //! Topology, plans and groups: who sends to whom, in which order, and who is there.
 
+pub mod draw;
 pub mod group;
+pub mod model;
 pub mod plan;
 pub mod topology;

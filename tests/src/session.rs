@@ -1,7 +1,8 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
 use ethbcast_collectives::group::{
-    Arrival, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Station, Timing, Trailer, Wanted,
+    Arrival, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station, Timing, Trailer,
+    Wanted,
 };
 use ethbcast_collectives::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -76,11 +77,11 @@ impl Process {
     }
 
     fn audit(&self) -> Result<(), String> {
-        let stream = match self {
-            Process::Root { machine, .. } => machine.stream(),
-            Process::Receiver { machine, .. } => machine.stream(),
+        let streams = match self {
+            Process::Root { machine, .. } => machine.streams(),
+            Process::Receiver { machine, .. } => machine.streams(),
         };
-        stream.map_or(Ok(()), |stream| stream.audit())
+        streams.map_or(Ok(()), |streams| streams.audit())
     }
 
     /// The application's turn.
@@ -114,7 +115,7 @@ fn take(machine: &mut Receiver, data: &mut Vec<u8>, patience_bytes: usize, now: 
     while let Some(arrival) = machine.peek() {
         taken = true;
         match arrival {
-            Arrival::Bytes(bytes) => {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
                 data.extend_from_slice(bytes);
                 machine.consume();
             }
@@ -197,7 +198,8 @@ pub fn processes(case: &Case, seed: u64) -> Vec<Process> {
         source: "test".to_owned(),
         size: Some(case.bytes as u64),
         wanted,
-        via: case.via,
+        route: Route::Via(case.via),
+        calibration: None,
         topology: None,
         tuning: case.tuning.clone(),
         timing: Timing::default(),
@@ -264,7 +266,12 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
             }
             Process::Receiver { data, end, patience_bytes, .. } => {
                 if matches!(end, Some(End::Confirmed | End::Unconfirmed)) && data.len() < patience_bytes {
-                    assert!(data == sent, "{replay}: a receiver claims {} bytes that are not the root's {}", data.len(), sent.len());
+                    assert!(
+                        data == sent,
+                        "{replay}: a receiver claims {} bytes that are not the root's {}",
+                        data.len(),
+                        sent.len()
+                    );
                 }
                 ends.push(end);
             }

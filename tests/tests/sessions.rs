@@ -3,11 +3,11 @@
 use ethbcast_collectives::group::{End, Outcome};
 use ethbcast_collectives::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
-use ethbcast_transport::{Policy, Tuning};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Script, SwitchSettings,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
+use ethbcast_transport::{Policy, Tuning};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -26,10 +26,14 @@ fn all_delivered(played: &Played, case: &Case, replay: &str) {
     assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
 }
 
-/// The case that a seed stands for: 1–15 receivers, both paths, loss 0–30 %, duplicates, reordering, corruption, both policies.
+/// The case that a seed stands for: 1–15 receivers, all ways, loss 0–30 %, duplicates, reordering, corruption, both policies.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
-    let via = if random.chance(0.5) { Via::Chain } else { Via::Cast };
+    let via = match random.below(4) {
+        0 => Via::Chain,
+        1 => Via::Cast,
+        _ => Via::ALL[random.below(Via::ALL.len() as u64) as usize],
+    };
     let receivers = 1 + random.below(15) as usize;
     let mut case = case(via, receivers, random.below(20_000) as usize);
     if random.chance(0.2) {
@@ -37,7 +41,8 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     }
     let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, Duration::from_micros(300)).corrupt(corrupt);
+    let faults =
+        RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, Duration::from_micros(300)).corrupt(corrupt);
     (case, faults, loss + reorder + corrupt)
 }
 
@@ -47,18 +52,20 @@ fn run_seed(seed: u64) {
     let replay = format!("replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test sessions seeded ({case:?})");
     let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
     all_delivered(&played, &case, &replay);
-    let frames = (case.bytes / 268 + 2) as f64;
+    // In blocks every rank has a stream of its own, with an end of its own.
+    let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
+    let frames = (case.bytes / 268 + 1 + streams) as f64;
     let hops = case.receivers as f64 * frames;
     // Strict go-back-n sends up to a window again for each loss and stalls more often; hole repair sends about one frame.
     let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
     // Losses are random: four standard deviations above their mean may come.
     let expected = hops * trouble / (1.0 - trouble);
-    let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * case.receivers as f64;
+    let budget = (expected + 4.0 * expected.sqrt()) * each + 8.0 * (case.receivers * streams) as f64;
     let resent = played.totals.data_resent as f64;
     assert!(resent <= budget, "{replay}: {resent} frames sent again, budget {budget:.0}, trouble {trouble:.3}");
     let waits = played.totals.heartbeats_sent as f64;
     // A heartbeat is sent when nothing moves: for the tail, and where acknowledgements were lost.
-    let budget = 30.0 * case.receivers as f64 + hops * trouble * stalls;
+    let budget = 30.0 * (case.receivers * streams) as f64 + hops * trouble * stalls;
     assert!(waits <= budget, "{replay}: {waits} heartbeats, budget {budget:.0}");
 }
 
@@ -206,7 +213,10 @@ fn long_sessions_under_heavy_loss_keep_moving() {
             all_delivered(&played, &case, &replay);
             let limit = case.bytes as f64 * 8.0 / 1e8 * 1538.0 / 1468.0;
             let ratio = played.took.as_secs_f64() / limit;
-            println!("{replay}: {ratio:.2} of the wire limit, {} sent, {} again", played.totals.data_sent, played.totals.data_resent);
+            println!(
+                "{replay}: {ratio:.2} of the wire limit, {} sent, {} again",
+                played.totals.data_sent, played.totals.data_resent
+            );
             // A cast to 7 receivers needs about 1 + 7p/(1-p) frames for each.
             assert!(ratio < 1.6 + 8.0 * loss / (1.0 - loss), "{replay}: {ratio:.2} of the wire limit");
         }

@@ -278,7 +278,7 @@ impl Message {
             }
             Kind::Verdict => Message::Verdict { over: from.u8()? != 0, heard: from.0.to_vec() },
             Kind::Abort => Message::Abort { text: from.text()? },
-            Kind::Data | Kind::Ack | Kind::Heartbeat => return None,
+            _ => return None,
         })
     }
 }

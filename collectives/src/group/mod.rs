@@ -10,14 +10,17 @@ mod post;
 mod receiver;
 mod root;
 mod roster;
+mod streams;
 mod timing;
+mod trees;
 mod view;
 
 pub use gathering::Wanted;
 pub use message::{Digest, Message, Outcome, Refusal, State, Trailer};
 pub use post::{ControlStats, Station};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
-pub use root::{Root, RootConfig, RootEvent, RootFailure};
+pub use root::{ASSUMED_RATE_BITS_PER_SECOND, Root, RootConfig, RootEvent, RootFailure, Route};
 pub use roster::MemberReport;
+pub use streams::Streams;
 pub use timing::Timing;
 pub use view::{MAX_MEMBERS, Member, View};

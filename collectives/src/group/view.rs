@@ -45,22 +45,6 @@ pub struct View {
 pub const MAX_MEMBERS: usize = 65_535;
 
 impl View {
-    /// The nearest present ancestor of `rank` along the plan: its parent, or who took over when that one died.
-    pub fn parent(&self, rank: u16) -> Option<u16> {
-        let mut at = self.members[usize::from(rank)].parent?;
-        while !self.members[usize::from(at)].present {
-            at = self.members[usize::from(at)].parent?;
-        }
-        Some(at)
-    }
-
-    /// The present members `rank` sends to, in sending order.
-    pub fn children(&self, rank: u16) -> Vec<u16> {
-        let mut children: Vec<u16> = self.ranks().filter(|&child| self.parent(child) == Some(rank)).collect();
-        children.sort_by_key(|&child| (self.members[usize::from(child)].order, child));
-        children
-    }
-
     /// The ranks of the members that are present.
     pub fn ranks(&self) -> impl Iterator<Item = u16> + '_ {
         self.members.iter().zip(0..).filter(|(member, _)| member.present).map(|(_, rank)| rank)
@@ -190,10 +174,10 @@ impl Assembler {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn chain(count: u16) -> View {
+    pub(in crate::group) fn chain(count: u16) -> View {
         let member = |rank: u16| Member {
             host: format!("n{rank}"),
             mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
@@ -237,13 +221,4 @@ mod tests {
         assert_eq!(View::decode(&view.encode()), None);
     }
 
-    #[test]
-    fn when_a_relay_leaves_its_parent_takes_over_its_children() {
-        let mut view = chain(5);
-        assert_eq!(view.children(1), [2]);
-        view.members[2].present = false;
-        view.members[3].present = false;
-        assert_eq!(view.children(1), [4]);
-        assert_eq!(view.parent(4), Some(1));
-    }
 }

@@ -8,12 +8,12 @@ use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 
 impl Receiver {
     fn state(&self) -> State {
-        let Some(stream) = &self.stream else { return State::Alive };
+        let Some(streams) = &self.streams else { return State::Alive };
         if self.ended && self.verdict.is_none() {
             State::Verifying
-        } else if stream.backlog_frames() > stream.feed().slots() / 2 {
+        } else if streams.backlog_frames() > streams.slots() / 2 {
             State::Blocked
-        } else if stream.backlog_frames() == 0 && !self.ended {
+        } else if streams.backlog_frames() == 0 && !self.ended {
             State::Starved
         } else {
             State::Alive
@@ -52,7 +52,7 @@ impl Receiver {
         let patience =
             self.config.patience.filter(|_| matches!(self.phase, Phase::Listening)).map(|patience| self.began + patience);
         let dead = self.root.as_ref().filter(|_| live).map(|root| root.heard_at + self.config.timing.dead);
-        let stream = self.stream.as_ref().filter(|_| live).and_then(|stream| stream.deadline(self.now));
+        let stream = self.streams.as_ref().filter(|_| live).and_then(|streams| streams.deadline(self.now));
         [
             (self.join_due, Timer::Join),
             (self.status_due, Timer::Status),
@@ -69,9 +69,9 @@ impl Receiver {
     fn on_session_frame(&mut self, frame: &Frame<'_>) {
         match frame.header.kind {
             Kind::Data | Kind::Ack | Kind::Heartbeat => {
-                if let (Some(stream), Phase::Running) = (&mut self.stream, &self.phase) {
-                    stream.on_frame(self.now, frame);
-                    for rank in stream.take_orphans() {
+                if let (Some(streams), Phase::Running) = (&mut self.streams, &self.phase) {
+                    streams.on_frame(self.now, frame);
+                    for rank in streams.take_orphans() {
                         self.send(&Message::Orphan { rank });
                     }
                 }
@@ -134,7 +134,7 @@ impl Machine for Receiver {
             self.send(&message);
         }
         if take_due(&mut self.status_due, now) {
-            let frames = self.stream.as_ref().map_or(0, |stream| stream.feed().head() - stream.backlog_frames());
+            let frames = self.streams.as_ref().map_or(0, |streams| streams.frames() - streams.backlog_frames());
             self.send(&Message::Status { state: self.state(), frames });
             self.status_due = Some(now + self.config.timing.status);
         }
@@ -142,8 +142,8 @@ impl Machine for Receiver {
             self.send(&verdict);
             self.done_due = Some(now + self.config.timing.verdict);
         }
-        if let (Some(stream), Phase::Running) = (&mut self.stream, &self.phase) {
-            stream.on_timeout(now);
+        if let (Some(streams), Phase::Running) = (&mut self.streams, &self.phase) {
+            streams.on_timeout(now);
         }
         self.watch_root();
     }
@@ -154,7 +154,7 @@ impl Machine for Receiver {
             return Some(length);
         }
         let running = matches!(self.phase, Phase::Running);
-        self.stream.as_mut().filter(|_| running)?.poll(now, buffer)
+        self.streams.as_mut().filter(|_| running)?.poll(now, buffer)
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

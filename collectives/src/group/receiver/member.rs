@@ -2,12 +2,11 @@
 
 use super::{End, Known, Phase, Receiver, ReceiverEvent};
 use crate::group::message::{Digest, Message};
-use crate::group::root::STREAM;
+use crate::group::streams::{Place, Streams};
 use crate::group::view::{Member, View};
 use crate::plan::Via;
-use ethbcast_transport::stream::{Identity, Outlet, Peer, Stream};
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Instant, Tuning};
+use ethbcast_transport::Tuning;
 use std::time::Duration;
 
 impl Receiver {
@@ -64,32 +63,25 @@ impl Receiver {
         };
         self.rank = rank as u16;
         self.view_digest = digest;
-        let parent = view.parent(self.rank).map(|parent| Peer { rank: parent, mac: view.members[usize::from(parent)].mac });
-        let Some(parent) = parent else { return };
-        let children: Vec<Peer> =
-            view.children(self.rank).into_iter().map(|rank| Peer { rank, mac: view.members[usize::from(rank)].mac }).collect();
-        if let Some(stream) = &mut self.stream {
-            reshape(self.now, stream, parent, &children);
-            stream.set_epoch(view.epoch as u8);
+        if let Some(streams) = &mut self.streams {
+            streams.reshape(self.now, self.rank, &view);
         } else {
-            self.begin(&view, parent, children);
+            self.begin(&view);
         }
         self.view = Some(view);
     }
 
-    pub(super) fn begin(&mut self, view: &View, parent: Peer, children: Vec<Peer>) {
+    fn begin(&mut self, view: &View) {
         let station = &self.config.station;
         let session = self.root.as_ref().map_or(0, |root| root.session);
-        let identity = Identity { session, stream: STREAM, rank: self.rank, mac: station.mac, ether_type: station.ether_type };
-        let tuning = tuned(&self.config.tuning, view, self.rank);
-        let mut stream = Stream::receiver(identity, usize::from(view.payload_bytes), parent, &Outlet::Lanes(children), tuning);
-        stream.set_epoch(view.epoch as u8);
-        self.stream = Some(stream);
+        let (mac, group_mac, ether_type) = (station.mac, station.group_mac, station.ether_type);
+        let place = Place { session, rank: self.rank, mac, group_mac, ether_type };
+        self.streams = Some(Streams::new(place, view, &self.config.tuning));
         self.phase = Phase::Running;
         self.join_due = None;
         self.status_due = Some(self.now + self.config.timing.status);
         let receivers = view.members.len() - 1;
-        log::info!("rank {} of {receivers} receivers, parent {}", self.rank, parent.rank);
+        log::info!("rank {} of {receivers} receivers via {}", self.rank, view.via);
         self.events.push_back(ReceiverEvent::Started { rank: self.rank, receivers, via: view.via, size: view.size });
     }
 
@@ -107,19 +99,6 @@ impl Receiver {
         } else if self.confirmed && self.leaving_until.is_some() {
             self.end(End::Confirmed);
         }
-    }
-}
-
-/// Brings the lanes in line with a new view.
-fn reshape(now: Instant, stream: &mut Stream, parent: Peer, children: &[Peer]) {
-    stream.set_parent(parent);
-    let gone: Vec<u16> = stream.children().filter(|rank| children.iter().all(|child| child.rank != *rank)).collect();
-    // New children first: what a dead child was keeping here is what its own children may still need.
-    for &child in children {
-        stream.graft_child(now, child);
-    }
-    for rank in gone {
-        stream.remove_reader(now, rank);
     }
 }
 

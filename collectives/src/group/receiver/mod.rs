@@ -9,10 +9,11 @@ pub(in crate::group) use member::tuned;
 
 use super::message::{Digest, Message, Outcome, Refusal, Trailer};
 use super::post::{ControlStats, Outbox, Station};
+use super::streams::Streams;
 use super::timing::Timing;
 use super::view::{Assembler, View};
 use crate::plan::Via;
-use ethbcast_transport::stream::{Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::Header;
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
@@ -86,6 +87,8 @@ pub enum End {
 pub enum Arrival<'a> {
     /// The next bytes.
     Bytes(&'a [u8]),
+    /// The last bytes of a message.
+    Message(&'a [u8]),
     /// The end: what all bytes must add up to.
     End(Trailer),
 }
@@ -116,7 +119,7 @@ pub struct Receiver {
     view_digest: Digest,
     rank: u16,
     assembler: Assembler,
-    stream: Option<Stream>,
+    streams: Option<Streams>,
     ended: bool,
     outbox: Outbox,
     events: VecDeque<ReceiverEvent>,
@@ -142,7 +145,7 @@ impl Receiver {
             view_digest: [0; 32],
             rank: Header::NO_RANK,
             assembler: Assembler::default(),
-            stream: None,
+            streams: None,
             ended: false,
             outbox: Outbox::default(),
             events: VecDeque::new(),
@@ -168,14 +171,14 @@ impl Receiver {
         matches!(self.phase, Phase::Ended) && self.outbox.is_empty()
     }
 
-    /// This host's end of the stream, once it is a member.
-    pub fn stream(&self) -> Option<&Stream> {
-        self.stream.as_ref()
+    /// This host's end of the streams, once it is a member.
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.as_ref()
     }
 
-    /// Frames of the stream so far.
+    /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.stream.as_ref().map(Stream::stats).unwrap_or_default()
+        self.streams.as_ref().map(Streams::stats).unwrap_or_default()
     }
 
     /// Control frames so far.
@@ -195,11 +198,13 @@ impl Receiver {
 
     /// What has arrived and not been consumed.
     pub fn peek(&self) -> Option<Arrival<'_>> {
-        let (payload, last) = self.stream.as_ref()?.peek()?;
-        match last {
-            false => Some(Arrival::Bytes(payload)),
-            true => Some(Arrival::End(Trailer::decode(payload).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))),
-        }
+        Some(match self.streams.as_ref()?.peek()? {
+            (payload, Ending::None) => Arrival::Bytes(payload),
+            (payload, Ending::Message) => Arrival::Message(payload),
+            (payload, Ending::Stream) => {
+                Arrival::End(Trailer::decode(payload).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+            }
+        })
     }
 
     /// The application is done with what [`peek`](Receiver::peek) showed.
@@ -207,15 +212,15 @@ impl Receiver {
     /// # Panics
     /// If it showed nothing.
     pub fn consume(&mut self) {
-        let stream = self.stream.as_mut().expect("something was shown");
-        self.ended |= stream.peek().is_some_and(|(_, last)| last);
-        stream.consume();
+        let streams = self.streams.as_mut().expect("something was shown");
+        self.ended |= streams.peek().is_some_and(|(_, ending)| ending == Ending::Stream);
+        streams.consume();
     }
 
-    /// Lets the root know of room, after one or more [`consume`](Receiver::consume)s.
+    /// Lets the others know of room and of messages passed, after one or more [`consume`](Receiver::consume)s.
     pub fn drained(&mut self, now: Instant) {
-        if let Some(stream) = &mut self.stream {
-            stream.drained(now);
+        if let Some(streams) = &mut self.streams {
+            streams.drained(now);
         }
     }
 

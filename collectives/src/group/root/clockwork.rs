@@ -13,7 +13,7 @@ impl Root {
         let Timing { suspect, dead, .. } = self.config.timing;
         let silence = running.then(|| self.roster.next_silence(suspect, dead)).flatten();
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
-        let stream = self.stream.as_ref().filter(|_| running).and_then(|stream| stream.deadline(self.now));
+        let stream = self.streams.as_ref().filter(|_| running).and_then(|streams| streams.deadline(self.now));
         [
             (self.announce_due, Timer::Announce),
             (patience, Timer::Join),
@@ -74,8 +74,8 @@ impl Machine for Root {
         }
         match frame.header.kind {
             Kind::Data | Kind::Ack | Kind::Heartbeat => {
-                if let Some(stream) = &mut self.stream {
-                    stream.on_frame(now, &frame);
+                if let Some(streams) = &mut self.streams {
+                    streams.on_frame(now, &frame);
                 }
                 self.lose_orphans();
             }
@@ -108,8 +108,8 @@ impl Machine for Root {
         }
         if matches!(self.phase, Phase::Running { .. }) {
             self.watch_silence();
-            if let Some(stream) = &mut self.stream {
-                stream.on_timeout(now);
+            if let Some(streams) = &mut self.streams {
+                streams.on_timeout(now);
             }
         }
         self.flush_end();
@@ -123,9 +123,9 @@ impl Machine for Root {
         if !matches!(self.phase, Phase::Running { flowing: true }) {
             return None;
         }
-        let stream = self.stream.as_mut()?;
-        let length = stream.poll(now, buffer)?;
-        if self.first_data.is_none() && stream.stats().data_sent > 0 {
+        let streams = self.streams.as_mut()?;
+        let length = streams.poll(now, buffer)?;
+        if self.first_data.is_none() && streams.stats().data_sent > 0 {
             self.first_data = Some(now);
         }
         Some(length)

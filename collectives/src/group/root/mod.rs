@@ -4,24 +4,25 @@
 //! `clockwork` is the boundary to the driver.
 
 mod clockwork;
+mod route;
 mod running;
 mod start;
+
+pub use route::{ASSUMED_RATE_BITS_PER_SECOND, Route};
 
 use super::gathering::{Gathering, Wanted};
 use super::message::{Digest, Message, Refusal, State, Trailer};
 use super::post::{ControlStats, Outbox, Station};
 use super::roster::{MemberReport, Roster};
+use super::streams::{Place, Streams};
 use super::timing::Timing;
 use super::view::View;
-use crate::plan::Via;
+use crate::model::{Calibration, Choice};
 use crate::topology::Topology;
-use ethbcast_transport::stream::{Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// The number of the only stream a session has so far.
-pub(super) const STREAM: u16 = 1;
 
 /// What a root is told at its creation.
 #[derive(Clone, Debug)]
@@ -37,7 +38,9 @@ pub struct RootConfig {
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
     /// How the bytes travel.
-    pub via: Via,
+    pub route: Route,
+    /// What the network costs; without it, that of assumed cables.
+    pub calibration: Option<Calibration>,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
     /// The engine's numbers.
@@ -135,8 +138,9 @@ pub struct Root {
     phase: Phase,
     view: Option<View>,
     view_digest: Digest,
+    choice: Option<Choice>,
     roster: Roster,
-    stream: Option<Stream>,
+    streams: Option<Streams>,
     outbox: Outbox,
     events: VecDeque<RootEvent>,
     failure: Option<RootFailure>,
@@ -163,8 +167,9 @@ impl Root {
             phase: Phase::Gathering(Gathering::default()),
             view: None,
             view_digest: [0; 32],
+            choice: None,
             roster: Roster::default(),
-            stream: None,
+            streams: None,
             outbox: Outbox::default(),
             events: VecDeque::new(),
             failure: None,
@@ -204,14 +209,19 @@ impl Root {
         self.view.as_ref()
     }
 
-    /// The root's end of the stream, once members are there.
-    pub fn stream(&self) -> Option<&Stream> {
-        self.stream.as_ref()
+    /// The plan and what it is predicted to take, once members are there.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
     }
 
-    /// Frames of the stream so far.
+    /// The root's end of the streams, once members are there.
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.as_ref()
+    }
+
+    /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.stream.as_ref().map(Stream::stats).unwrap_or_default()
+        self.streams.as_ref().map(Streams::stats).unwrap_or_default()
     }
 
     /// Control frames so far.
@@ -237,39 +247,47 @@ impl Root {
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
         let flowing = matches!(self.phase, Phase::Running { flowing: true }) && self.trailer.is_none();
-        flowing && self.stream.as_ref().is_some_and(|stream| stream.feed().head() < stream.feed().limit())
+        flowing && self.streams.as_ref().is_some_and(Streams::has_room)
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many.
+    /// Whether every application has passed all that was pushed; certain to come true after
+    /// [`end_message`](Root::end_message).
+    pub fn is_passed(&self) -> bool {
+        self.streams.as_ref().is_some_and(Streams::is_passed)
+    }
+
+    /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an end.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        if !self.wants_data() {
-            return 0;
-        }
-        let stream = self.stream.as_mut().expect("a root that wants data has a stream");
-        let payload_bytes = stream.payload_bytes();
         let mut taken = 0;
-        if !self.partial.is_empty() {
-            taken = (payload_bytes - self.partial.len()).min(bytes.len());
-            self.partial.extend_from_slice(&bytes[..taken]);
+        while taken < bytes.len() && self.wants_data() {
+            let streams = self.streams.as_mut().expect("a root that wants data has streams");
+            let payload_bytes = streams.payload_bytes();
+            let rest = &bytes[taken..];
+            if self.partial.is_empty() && rest.len() > payload_bytes {
+                streams.push(&rest[..payload_bytes], Ending::None);
+                taken += payload_bytes;
+                continue;
+            }
             if self.partial.len() == payload_bytes {
-                if !stream.push(&self.partial, false) {
-                    self.partial.truncate(payload_bytes - taken);
-                    return 0;
-                }
+                streams.push(&self.partial, Ending::None);
                 self.partial.clear();
             }
-        }
-        while bytes.len() - taken >= payload_bytes {
-            if !stream.push(&bytes[taken..taken + payload_bytes], false) {
-                return taken;
-            }
-            taken += payload_bytes;
-        }
-        if self.partial.is_empty() {
-            self.partial.extend_from_slice(&bytes[taken..]);
-            taken = bytes.len();
+            let fits = rest.len().min(payload_bytes - self.partial.len());
+            self.partial.extend_from_slice(&rest[..fits]);
+            taken += fits;
         }
         taken
+    }
+
+    /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon says when
+    /// every application has passed them. False, and nothing ended, while there is no room.
+    pub fn end_message(&mut self) -> bool {
+        let ready = self.wants_data();
+        if let Some(streams) = self.streams.as_mut().filter(|_| ready) {
+            streams.push(&self.partial, Ending::Message);
+            self.partial.clear();
+        }
+        ready
     }
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
@@ -279,12 +297,18 @@ impl Root {
     }
 
     fn flush_end(&mut self) {
-        let (Some(trailer), Some(stream)) = (self.trailer, self.stream.as_mut()) else { return };
-        if stream.feed().last().is_some() || (!self.partial.is_empty() && !stream.push(&self.partial, false)) {
+        let (Some(trailer), Some(streams)) = (self.trailer, self.streams.as_mut()) else { return };
+        if streams.has_end() || (!self.partial.is_empty() && !streams.push(&self.partial, Ending::None)) {
             return;
         }
         self.partial.clear();
-        stream.push(&trailer.encode(), true);
+        streams.push(&trailer.encode(), Ending::Stream);
+    }
+
+    fn place(&self) -> Place {
+        let station = &self.config.station;
+        let (mac, group_mac, ether_type) = (station.mac, station.group_mac, station.ether_type);
+        Place { session: self.config.session, rank: 0, mac, group_mac, ether_type }
     }
 
     /// Gives up and tells everybody why.

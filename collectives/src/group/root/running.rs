@@ -3,10 +3,10 @@
 use super::{Phase, Root, RootEvent};
 use crate::group::message::{Digest, Message, Outcome, Trailer};
 use crate::group::roster::MemberReport;
+use crate::group::streams::Streams;
 use crate::group::timing::Timing;
+use crate::group::trees::trees;
 use crate::group::view::View;
-use crate::plan::Via;
-use ethbcast_transport::stream::Peer;
 use ethbcast_transport::wire::Frame;
 
 const ORPHANED: &str = "the frames it needed died with the host before it";
@@ -33,8 +33,8 @@ impl Root {
     pub(super) fn publish(&mut self, view: View) {
         let (digest, _) = view.parts(usize::from(view.payload_bytes));
         self.view_digest = digest;
-        if let Some(stream) = &mut self.stream {
-            stream.set_epoch(view.epoch as u8);
+        if let Some(streams) = &mut self.streams {
+            streams.set_epoch(view.epoch);
         }
         self.view = Some(view);
         self.repeat_view();
@@ -114,14 +114,8 @@ impl Root {
         let Some(mut view) = self.view.take() else { return };
         view.members[usize::from(rank)].present = false;
         view.epoch += 1;
-        if let Some(stream) = &mut self.stream {
-            // New children first: what the dead one was keeping here is what its own children may still need.
-            if view.via != Via::Cast {
-                for child in view.children(0) {
-                    stream.graft_child(self.now, Peer { rank: child, mac: view.members[usize::from(child)].mac });
-                }
-            }
-            stream.remove_reader(self.now, rank);
+        if let Some(streams) = &mut self.streams {
+            streams.reshape(self.now, 0, &view);
         }
         self.publish(view);
         self.check_ready();
@@ -146,15 +140,19 @@ impl Root {
     /// A relay says it cannot serve the child it was given; only the child's parent may say so.
     fn on_orphan(&mut self, reporter: u16, child: u16) {
         let known = |view: &View| usize::from(child) < view.members.len() && view.members[usize::from(child)].present;
-        if self.view.as_ref().is_some_and(|view| known(view) && view.parent(child) == Some(reporter)) {
+        if self.view.as_ref().is_some_and(|view| known(view) && serves(view, reporter, child)) {
             self.lose(child, Outcome::Orphaned, ORPHANED);
         }
     }
 
     /// Children of the root's own that need frames which are gone.
     pub(super) fn lose_orphans(&mut self) {
-        for rank in self.stream.as_mut().map(|stream| stream.take_orphans()).unwrap_or_default() {
+        for rank in self.streams.as_mut().map(Streams::take_orphans).unwrap_or_default() {
             self.lose(rank, Outcome::Orphaned, ORPHANED);
         }
     }
+}
+
+fn serves(view: &View, parent: u16, child: u16) -> bool {
+    trees(view).iter().any(|tree| tree.parent(child) == Some(parent))
 }

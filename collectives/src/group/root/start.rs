@@ -1,15 +1,14 @@
 //! From invitation to view: who joins, who is turned away, and the plan for those who are there.
 
-use super::{Phase, Root, RootEvent, RootFailure, STREAM};
+use super::{Phase, Root, RootEvent, RootFailure};
 use crate::group::gathering::{Answer, Candidate, Offer};
 use crate::group::message::{Message, Refusal};
-use crate::group::receiver::tuned;
 use crate::group::roster::Roster;
+use crate::group::streams::Streams;
 use crate::group::view::{Member, View};
-use crate::plan::{self, Plan, PlanError, Via};
+use crate::model::Choice;
 use crate::topology::Topology;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::stream::{Identity, Outlet, Peer, Stream};
 use ethbcast_transport::wire::HEADER_BYTES;
 
 impl Root {
@@ -78,11 +77,12 @@ impl Root {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let candidates = gathering.in_rank_order();
         match self.first_view(&candidates) {
-            Ok(view) => {
+            Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);
+                self.choice = Some(choice);
                 self.phase = Phase::Running { flowing: false };
                 self.roster = Roster::new(self.now, 1..=candidates.len() as u16);
-                self.stream = Some(self.origin(&view));
+                self.streams = Some(Streams::new(self.place(), &view, &self.config.tuning));
                 self.status_due = Some(self.now + self.config.timing.status);
                 self.publish(view);
             }
@@ -93,11 +93,13 @@ impl Root {
         }
     }
 
-    fn first_view(&self, candidates: &[Candidate]) -> Result<View, String> {
+    fn first_view(&self, candidates: &[Candidate]) -> Result<(View, Choice), String> {
         let station = &self.config.station;
         let names: Vec<&str> =
             std::iter::once(station.host.as_str()).chain(candidates.iter().map(|candidate| candidate.host.as_str())).collect();
-        let plan = self.plan(&names)?;
+        let choice = self.choose(&names)?;
+        log::info!("{}", choice.reason);
+        let plan = &choice.plan;
         let macs = std::iter::once((station.mac, 0)).chain(candidates.iter().map(|candidate| (candidate.mac, candidate.nonce)));
         let members = names.iter().zip(macs).enumerate().map(|(rank, (host, (mac, nonce)))| {
             let parent = plan.parent(rank);
@@ -111,51 +113,17 @@ impl Root {
                 present: true,
             }
         });
-        Ok(View {
+        let payload_bytes = station.mtu_bytes - HEADER_BYTES as u16;
+        let view = View {
             epoch: 1,
-            via: self.config.via,
-            segment_frames: 1,
+            via: plan.via(),
+            segment_frames: choice.segment_bytes.div_ceil(u64::from(payload_bytes)).clamp(1, u64::from(u32::MAX)) as u32,
             policy: self.config.tuning.policy,
-            payload_bytes: station.mtu_bytes - HEADER_BYTES as u16,
+            payload_bytes,
             size: self.config.size,
             members: members.collect(),
-        })
-    }
-
-    fn plan(&self, names: &[&str]) -> Result<Plan, String> {
-        let Some(topology) = self.config.topology.as_ref().filter(|_| self.config.via == Via::Chain) else {
-            return self.plan_on_one_switch(names.len()).map_err(|error| error.to_string());
         };
-        let hosts = names.iter().map(|name| find_host(topology, name)).collect::<Result<Vec<usize>, String>>()?;
-        let plan = plan::chain(topology, hosts[0], &hosts).map_err(|error| error.to_string())?;
-        let report = plan::check(topology, &plan, &hosts);
-        if report.is_good() {
-            Ok(plan)
-        } else {
-            Err(format!("the plan is not sound ({report}); please report this with the topology file"))
-        }
-    }
-
-    /// Without a topology names do not matter: hosts are taken in the order of their ranks.
-    fn plan_on_one_switch(&self, ranks: usize) -> Result<Plan, PlanError> {
-        let chain = |rank: usize| rank.checked_sub(1);
-        match self.config.via {
-            Via::Cast => plan::cast(0, ranks),
-            _ => Plan::from_parents(Via::Chain, 0, &(0..ranks).map(chain).collect::<Vec<_>>()),
-        }
-    }
-
-    fn origin(&self, view: &View) -> Stream {
-        let station = &self.config.station;
-        let identity =
-            Identity { session: self.config.session, stream: STREAM, rank: 0, mac: station.mac, ether_type: station.ether_type };
-        let peer = |rank: u16| Peer { rank, mac: view.members[usize::from(rank)].mac };
-        let outlet = match view.via {
-            Via::Cast => Outlet::Cast { group: station.group_mac, listeners: view.children(0).into_iter().map(peer).collect() },
-            _ => Outlet::Lanes(view.children(0).into_iter().map(peer).collect()),
-        };
-        let tuning = tuned(&self.config.tuning, view, 0);
-        Stream::origin(identity, usize::from(view.payload_bytes), &outlet, tuning)
+        Ok((view, choice))
     }
 
     /// Starts, waits on or gives up, as patience and those who are there demand.
@@ -178,9 +146,4 @@ impl Root {
         self.close(Message::Abort { text: format!("the sender gave up: {failure}") });
         self.failure = Some(failure);
     }
-}
-
-fn find_host(topology: &Topology, name: &str) -> Result<usize, String> {
-    let help = "add it, or run it with --host NAME as it is spelt there";
-    topology.host_named(name).ok_or_else(|| format!("the topology file names no host {name}; {help}"))
 }

@@ -1,0 +1,102 @@
+//! The tree of switches hung from its middle, which draws it as wide and as low as it gets.
+
+use crate::topology::Topology;
+use std::collections::VecDeque;
+
+/// A tree of switches with a top.
+#[derive(Debug)]
+pub(super) struct Hung {
+    /// The switch that everything hangs from.
+    pub top: usize,
+    /// Below each switch, ascending.
+    pub children: Vec<Vec<usize>>,
+    /// How many cables each switch is below the top.
+    pub depth: Vec<usize>,
+}
+
+impl Hung {
+    /// Hangs the switches from the middle of the longest path; of two middles, from the lower id.
+    pub fn new(topology: &Topology) -> Self {
+        let one_end = Walk::from(topology, 0).farthest();
+        let walk = Walk::from(topology, one_end);
+        let mut path = vec![walk.farthest()];
+        while let Some(next) = path.last().and_then(|&switch| walk.above[switch]) {
+            path.push(next);
+        }
+        let top = path[(path.len() - 1) / 2].min(path[path.len() / 2]);
+        let walk = Walk::from(topology, top);
+        let mut children = vec![Vec::new(); walk.above.len()];
+        for (switch, above) in walk.above.iter().enumerate() {
+            above.iter().for_each(|&above| children[above].push(switch));
+        }
+        Self { top, children, depth: walk.depth }
+    }
+
+    /// How many levels of switches there are.
+    pub fn levels(&self) -> usize {
+        self.depth.iter().max().map_or(0, |deepest| deepest + 1)
+    }
+}
+
+/// The depth of a topology: levels of switches, hung from the middle of the longest path.
+pub fn levels(topology: &Topology) -> usize {
+    Hung::new(topology).levels()
+}
+
+/// What a walk in breadth met, level by level.
+struct Walk {
+    above: Vec<Option<usize>>,
+    depth: Vec<usize>,
+}
+
+impl Walk {
+    fn from(topology: &Topology, start: usize) -> Self {
+        let switches = topology.switches().len();
+        let mut walk = Self { above: vec![None; switches], depth: vec![0; switches] };
+        let mut waiting = VecDeque::from([start]);
+        while let Some(switch) = waiting.pop_front() {
+            for &next in topology.neighbours(switch) {
+                if walk.above[switch] != Some(next) {
+                    walk.above[next] = Some(switch);
+                    walk.depth[next] = walk.depth[switch] + 1;
+                    waiting.push_back(next);
+                }
+            }
+        }
+        walk
+    }
+
+    /// The switch farthest from the start; of several, the first.
+    fn farthest(&self) -> usize {
+        let ids = 0..self.depth.len();
+        ids.reduce(|best, next| if self.depth[next] > self.depth[best] { next } else { best }).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::arbitrary;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_beds_hang_from_their_middles() {
+        let hang = |name: &str| Hung::new(&Topology::builtin(name).expect(name));
+        assert_eq!((hang("fig9-1").top, hang("fig9-1").levels()), (0, 1));
+        assert_eq!((hang("fig9-3").top, hang("fig9-3").levels()), (0, 2));
+        let row = hang("fig9-4");
+        assert_eq!((row.top, row.depth.as_slice(), row.levels()), (1, [1, 0, 1, 2].as_slice(), 3));
+        assert_eq!(row.children, [vec![], vec![0, 2], vec![3], vec![]]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_top_makes_it_lower(topology in arbitrary::topology(12, 12)) {
+            let hung = Hung::new(&topology);
+            let height = |top| Walk::from(&topology, top).depth.iter().max().expect("a switch") + 1;
+            let lowest = (0..topology.switches().len()).map(height).min();
+            prop_assert_eq!(Some(hung.levels()), lowest);
+            prop_assert_eq!(hung.children.iter().flatten().count() + 1, topology.switches().len());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Where everything stands, in user units.
+
+use super::shapes::{self, Point};
+use crate::draw::hung::Hung;
+use crate::topology::Topology;
+
+const MARGIN: f64 = 24.0;
+/// From one level of switches to the next.
+const LEVEL_HEIGHT: f64 = 84.0;
+const SWITCH_HEIGHT: f64 = 32.0;
+const HOST_HEIGHT: f64 = 24.0;
+/// From one host to the next below it.
+const HOST_PITCH: f64 = 30.0;
+/// More hosts of one switch than this go into a second column.
+const ROWS: usize = 16;
+/// Between columns: room for the trunk that feeds one.
+const GAP: f64 = 32.0;
+/// Between columns with a plan: room for its arrows too.
+const GAP_WITH_PLAN: f64 = 88.0;
+/// What `↑1 ↓8!` takes.
+const LOADS_WIDTH: f64 = 68.0;
+
+/// A box.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rect {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Rect {
+    pub fn right(&self) -> f64 {
+        self.x + self.width
+    }
+
+    pub fn bottom(&self) -> f64 {
+        self.y + self.height
+    }
+
+    pub fn middle(&self) -> Point {
+        Point { x: self.x + self.width / 2.0, y: self.y + self.height / 2.0 }
+    }
+}
+
+/// The boxes of all switches and hosts, by id, and how large the picture is.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub switches: Vec<Rect>,
+    pub hosts: Vec<Rect>,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Layout {
+    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below it),
+    /// so that no cable crosses a host; its hosts stand below the lowest switch.
+    pub fn new(topology: &Topology, hung: &Hung, with_plan: bool) -> Self {
+        let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
+        let host_width = box_width(topology.hosts()) + if with_plan { LOADS_WIDTH } else { 0.0 };
+        let switch_width = box_width(topology.switches());
+        let none = Rect { x: 0.0, y: 0.0, width: 0.0, height: 0.0 };
+        let mut layout = Self {
+            switches: vec![none; topology.switches().len()],
+            hosts: vec![none; topology.hosts().len()],
+            width: 0.0,
+            height: 0.0,
+        };
+        let hosts_top = MARGIN + LEVEL_HEIGHT * (hung.levels() - 1) as f64 + SWITCH_HEIGHT + 2.0 * HOST_PITCH;
+        let mut left = MARGIN + GAP / 2.0;
+        layout.height = hosts_top;
+        for switch in left_to_right(hung) {
+            let hosts: Vec<usize> = topology.hosts_on(switch).collect();
+            let columns = hosts.len().div_ceil(ROWS);
+            let strip = (columns as f64 * (host_width + gap) - gap).max(switch_width);
+            let y = MARGIN + LEVEL_HEIGHT * hung.depth[switch] as f64;
+            layout.switches[switch] =
+                Rect { x: left + (strip - switch_width) / 2.0, y, width: switch_width, height: SWITCH_HEIGHT };
+            for (index, &host) in hosts.iter().enumerate() {
+                let x = left + (index / ROWS) as f64 * (host_width + gap);
+                let y = hosts_top + (index % ROWS) as f64 * HOST_PITCH;
+                layout.hosts[host] = Rect { x, y, width: host_width, height: HOST_HEIGHT };
+                layout.height = layout.height.max(y + HOST_HEIGHT);
+            }
+            left += strip + gap;
+        }
+        layout.width = left - gap + MARGIN + GAP_WITH_PLAN / 2.0;
+        layout.height += MARGIN;
+        layout
+    }
+}
+
+/// All switches, each amid those that hang below it.
+fn left_to_right(hung: &Hung) -> Vec<usize> {
+    enum Step {
+        Enter(usize),
+        Place(usize),
+    }
+    let mut order = Vec::with_capacity(hung.depth.len());
+    let mut waiting = vec![Step::Enter(hung.top)];
+    while let Some(step) = waiting.pop() {
+        match step {
+            Step::Place(switch) => order.push(switch),
+            Step::Enter(switch) => {
+                let (left, right) = hung.children[switch].split_at(hung.children[switch].len() / 2);
+                // The stack gives back last what is pushed first.
+                waiting.extend(right.iter().rev().map(|&child| Step::Enter(child)));
+                waiting.push(Step::Place(switch));
+                waiting.extend(left.iter().rev().map(|&child| Step::Enter(child)));
+            }
+        }
+    }
+    order
+}
+
+fn box_width(names: &[String]) -> f64 {
+    let longest = names.iter().map(|name| shapes::shown(name).chars().count()).max().unwrap_or(0);
+    (longest as f64 * shapes::CHARACTER_WIDTH + 20.0).max(48.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::arbitrary;
+    use proptest::prelude::*;
+
+    fn overlap(left: &Rect, right: &Rect) -> bool {
+        left.x < right.right() && right.x < left.right() && left.y < right.bottom() && right.y < left.bottom()
+    }
+
+    proptest! {
+        #[test]
+        fn boxes_stand_apart_and_inside_the_picture(topology in arbitrary::topology(10, 60), with_plan: bool) {
+            let layout = Layout::new(&topology, &Hung::new(&topology), with_plan);
+            let all: Vec<Rect> = layout.switches.iter().chain(&layout.hosts).copied().collect();
+            for (index, rect) in all.iter().enumerate() {
+                prop_assert!(rect.x >= 0.0 && rect.y >= 0.0 && rect.right() <= layout.width && rect.bottom() <= layout.height);
+                prop_assert!(all[..index].iter().all(|other| !overlap(rect, other)));
+            }
+        }
+    }
+}

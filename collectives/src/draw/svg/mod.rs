@@ -1,0 +1,85 @@
+//! A picture that needs nothing else: one SVG file, fonts by family only.
+
+mod layout;
+mod shapes;
+
+use super::hung::Hung;
+use super::overlay::{Marks, Overlay, Place, describe};
+use crate::topology::Topology;
+use layout::{Layout, Rect};
+use shapes::{Paint, Point};
+
+/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of a
+/// plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
+pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
+    let marks = Marks::new(topology, overlay);
+    let hung = Hung::new(topology);
+    let layout = Layout::new(topology, &hung, !marks.is_empty());
+    let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
+    // What is later is above: long edges pass behind the hosts on their way.
+    let body = [picture.cables(), picture.ports(), picture.plan(), picture.switches(), picture.hosts()].concat();
+    shapes::document(layout.width, layout.height, &body)
+}
+
+struct Picture<'a> {
+    topology: &'a Topology,
+    hung: &'a Hung,
+    marks: &'a Marks,
+    layout: &'a Layout,
+}
+
+impl Picture<'_> {
+    /// The cables between switches, from the bottom of the upper to the top of the lower, with their loads halfway.
+    fn cables(&self) -> String {
+        let pairs = self.hung.children.iter().enumerate().flat_map(|(upper, list)| list.iter().map(move |&lower| (upper, lower)));
+        pairs
+            .map(|(upper, lower)| {
+                let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
+                // Not from the middle: there the cables to the hosts begin.
+                let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
+                let (start, end) = (Point { x: from.x + aside, y: from.bottom() }, Point { x: to.middle().x, y: to.y });
+                let loads = self.marks.loads(Place::Switch(lower), Place::Switch(upper));
+                let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
+                let label = loads.map(|loads| shapes::label(start.halfway(end), &describe(loads), contended)).unwrap_or_default();
+                shapes::drop(start, end, contended) + &label
+            })
+            .collect()
+    }
+
+    /// The cables from each switch down to its hosts: one trunk, and a short stub for each host.
+    fn ports(&self) -> String {
+        (0..self.topology.switches().len())
+            .map(|switch| {
+                let hosts: Vec<Rect> = self.topology.hosts_on(switch).map(|host| self.layout.hosts[host]).collect();
+                shapes::trunk(self.layout.switches[switch], &hosts)
+            })
+            .collect()
+    }
+
+    fn switches(&self) -> String {
+        let boxes = self.topology.switches().iter().zip(&self.layout.switches);
+        boxes.map(|(name, rect)| shapes::named_box(*rect, name, "", Paint::Switch)).collect()
+    }
+
+    fn hosts(&self) -> String {
+        let draw = |(host, name): (usize, &String)| {
+            let loads = self.marks.loads(Place::Host(host), Place::Switch(self.topology.switch_of(host)));
+            let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
+            let paint = match (self.marks.root == Some(host), contended) {
+                (true, _) => Paint::Root,
+                (false, true) => Paint::Contended,
+                (false, false) => Paint::Host,
+            };
+            shapes::named_box(self.layout.hosts[host], name, &loads.map(describe).unwrap_or_default(), paint)
+        };
+        self.topology.hosts().iter().enumerate().map(draw).collect()
+    }
+
+    fn plan(&self) -> String {
+        let edges = (0..self.topology.hosts().len()).flat_map(|host| {
+            let sends = self.marks.sends(host);
+            sends.iter().enumerate().map(move |(order, &to)| (host, to, (sends.len() > 1).then_some(order)))
+        });
+        edges.map(|(from, to, order)| shapes::arrow(self.layout.hosts[from], self.layout.hosts[to], order)).collect()
+    }
+}

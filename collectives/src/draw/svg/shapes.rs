@@ -1,0 +1,168 @@
+//! The elements of the picture, and how they look.
+
+use super::layout::Rect;
+
+/// What a character takes in the picture's font, with room to spare.
+pub(super) const CHARACTER_WIDTH: f64 = 8.2;
+
+/// Longer names are cut; pointing at them shows the whole.
+const SHOWN_CHARACTERS: usize = 24;
+
+const STYLE: &str = "text{font:13px 'DejaVu Sans',Verdana,Helvetica,sans-serif;fill:#1b2733}\
+text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
+.cable{fill:none;stroke:#5b6b7a;stroke-width:1.5}path.hot{stroke:#c0392b}.edge{fill:none;stroke:#1f6fb2;stroke-width:1.5}\
+.switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
+.root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
+
+/// A place in the picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub x: f64,
+    pub y: f64,
+}
+
+impl Point {
+    pub fn halfway(self, other: Self) -> Self {
+        Self { x: (self.x + other.x) / 2.0, y: (self.y + other.y) / 2.0 }
+    }
+}
+
+/// What a box stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Paint {
+    Switch,
+    Host,
+    Root,
+    Contended,
+}
+
+/// The whole document.
+pub(super) fn document(width: f64, height: f64, body: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n\
+         <style>{STYLE}</style>\n\
+         <defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+         <path d=\"M0 0L10 5L0 10z\" fill=\"#1f6fb2\"/></marker></defs>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
+    )
+}
+
+/// A box with a name in it, and something small behind the name.
+pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> String {
+    let class = match paint {
+        Paint::Switch => "switch",
+        Paint::Host => "host",
+        Paint::Root => "root",
+        Paint::Contended => "contended",
+    };
+    let Rect { x, y, width, height } = rect;
+    let baseline = y + height / 2.0 + 4.5;
+    let text = if loads.is_empty() {
+        format!("<text x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>", rect.middle().x, escape(&shown(name)))
+    } else {
+        format!(
+            "<text x=\"{:.1}\" y=\"{baseline:.1}\">{}</text><text class=\"load\" x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\">{}</text>",
+            x + 8.0,
+            escape(&shown(name)),
+            rect.right() - 8.0,
+            escape(loads)
+        )
+    };
+    format!(
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\"/>{text}</g>\n",
+        escape(name)
+    )
+}
+
+/// A cable that leaves downwards and arrives from above.
+pub(super) fn drop(from: Point, to: Point, contended: bool) -> String {
+    let turn = from.halfway(to).y;
+    let hot = if contended { " hot" } else { "" };
+    format!(
+        "<path class=\"cable{hot}\" d=\"M{:.1} {:.1}C{:.1} {turn:.1} {:.1} {turn:.1} {:.1} {:.1}\"/>\n",
+        from.x, from.y, from.x, to.x, to.x, to.y
+    )
+}
+
+/// Text on a line, on a patch of white, so that the line does not run through the letters.
+pub(super) fn label(at: Point, text: &str, contended: bool) -> String {
+    let hot = if contended { " hot" } else { "" };
+    let width = text.chars().count() as f64 * CHARACTER_WIDTH + 2.0;
+    format!(
+        "<rect class=\"patch\" x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"14\"/>\
+         <text class=\"load{hot}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+        at.x - width / 2.0,
+        at.y - 7.0,
+        at.x,
+        at.y + 4.0,
+        escape(text)
+    )
+}
+
+/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each host.
+pub(super) fn trunk(switch: Rect, hosts: &[Rect]) -> String {
+    let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
+    let (middle, rail) = (switch.middle().x, first.y - 14.0);
+    let left = |host: &Rect| host.x - 12.0;
+    let (low, high) = (middle.min(left(first)), middle.max(left(last)));
+    let mut path = format!("M{middle:.1} {:.1}V{rail:.1}M{low:.1} {rail:.1}H{high:.1}", switch.bottom());
+    for host in hosts {
+        path += &format!("M{:.1} {rail:.1}V{:.1}H{:.1}", left(host), host.middle().y, host.x);
+    }
+    format!("<path class=\"cable\" d=\"{path}\"/>\n")
+}
+
+/// An edge of a plan: beside the column between two hosts of one, across otherwise.
+pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
+    let (start, end, bend_start, bend_end) = if from.x == to.x {
+        let bulge = (20.0 + (from.y - to.y).abs() / 6.0).min(56.0);
+        (from.right(), to.right(), from.right() + bulge, to.right() + bulge)
+    } else if from.x < to.x {
+        let reach = (to.x - from.right()) / 2.0;
+        (from.right(), to.x, from.right() + reach, to.x - reach)
+    } else {
+        let reach = (from.x - to.right()) / 2.0;
+        (from.x, to.right(), from.x - reach, to.right() + reach)
+    };
+    let (start_y, end_y) = (from.middle().y, to.middle().y);
+    let path = format!(
+        "<path class=\"edge\" marker-end=\"url(#head)\" d=\"M{start:.1} {start_y:.1}C{bend_start:.1} {start_y:.1} {bend_end:.1} {end_y:.1} {end:.1} {end_y:.1}\"/>\n"
+    );
+    let number = order.map(|order| {
+        // Near the receiver, which is the end of no other edge: there numbers do not meet.
+        let near_end = |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
+        let x = near_end(start, bend_start, bend_end, end);
+        label(Point { x, y: near_end(start_y, start_y, end_y, end_y) }, &order.to_string(), false)
+    });
+    path + &number.unwrap_or_default()
+}
+
+/// A name as it is shown.
+pub(super) fn shown(name: &str) -> String {
+    if name.chars().count() <= SHOWN_CHARACTERS {
+        return name.to_string();
+    }
+    name.chars().take(SHOWN_CHARACTERS - 1).chain(['…']).collect()
+}
+
+/// Text as XML wants it.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_meaning_in_xml_is_escaped() {
+        assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_but_not_lost() {
+        let name = "x".repeat(40);
+        let drawn = named_box(Rect { x: 0.0, y: 0.0, width: 9.0, height: 9.0 }, &name, "", Paint::Host);
+        assert!(drawn.contains(&format!(">{}…</text>", "x".repeat(23))) && drawn.contains(&format!("<title>{name}</title>")));
+    }
+}

@@ -1,0 +1,95 @@
+//! A tree of box characters.
+
+use super::hung::Hung;
+use super::overlay::{Marks, Overlay, Place, describe, fold};
+use crate::topology::Topology;
+use std::fmt::Write;
+
+/// What the signs of a plan mean, printed above it.
+const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
+
+/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each host is.
+pub fn text(topology: &Topology, overlay: &Overlay) -> String {
+    let hung = Hung::new(topology);
+    let marks = Marks::new(topology, overlay);
+    let mut tree = Tree { topology, hung: &hung, marks: &marks, text: String::new() };
+    if !marks.is_empty() {
+        tree.line("", LEGEND);
+    }
+    tree.draw();
+    tree.text
+}
+
+struct Tree<'a> {
+    topology: &'a Topology,
+    hung: &'a Hung,
+    marks: &'a Marks,
+    text: String,
+}
+
+impl Tree<'_> {
+    /// Walks the tree with a stack of its own: a chain of thousands of switches must not overflow the other one.
+    fn draw(&mut self) {
+        let mut waiting = vec![(Place::Switch(self.hung.top), String::new(), String::new())];
+        while let Some((place, branch, trunk)) = waiting.pop() {
+            let label = self.label(place);
+            self.line(&branch, &label);
+            let Place::Switch(switch) = place else { continue };
+            let below = self.below(switch);
+            let last = below.len().saturating_sub(1);
+            // The stack gives back last what is pushed first.
+            for (index, &next) in below.iter().enumerate().rev() {
+                let (branch, space) = if index == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+                waiting.push((next, format!("{trunk}{branch}"), format!("{trunk}{space}")));
+            }
+        }
+    }
+
+    fn below(&self, switch: usize) -> Vec<Place> {
+        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Place::Host);
+        hosts.chain(self.hung.children[switch].iter().copied().map(Place::Switch)).collect()
+    }
+
+    fn line(&mut self, branch: &str, label: &str) {
+        writeln!(self.text, "{branch}{label}").expect("writing to a string cannot fail");
+    }
+
+    fn label(&self, place: Place) -> String {
+        match place {
+            Place::Host(host) => self.host_label(host),
+            Place::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
+            Place::Switch(switch) => {
+                let above =
+                    self.topology.neighbours(switch).iter().find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
+                let loads = above.and_then(|&above| self.marks.loads(place, Place::Switch(above)));
+                let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
+                format!("{}{loads}", self.topology.switches()[switch])
+            }
+        }
+    }
+
+    fn plain_switch_label(&self, switch: usize) -> String {
+        let name = &self.topology.switches()[switch];
+        match self.topology.hosts_on(switch).count() {
+            0 => name.clone(),
+            1 => format!("{name}  1 host  {}", fold(self.topology, self.topology.hosts_on(switch))),
+            hosts => format!("{name}  {hosts} hosts  {}", fold(self.topology, self.topology.hosts_on(switch))),
+        }
+    }
+
+    fn host_label(&self, host: usize) -> String {
+        let mut label = self.topology.hosts()[host].clone();
+        if self.marks.root == Some(host) {
+            label += " (root)";
+        }
+        let switch = Place::Switch(self.topology.switch_of(host));
+        if let Some(loads) = self.marks.loads(Place::Host(host), switch) {
+            label += &format!("  {}", describe(loads));
+        }
+        let sends = self.marks.sends(host);
+        if !sends.is_empty() {
+            label += &format!("  → {}", fold(self.topology, sends.iter().copied()));
+        }
+        label
+    }
+}
