@@ -4,10 +4,17 @@ mod args;
 mod exit;
 mod host;
 mod lab;
+mod perf;
+mod plan;
+mod probe;
 mod recv;
+mod route;
 mod send;
 mod session;
 mod signals;
+mod simulate;
+mod topo;
+mod topology_file;
 mod units;
 
 use args::{Cli, Command};
@@ -21,6 +28,11 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Send(args) => send::run(args),
         Command::Recv(args) => recv::run(args),
+        Command::Topo(args) => topo::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Probe(args) => probe::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Perf(args) => perf::run(args),
         Command::Lab(args) => lab::run(args),
     };
     exit::finish(result)

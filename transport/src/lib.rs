@@ -6,6 +6,7 @@
 pub mod feed;
 pub mod machine;
 pub mod packet;
+pub mod probe;
 pub mod sim;
 pub mod stream;
 pub mod time;

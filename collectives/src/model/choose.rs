@@ -122,7 +122,7 @@ fn costs(size_bytes: u64, situation: &Situation) -> Costs {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
     let bytes = size_bytes.min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
     let hop_ns = calibration.gap_ns(frame) as u64;
-    let latency_ns = (calibration.latency_ns(bytes) as u64).saturating_sub(hop_ns);
+    let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
     Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns }
 }
 

@@ -25,7 +25,7 @@ impl Network {
 
     /// g(m) and L(m) as measured (Table 2).
     pub fn calibration(self) -> Calibration {
-        let rows: [(u64, u64); 8] = match self {
+        let rows: [(u64, i64); 8] = match self {
             Self::Fast => [(30, 110), (51, 156), (89, 250), (177, 318), (351, 317), (695, 324), (1389, 325), (2781, 323)],
             Self::Gigabit => [(13, 46), (17, 54), (25, 68), (39, 83), (69, 82), (133, 78), (267, 62), (541, 30)],
         };

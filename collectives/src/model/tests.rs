@@ -169,7 +169,7 @@ fn calibrations() -> impl Strategy<Value = Calibration> {
         let mut point = Point { bytes: 0, gap_ns: first_gap, latency_ns: 0 };
         let points = steps.into_iter().map(|(bytes, gap, latency)| {
             let Point { bytes: before, gap_ns, latency_ns } = point;
-            point = Point { bytes: before + bytes, gap_ns: gap_ns + gap, latency_ns: latency_ns + latency };
+            point = Point { bytes: before + bytes, gap_ns: gap_ns + gap, latency_ns: latency_ns + latency as i64 };
             point
         });
         let calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");

@@ -13,7 +13,7 @@ use crate::topology::Topology;
 /// Algorithm 2 does not consider.
 ///
 /// Time O(H·k·N·log P) and memory O(k·N + H·P) for P members and height H, N being P times the number of switches above a
-/// host that are not the last below their own: 1 to 3 in a usual network. On networks thousands of switches deep, where this
+/// host that are not the last below their own: few in a usual network. On networks thousands of switches deep, where this
 /// would take more than 2²⁴ entries, the tree is higher than need be, at most P/2, and still free of contention.
 ///
 /// # Errors

@@ -1,5 +1,16 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod perf;
+mod plan;
+mod probe;
+mod simulate;
+mod topo;
+
+pub use perf::PerfArgs;
+pub use plan::PlanArgs;
+pub use probe::ProbeArgs;
+pub use simulate::SimulateArgs;
+pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +34,16 @@ pub enum Command {
     Send(SendArgs),
     /// Receive what is sent to a group.
     Recv(RecvArgs),
+    /// Show, check or import a topology.
+    Topo(TopoArgs),
+    /// Plan a broadcast: who sends to whom, on which cables, in what time.
+    Plan(PlanArgs),
+    /// Measure the network: gaps, latencies, rate, MTU, broadcast.
+    Probe(ProbeArgs),
+    /// Run the real engine on any topology in a simulated network.
+    Simulate(SimulateArgs),
+    /// Measure broadcast and barrier, run on every host.
+    Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
 }
@@ -65,9 +86,22 @@ pub struct SendArgs {
     /// How long to wait for receivers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
-    /// How the bytes travel: auto, chain (unicast from host to host) or cast (broadcast with repairs).
+    /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial, scatter-allgather,
+    /// recursive-doubling, chain-unaware, binary-unaware or latency.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
+    /// Run a plan that `ethbcast plan --out` saved.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["via", "topology"])]
+    pub plan: Option<PathBuf>,
+    /// What the network costs, as `ethbcast probe --out` writes it; without it a short probe runs before the start.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
+    /// Do not probe: assume cables of 1 Gbit/s unless there is a calibration.
+    #[arg(long)]
+    pub no_probe: bool,
+    /// Wait for the receivers, print what would be sent how, and end the session without sending.
+    #[arg(long)]
+    pub dry_run: bool,
     /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,

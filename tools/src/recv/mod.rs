@@ -10,7 +10,7 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
 use dest::Dest;
-use ethbcast_collectives::group::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Timing};
+use ethbcast_collectives::group::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams, Timing};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use nix::sys::signal::Signal;
@@ -133,7 +133,7 @@ impl Taker {
         let mut moved = false;
         while self.sink.has_room() {
             match receiver.peek() {
-                Some(Arrival::Bytes(bytes)) => {
+                Some(Arrival::Bytes(bytes) | Arrival::Message(bytes)) => {
                     self.started.get_or_insert(now);
                     if self.chunk.is_empty() {
                         self.chunk = self.sink.buffer();
@@ -142,7 +142,7 @@ impl Taker {
                     self.chunk.extend_from_slice(bytes);
                     receiver.consume();
                     moved = true;
-                    if self.chunk.len() + receiver.stream().map_or(0, |stream| stream.payload_bytes()) > sink::CHUNK_BYTES {
+                    if self.chunk.len() + receiver.streams().map_or(0, Streams::payload_bytes) > sink::CHUNK_BYTES {
                         self.flush();
                     }
                 }

@@ -45,8 +45,8 @@ impl Progress {
         if self.bar.is_hidden() {
             return;
         }
-        if let Some(stream) = receiver.stream() {
-            let bytes = stream.feed().head() * stream.payload_bytes() as u64;
+        if let Some(streams) = receiver.streams() {
+            let bytes = streams.frames() * streams.payload_bytes() as u64;
             self.bar.set_position(self.bar.length().map_or(bytes, |length| bytes.min(length)));
         }
     }

@@ -1,5 +1,6 @@
 //! `ethbcast send`: a file or stdin to every receiver of a group.
 
+mod dry_run;
 mod progress;
 mod report;
 mod settings;
@@ -9,7 +10,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
-use ethbcast_collectives::group::{Root, RootConfig, RootEvent, RootFailure, Timing, Trailer};
+use ethbcast_collectives::group::{Root, RootConfig, RootEvent, RootFailure, State, Timing, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
@@ -17,6 +18,7 @@ use report::Report;
 use settings::Settings;
 pub use settings::read_topology;
 use source::{Chunk, Source};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Runs the command.
@@ -32,14 +34,16 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let source = Source::open(&args.source, &waker)?;
     let clock = Clock::start();
     let session = random_session()?;
-    let via = settings.via.unwrap_or_else(|| ethbcast_collectives::plan::auto(source.size));
     let config = RootConfig {
         station: wire.station.clone(),
         session,
         source: source.name.clone(),
         size: source.size,
         wanted: settings.wanted,
-        via,
+        route: settings.route,
+        calibration: settings.calibration,
+        probe: !args.no_probe,
+        dry_run: args.dry_run,
         topology: settings.topology,
         tuning: wire.tuning.clone(),
         timing: Timing::default(),
@@ -50,8 +54,14 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     drive(&mut wire.port, &mut root, &waker, &clock, |root, now| sender.turn(root, now)).code(Code::System)?;
     log_counters(&wire.port.counters());
     sender.conclude(&root, clock.now())?;
-    let report = Report::new(&root, session, via, sender.trailer, clock.now());
+    if let (true, Some(choice)) = (args.dry_run, root.choice()) {
+        return dry_run::print(choice, args.wire.json);
+    }
+    let report = Report::new(&root, session, sender.trailer, sender.slowest(&root), clock.now());
     report.print(args.wire.json, args.wire.quiet)?;
+    if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
+        eprintln!("ethbcast: {surprise}");
+    }
     report.verdict()
 }
 
@@ -67,12 +77,14 @@ struct Sender {
     chunk: Vec<u8>,
     pushed: usize,
     trailer: Option<Trailer>,
+    /// By rank, how often it was seen to take frames more slowly than they came.
+    blocked: BTreeMap<u16, u32>,
     failure: Option<Failure>,
 }
 
 impl Sender {
     fn new(source: Source, interrupt: Interrupt, progress: Progress) -> Sender {
-        Sender { source, interrupt, progress, chunk: Vec::new(), pushed: 0, trailer: None, failure: None }
+        Sender { source, interrupt, progress, chunk: Vec::new(), pushed: 0, trailer: None, blocked: BTreeMap::new(), failure: None }
     }
 
     fn turn(&mut self, root: &mut Root, now: Instant) -> ControlFlow<()> {
@@ -84,7 +96,21 @@ impl Sender {
             self.note(root, event);
         }
         self.progress.update(root);
+        self.watch(root);
         if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Notes who is blocked, from time to time.
+    fn watch(&mut self, root: &Root) {
+        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == State::Blocked) {
+            *self.blocked.entry(rank).or_default() += 1;
+        }
+    }
+
+    /// The receiver that was blocked most often.
+    fn slowest(&self, root: &Root) -> Option<String> {
+        let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
+        root.view().map(|view| view.members[usize::from(rank)].host.clone())
     }
 
     /// Pushes what the reader has read for as long as the stream takes it.

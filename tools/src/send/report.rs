@@ -3,38 +3,44 @@
 use crate::exit::{Code, Failure, report};
 use crate::units;
 use ethbcast_collectives::group::{ControlStats, MemberReport, Outcome, Root, Trailer};
-use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::model::Choice;
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::StreamStats;
 use serde_json::json;
+
+/// A prediction is called wrong beyond this part of it.
+const MOST_ERROR: f64 = 0.25;
+/// Differences shorter than this are no news.
+const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 
 /// The outcome of a session, from the root's side.
 #[derive(Debug)]
 pub struct Report {
     session: u32,
-    via: Via,
+    choice: Option<Choice>,
     trailer: Option<Trailer>,
-    segment_bytes: u16,
     seconds: f64,
     total_seconds: f64,
     stream: StreamStats,
     control: ControlStats,
     receivers: Vec<MemberReport>,
+    /// The receiver that was blocked most often, if any was.
+    held_up_by: Option<String>,
 }
 
 impl Report {
     /// Gathers what the root knows.
-    pub fn new(root: &Root, session: u32, via: Via, trailer: Option<Trailer>, now: Instant) -> Report {
+    pub fn new(root: &Root, session: u32, trailer: Option<Trailer>, held_up_by: Option<String>, now: Instant) -> Report {
         Report {
             session,
-            via,
+            choice: root.choice().cloned(),
             trailer,
-            segment_bytes: root.view().map_or(0, |view| view.payload_bytes),
             seconds: root.took().as_secs_f64(),
             total_seconds: now.as_secs_f64(),
             stream: root.stream_stats(),
             control: root.control_stats(),
             receivers: root.reports().cloned().collect(),
+            held_up_by,
         }
     }
 
@@ -44,6 +50,14 @@ impl Report {
 
     fn bytes(&self) -> u64 {
         self.trailer.map_or(0, |trailer| trailer.bytes)
+    }
+
+    fn via(&self) -> String {
+        self.choice.as_ref().map_or(String::new(), |choice| choice.plan.via().to_string())
+    }
+
+    fn predicted_seconds(&self) -> Option<f64> {
+        self.choice.as_ref().map(|choice| choice.predicted_seconds)
     }
 
     fn goodput_bits_per_second(&self) -> f64 {
@@ -69,12 +83,14 @@ impl Report {
             format!("{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n", outcome.word(), units::bytes(*bytes), took.as_secs_f64())
         };
         let lines: String = self.receivers.iter().map(line).collect();
+        let plan = self.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
+        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         format!(
-            "{lines}{} of {} receivers verified {} via {} in {:.3} s: {} ({} frames sent, {} again)",
+            "{lines}{} of {} receivers verified {} via {} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",
             self.verified(),
             self.receivers.len(),
             units::bytes(self.bytes()),
-            self.via,
+            self.via(),
             self.seconds,
             units::rate(self.goodput_bits_per_second()),
             self.stream.data_sent,
@@ -92,10 +108,9 @@ impl Report {
             "total_seconds": self.total_seconds,
             "goodput_bits_per_second": self.goodput_bits_per_second(),
             "blake3": self.trailer.map(|trailer| units::hex(&trailer.digest)),
-            "via": self.via.to_string(),
-            "segment_bytes": self.segment_bytes,
-            // There is no model yet to predict with.
-            "predicted_seconds": null,
+            "via": self.via(),
+            "segment_bytes": self.choice.as_ref().map(|choice| choice.segment_bytes),
+            "predicted_seconds": self.predicted_seconds(),
             "frames": {
                 "data_sent": self.stream.data_sent,
                 "data_resent": self.stream.data_resent,
@@ -104,6 +119,41 @@ impl Report {
             },
             "receivers": receivers,
         })
+    }
+
+    /// Why the transfer took much longer or shorter than predicted, if it did.
+    pub fn surprise(&self) -> Option<String> {
+        let predicted = self.predicted_seconds().filter(|_| self.verified() > 0)?;
+        let error = self.seconds / predicted - 1.0;
+        // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.
+        if error.abs() <= MOST_ERROR || (self.seconds - predicted).abs() < LEAST_SURPRISE_SECONDS {
+            return None;
+        }
+        let (actual, times) = (units::duration(self.seconds), format!("{:+.0} %", error * 100.0));
+        Some(format!("took {actual}, {times} of the {} predicted: {}", units::duration(predicted), self.cause(error)))
+    }
+
+    /// The likeliest cause of an error of the prediction.
+    fn cause(&self, error: f64) -> String {
+        let sent = self.stream.data_sent.max(1);
+        let lost = self.stream.data_resent as f64 / sent as f64;
+        if error < 0.0 {
+            return "the calibration is of a slower network; measure again with `ethbcast probe`".to_owned();
+        }
+        if lost > 0.01 {
+            return format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0);
+        }
+        let mut took: Vec<(f64, &str)> =
+            self.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
+        took.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (median, slowest) = (took[took.len() / 2].0, took[took.len() - 1]);
+        if let Some(host) = &self.held_up_by {
+            return format!("likely a slow receiver, {host} took frames more slowly than they came");
+        }
+        if slowest.0 > median * 1.1 {
+            return format!("likely a slow receiver or its cable, {} was last", slowest.1);
+        }
+        "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
     }
 
     /// Success only if every receiver has verified the bytes.

@@ -1,11 +1,12 @@
 //! What the arguments of `send` mean.
 
 use crate::args::SendArgs;
-use crate::exit::{Code, Failure, WithCode};
-use ethbcast_collectives::group::Wanted;
-use ethbcast_collectives::plan::Via;
+use crate::exit::{Code, Failure};
+use crate::route::{read_calibration, read_plan, read_route};
+pub use crate::topology_file::read_topology;
+use ethbcast_collectives::group::{Route, Wanted};
+use ethbcast_collectives::model::Calibration;
 use ethbcast_collectives::topology::Topology;
-use std::path::Path;
 use std::time::Duration;
 
 /// How long `send` waits for receivers unless told otherwise.
@@ -16,8 +17,10 @@ const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
-    /// How the bytes travel; `None` is for the size to decide.
-    pub via: Option<Via>,
+    /// How the bytes travel.
+    pub route: Route,
+    /// What the network costs, if it was measured before.
+    pub calibration: Option<Calibration>,
     /// The cluster.
     pub topology: Option<Topology>,
     topology_name: String,
@@ -29,10 +32,11 @@ impl Settings {
     /// # Errors
     /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
-        let via = match args.via.as_str() {
-            "auto" => None,
-            name => Some(name.parse::<Via>().map_err(|error| Failure::new(Code::Usage, format!("{error}, auto")))?),
+        let route = match &args.plan {
+            Some(path) => Route::Saved(read_plan(path)?),
+            None => read_route(&args.via)?,
         };
+        let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
         let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
         let wanted = match args.min_receivers {
             Some(least) => Wanted { at_least: usize::from(least), enough: None, patience },
@@ -43,7 +47,7 @@ impl Settings {
         };
         let topology = args.topology.as_deref().map(read_topology).transpose()?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { wanted, via, topology, topology_name })
+        Ok(Settings { wanted, route, calibration, topology, topology_name })
     }
 
     /// Checks that the topology names this host, before anybody is waited for.
@@ -56,18 +60,4 @@ impl Settings {
         let text = format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
         Err(Failure::new(Code::Usage, text).into())
     }
-}
-
-/// Reads a topology file; the name of a test bed will do if there is no such file.
-///
-/// # Errors
-/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
-pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
-    let name = path.display().to_string();
-    if let Some(topology) = Topology::builtin(&name).filter(|_| !path.exists()) {
-        return Ok(topology);
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Code::System, format!("cannot read the topology file {name}: {error}")))?;
-    Topology::parse(&text, &name).code(Code::Usage)
 }

@@ -79,6 +79,12 @@ kinds! {
     Abort = 24,
     /// A relay cannot serve a child it was given.
     Orphan = 25,
+    /// A frame that measures the network, or asks who is there.
+    Probe = 26,
+    /// A frame that comes back.
+    Echo = 27,
+    /// What arrived of a train of probes, and when.
+    Report = 28,
 }
 
 /// Bits of the flags byte.

@@ -76,6 +76,7 @@ impl Receiver {
                     }
                 }
             }
+            Kind::Probe if matches!(self.phase, Phase::Joining) => self.responder.on_frame(self.now, frame),
             kind => match Message::decode(kind, frame.payload) {
                 Some(message) => {
                     self.stats.received += 1;
@@ -152,6 +153,9 @@ impl Machine for Receiver {
         self.now = now;
         if let Some(length) = self.outbox.poll(&self.config.station, &mut self.stats, buffer) {
             return Some(length);
+        }
+        if matches!(self.phase, Phase::Joining) {
+            return self.responder.poll(now, buffer);
         }
         let running = matches!(self.phase, Phase::Running);
         self.streams.as_mut().filter(|_| running)?.poll(now, buffer)

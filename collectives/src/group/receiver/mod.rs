@@ -13,7 +13,8 @@ use super::streams::Streams;
 use super::timing::Timing;
 use super::view::{Assembler, View};
 use crate::plan::Via;
-use ethbcast_transport::stream::{Ending, StreamStats};
+use ethbcast_transport::probe::Responder;
+use ethbcast_transport::stream::{Ending, Identity, StreamStats};
 use ethbcast_transport::wire::Header;
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
@@ -119,6 +120,8 @@ pub struct Receiver {
     view_digest: Digest,
     rank: u16,
     assembler: Assembler,
+    /// Answers the root's short probe before there is a view.
+    responder: Responder,
     streams: Option<Streams>,
     ended: bool,
     outbox: Outbox,
@@ -137,8 +140,13 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
+        let station = &config.station;
+        let identity =
+            Identity { session: 0, stream: 0, rank: Header::NO_RANK, mac: station.mac, ether_type: station.ether_type };
+        let responder = Responder::new(identity, usize::from(station.mtu_bytes), None);
         Receiver {
             config,
+            responder,
             phase: Phase::Listening,
             root: None,
             view: None,

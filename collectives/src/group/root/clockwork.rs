@@ -3,13 +3,14 @@
 use super::{Phase, Root};
 use crate::group::message::{Message, State};
 use crate::group::timing::{Timing, take_due};
+use ethbcast_transport::probe::Prober;
 use ethbcast_transport::wire::{self, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 
 impl Root {
     fn deadlines(&self) -> impl Iterator<Item = Deadline> + '_ {
         let running = matches!(self.phase, Phase::Running { .. });
-        let gathering = matches!(self.phase, Phase::Gathering(_));
+        let gathering = matches!(self.phase, Phase::Gathering(_)) && self.prober.is_none();
         let Timing { suspect, dead, .. } = self.config.timing;
         let silence = running.then(|| self.roster.next_silence(suspect, dead)).flatten();
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
@@ -25,6 +26,7 @@ impl Root {
         .into_iter()
         .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
         .chain(stream)
+        .chain(self.prober.as_ref().and_then(Prober::deadline))
     }
 
     /// Says who has been heard, or the last word once more.
@@ -62,6 +64,11 @@ impl Machine for Root {
             self.stats.strangers += 1;
             return;
         }
+        if let (Kind::Echo | Kind::Report, Some(prober)) = (frame.header.kind, &mut self.prober) {
+            prober.on_frame(now, &frame);
+            self.watch_probe();
+            return;
+        }
         let member = self.view.as_ref().and_then(|view| view.members.get(usize::from(frame.header.rank)));
         let member = member.is_some_and(|member| member.mac == frame.source);
         if frame.header.kind != Kind::Join && !member {
@@ -95,6 +102,10 @@ impl Machine for Root {
             let rarer = if matches!(self.phase, Phase::Gathering(_)) { 1 } else { 5 };
             self.announce_due = Some(now + self.config.timing.announce * rarer);
         }
+        if let Some(prober) = &mut self.prober {
+            prober.on_timeout(now);
+            self.watch_probe();
+        }
         self.watch_gathering();
         if take_due(&mut self.view_due, now) {
             self.repeat_view();
@@ -119,6 +130,9 @@ impl Machine for Root {
         self.now = now;
         if let Some(length) = self.outbox.poll(&self.config.station, &mut self.stats, buffer) {
             return Some(length);
+        }
+        if let Some(prober) = &mut self.prober {
+            return prober.poll(now, buffer);
         }
         if !matches!(self.phase, Phase::Running { flowing: true }) {
             return None;

@@ -4,6 +4,7 @@
 //! `clockwork` is the boundary to the driver.
 
 mod clockwork;
+mod probing;
 mod route;
 mod running;
 mod start;
@@ -19,6 +20,7 @@ use super::timing::Timing;
 use super::view::View;
 use crate::model::{Calibration, Choice};
 use crate::topology::Topology;
+use ethbcast_transport::probe::Prober;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
@@ -41,6 +43,10 @@ pub struct RootConfig {
     pub route: Route,
     /// What the network costs; without it, that of assumed cables.
     pub calibration: Option<Calibration>,
+    /// Whether to measure for up to 50 ms before the start if there is no calibration.
+    pub probe: bool,
+    /// Decide how to send and end there: nobody is told, so that receivers wait on for a sender.
+    pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
     /// The engine's numbers.
@@ -138,6 +144,7 @@ pub struct Root {
     phase: Phase,
     view: Option<View>,
     view_digest: Digest,
+    prober: Option<Prober>,
     choice: Option<Choice>,
     roster: Roster,
     streams: Option<Streams>,
@@ -167,6 +174,7 @@ impl Root {
             phase: Phase::Gathering(Gathering::default()),
             view: None,
             view_digest: [0; 32],
+            prober: None,
             choice: None,
             roster: Roster::default(),
             streams: None,

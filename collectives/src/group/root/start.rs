@@ -3,6 +3,7 @@
 use super::{Phase, Root, RootEvent, RootFailure};
 use crate::group::gathering::{Answer, Candidate, Offer};
 use crate::group::message::{Message, Refusal};
+use crate::group::post::Outbox;
 use crate::group::roster::Roster;
 use crate::group::streams::Streams;
 use crate::group::view::{Member, View};
@@ -31,14 +32,15 @@ impl Root {
             self.stats.strangers += 1;
             return;
         }
-        let Phase::Gathering(gathering) = &mut self.phase else {
+        if !self.is_open_to(*nonce) {
             if !self.heard_member(*nonce) {
                 let text =
                     format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
                 self.send(source, &Message::Refuse { nonce: *nonce, why: Refusal::Late, text });
             }
             return;
-        };
+        }
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
         let known_hosts = self.config.topology.as_ref().map(Topology::hosts);
         let station = &self.config.station;
         let offer = Offer { root: &station.host, mtu_bytes: station.mtu_bytes, size: self.config.size, known_hosts };
@@ -50,7 +52,7 @@ impl Root {
                 log::info!("{host} ({source}) joined");
                 self.events.push_back(RootEvent::Joined { host: host.clone(), receivers });
                 if self.config.wanted.enough.is_some_and(|enough| receivers >= enough) {
-                    self.start();
+                    self.probe_or_start();
                 }
             }
             Answer::Refused { why, text, first_time } => {
@@ -60,6 +62,13 @@ impl Root {
                 }
             }
         }
+    }
+
+    /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is there.
+    fn is_open_to(&self, nonce: u64) -> bool {
+        let Phase::Gathering(gathering) = &self.phase else { return false };
+        let full = self.prober.is_some() && self.config.wanted.enough.is_some();
+        !full || gathering.candidates.iter().any(|candidate| candidate.nonce == nonce)
     }
 
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a stranger.
@@ -73,10 +82,15 @@ impl Root {
     }
 
     /// Makes ranks and plan of the candidates and sends the first view.
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let candidates = gathering.in_rank_order();
         match self.first_view(&candidates) {
+            Ok((_, choice)) if self.config.dry_run => {
+                self.choice = Some(choice);
+                self.phase = Phase::Ended;
+                self.outbox = Outbox::default();
+            }
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);
                 self.choice = Some(choice);
@@ -129,6 +143,9 @@ impl Root {
     /// Starts, waits on or gives up, as patience and those who are there demand.
     pub(super) fn watch_gathering(&mut self) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
+        if self.prober.is_some() {
+            return;
+        }
         for host in gathering.drop_silent(self.now, self.config.timing.dead) {
             self.events.push_back(RootEvent::Left { host });
         }
@@ -137,7 +154,7 @@ impl Root {
             return;
         }
         if gathering.candidates.len() >= wanted.at_least.max(1) {
-            self.start();
+            self.probe_or_start();
             return;
         }
         let joined: Vec<String> = gathering.in_rank_order().into_iter().map(|candidate| candidate.host).collect();

@@ -32,7 +32,7 @@ struct File {
 struct PointTable {
     bytes: Spanned<u64>,
     gap_ns: Spanned<u64>,
-    latency_ns: u64,
+    latency_ns: i64,
 }
 
 impl Calibration {

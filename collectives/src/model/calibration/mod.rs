@@ -4,6 +4,7 @@
 //! papers' model has no place for: how often a receiver misses a frame, and above which rate switches police broadcast.
 
 mod file;
+mod measured;
 
 use crate::plan::file::schema::{Place, SchemaProblem};
 use thiserror::Error;
@@ -15,8 +16,9 @@ pub struct Point {
     pub bytes: u64,
     /// g(m): the least time between the starts of two messages of this size, in nanoseconds.
     pub gap_ns: u64,
-    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m).
-    pub latency_ns: u64,
+    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a single
+    /// message through faster than many (a token bucket that is full), which the model then takes into account.
+    pub latency_ns: i64,
 }
 
 /// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
@@ -98,7 +100,7 @@ const HEADER_BYTES: u64 = 32 + 14;
 /// The shortest Ethernet frame without its check sum: shorter ones are padded.
 const SHORTEST_FRAME_BYTES: u64 = 60;
 /// What [`Calibration::assumed`] takes for L at any size: a switch, an interrupt and a wake-up.
-const ASSUMED_LATENCY_NS: u64 = 30_000;
+const ASSUMED_LATENCY_NS: i64 = 30_000;
 /// The longest message [`Calibration::assumed`] tabulates, in frames; beyond it the line goes on.
 const ASSUMED_FRAMES: u64 = 1024;
 
@@ -166,24 +168,26 @@ impl Calibration {
 
     /// g(m) in nanoseconds: linear between points, the last slope beyond the last, constant below the first.
     pub fn gap_ns(&self, bytes: u64) -> f64 {
-        self.interpolate(bytes, |point| point.gap_ns)
+        self.interpolate(bytes, |point| point.gap_ns as f64)
     }
 
-    /// L(m) in nanoseconds, as [`Calibration::gap_ns`]; never below zero, for a slope may fall (as in Table 2 it does).
+    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message adds to
+    /// its gap does not grow with it for ever.
     pub fn latency_ns(&self, bytes: u64) -> f64 {
-        self.interpolate(bytes, |point| point.latency_ns).max(0.0)
+        let longest = self.points[self.points.len() - 1].bytes;
+        self.interpolate(bytes.min(longest), |point| point.latency_ns as f64)
     }
 
-    fn interpolate(&self, bytes: u64, value: fn(&Point) -> u64) -> f64 {
+    fn interpolate(&self, bytes: u64, value: fn(&Point) -> f64) -> f64 {
         let above = self.points.partition_point(|point| point.bytes < bytes);
         if above == 0 {
-            return value(&self.points[0]) as f64;
+            return value(&self.points[0]);
         }
         // Beyond the last point the last two draw the line.
         let right = above.min(self.points.len() - 1);
         let (left, right) = (&self.points[right - 1], &self.points[right]);
-        let slope = (value(right) as f64 - value(left) as f64) / (right.bytes - left.bytes) as f64;
-        value(left) as f64 + slope * (bytes - left.bytes) as f64
+        let slope = (value(right) - value(left)) / (right.bytes - left.bytes) as f64;
+        value(left) + slope * (bytes - left.bytes) as f64
     }
 
     fn checked(self) -> Result<Self, (Field, CalibrationProblem)> {

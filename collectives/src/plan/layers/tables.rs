@@ -3,7 +3,7 @@
 //! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child is under it, and then the
 //! one of the fork behind that fork's last place, and so on. So the places `i` whose forks end at the same place form a
 //! **group** and share their tables. A height costs O(K·N·log P), N being the lengths of all groups together: P times the
-//! number of switches above a host that are not their parent's last, 1 to 3 in a usual network.
+//! number of switches above a host that are not their parent's last, few in a usual network.
 
 use super::super::line::Fork;
 use super::maxima::Maxima;

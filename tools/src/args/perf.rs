@@ -1,0 +1,40 @@
+//! The arguments of `ethbcast perf`.
+
+use super::WireArgs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `ethbcast perf`.
+#[derive(Debug, Args)]
+pub struct PerfArgs {
+    /// What all commands on the wire share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// How many ranks take part, this one included.
+    #[arg(short = 'n', long, value_name = "RANKS", value_parser = clap::value_parser!(u16).range(2..))]
+    pub ranks: u16,
+    /// This host is the root: it broadcasts, measures and reports. Exactly one host is.
+    #[arg(long)]
+    pub root: bool,
+    /// How the bytes travel: auto, or a way such as chain, binary, kary=3, cast (see `ethbcast send --help`).
+    #[arg(long, value_name = "VIA", default_value = "auto")]
+    pub via: String,
+    /// Sizes of the messages, such as 256,4K,1M.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = crate::units::parse_size, default_value = "256,4K,64K,1M")]
+    pub sizes: Vec<u64>,
+    /// Broadcasts of each size.
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub iterations: u32,
+    /// The cluster's switches and hosts; without it all hosts are taken to be on one switch. For the root.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// What the network costs, as `ethbcast probe --out` writes it. For the root.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
+    /// Do not probe: assume cables of 1 Gbit/s unless there is a calibration.
+    #[arg(long)]
+    pub no_probe: bool,
+    /// How long to wait for the others.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = super::seconds)]
+    pub max_wait: f64,
+}

@@ -1,0 +1,46 @@
+//! `ethbcast perf`: broadcast and barrier, again and again, on every host (Patarasuk 2008 §5, Figure 10).
+//!
+//! Each size is a session of its own, so that `auto` decides anew. Within a session all is messages on one stream: the terms,
+//! K barriers alone, then K times a broadcast and a barrier, each broadcast verified byte by byte by every rank. A barrier is a
+//! release: one byte that the root broadcasts when every application has passed what came before.
+
+mod member;
+mod pattern;
+mod report;
+mod root;
+mod terms;
+
+use crate::args::PerfArgs;
+use crate::exit::{Code, Failure, WithCode};
+use crate::session::Wire;
+use crate::signals::Interrupt;
+use ethbcast_transport::packet::{Clock, Waker};
+
+/// Sizes that fit in memory twice on any host worth the name.
+const MAX_SIZE_BYTES: u64 = 1 << 30;
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code.
+pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
+    if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
+        let text = format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G");
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    // Whoever receives files under the same name is not meant.
+    args.wire.group.push_str("/perf");
+    let waker = Waker::new().code(Code::System)?;
+    let interrupt = Interrupt::wake(&waker).code(Code::System)?;
+    let mut station = Loop { wire: Wire::open(&args.wire, None)?, waker, clock: Clock::start(), interrupt };
+    station.interrupt.heed();
+    if args.root { root::run(&args, &mut station) } else { member::run(&args, &mut station) }
+}
+
+/// What every session of a run is driven with.
+struct Loop {
+    wire: Wire,
+    waker: Waker,
+    clock: Clock,
+    interrupt: Interrupt,
+}

@@ -1,0 +1,93 @@
+//! A plan, what it is predicted to take, and what it does to the cables.
+
+use super::settings::{Settings, Ways};
+use crate::exit::{Code, Failure, WithCode};
+use ethbcast_collectives::draw::Overlay;
+use ethbcast_collectives::model::{Candidate, choose, price};
+use ethbcast_collectives::plan::{self, CableLoad, Plan, Report, Via};
+
+/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this in
+/// edges.
+const MOST_RANKS_IN_BLOCKS: usize = 256;
+
+/// A plan with all there is to say about it.
+#[derive(Debug)]
+pub struct Judged {
+    /// The plan; of a message in blocks, its scatter.
+    pub plan: Plan,
+    /// Its price, and the segment that suits it.
+    pub candidate: Candidate,
+    /// What every direction of every cable carries, in whole messages, begun ones counted.
+    pub loads: Vec<CableLoad>,
+    /// The worst of them, by the checker's order; `None` where switches copy, or one host is all.
+    pub worst: Option<CableLoad>,
+    /// Why it was chosen, if it was.
+    pub reason: Option<String>,
+}
+
+impl Judged {
+    /// The plan that was asked for, or the best.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2.
+    pub fn one(settings: &Settings) -> anyhow::Result<Judged> {
+        let situation = settings.situation();
+        match settings.ways {
+            Ways::One(via) => {
+                let priced = price(via, &situation).code(Code::Usage)?;
+                judge(settings, priced.plan, priced.candidate, None)
+            }
+            Ways::Auto | Ways::All => {
+                let mut choice = choose(&situation).code(Code::Usage)?;
+                judge(settings, choice.plan, choice.candidates.swap_remove(0), Some(choice.reason))
+            }
+        }
+    }
+
+    /// All ways, by rising predicted time; those that are not to be had for so many hosts are left out.
+    ///
+    /// # Errors
+    /// A [`Failure`] if a plan does not reach everybody.
+    pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
+        let situation = settings.situation();
+        let priced = Via::ALL.iter().filter_map(|&via| price(via, &situation).ok());
+        let judged = priced.map(|priced| judge(settings, priced.plan, priced.candidate, None));
+        let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
+        // Stable: equal ones stay in the order messages list them.
+        all.sort_by(|left, right| left.candidate.predicted_seconds.total_cmp(&right.candidate.predicted_seconds));
+        Ok(all)
+    }
+
+    /// What to draw over the topology.
+    pub fn overlay<'a>(&'a self, settings: &'a Settings) -> Overlay<'a> {
+        Overlay { plan: Some(&self.plan), host_of_rank: &settings.members, loads: &self.loads }
+    }
+
+    /// The most messages on one direction of a cable: 1 where switches copy.
+    pub fn worst_flows(&self) -> usize {
+        self.worst.as_ref().map_or(self.plan.degree().min(1), |worst| worst.flows)
+    }
+}
+
+/// Asks the checker, which shares no code with the planners.
+fn judge(settings: &Settings, plan: Plan, candidate: Candidate, reason: Option<String>) -> anyhow::Result<Judged> {
+    let report = check(settings, &plan);
+    if !report.is_spanning() {
+        let text = format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
+        return Err(Failure::new(Code::System, text).into());
+    }
+    Ok(Judged { plan, candidate, loads: report.loads, worst: report.worst, reason })
+}
+
+fn check(settings: &Settings, plan: &Plan) -> Report {
+    let ranks = plan.ranks();
+    if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
+        return plan::check(&settings.topology, plan, &settings.members);
+    }
+    let blocks = plan::blocks(plan.via(), plan.root(), ranks);
+    let mut report = plan::check_all(&settings.topology, &blocks, &settings.members);
+    // Every block is its share of the message: as many flows as there are ranks are one message.
+    let whole = |load: &mut CableLoad| load.flows = load.flows.div_ceil(ranks);
+    report.loads.iter_mut().chain(&mut report.worst).for_each(whole);
+    report
+}

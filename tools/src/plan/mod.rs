@@ -1,0 +1,44 @@
+//! `ethbcast plan`: who sends to whom, on which cables, in what time, before anything is sent.
+//!
+//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found, `report`
+//! prints one or compares all.
+
+mod judged;
+mod report;
+mod settings;
+
+use crate::args::PlanArgs;
+use crate::exit;
+use crate::topo;
+use ethbcast_collectives::plan::file::SavedPlan;
+use judged::Judged;
+use settings::{Settings, Ways};
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+pub fn run(args: PlanArgs) -> anyhow::Result<()> {
+    let settings = Settings::resolve(&args)?;
+    if settings.ways == Ways::All {
+        let plans = Judged::all(&settings)?;
+        let text = if args.json { report::all_as_json(&settings, &plans) } else { report::table(&settings, &plans) };
+        return exit::report(&text);
+    }
+    let judged = Judged::one(&settings)?;
+    if let Some(path) = &args.out {
+        topo::write(path, &saved(&settings, &judged).to_toml())?;
+    }
+    let text = match (args.json, args.drawing.dot || args.drawing.svg) {
+        (true, _) => report::as_json(&settings, &judged).to_string(),
+        (false, true) => topo::drawn(&settings.topology, &judged.overlay(&settings), args.drawing),
+        (false, false) => report::as_text(&settings, &judged),
+    };
+    exit::report(text.trim_end())
+}
+
+/// The plan as `send --plan` reads it.
+fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
+    let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
+    SavedPlan::from_plan(&judged.plan, &names, judged.candidate.segment_bytes, Some(settings.size_bytes))
+}

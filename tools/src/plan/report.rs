@@ -1,0 +1,186 @@
+//! Plans as they are printed.
+
+use super::judged::Judged;
+use super::settings::Settings;
+use crate::units;
+use ethbcast_collectives::draw;
+use ethbcast_collectives::plan::{CableEnd, CableLoad};
+use serde_json::{Value, json};
+
+/// One plan: what it is, what it takes, and itself drawn over the switches.
+pub fn as_text(settings: &Settings, judged: &Judged) -> String {
+    let candidate = &judged.candidate;
+    let mut lines = vec![
+        format!("{} from {} to {} others on {}", candidate.via, settings.name(0), judged.plan.ranks() - 1, settings.name),
+        format!(
+            "height {}, degree {}; {} in segments of {} bytes: {} predicted{}",
+            candidate.height,
+            candidate.degree,
+            units::bytes(settings.size_bytes),
+            candidate.segment_bytes,
+            units::duration(candidate.predicted_seconds),
+            assumption(settings),
+        ),
+        busiest(judged),
+    ];
+    lines.extend(judged.reason.as_ref().map(|reason| format!("chosen: {reason}")));
+    lines.push(String::new());
+    lines.join("\n") + "\n" + &draw::text(&settings.topology, &judged.overlay(settings))
+}
+
+/// All plans in one table, by rising predicted time.
+pub fn table(settings: &Settings, plans: &[Judged]) -> String {
+    let title = format!(
+        "{} from {} to {} others on {}{}\n",
+        units::bytes(settings.size_bytes),
+        settings.name(0),
+        settings.members.len() - 1,
+        settings.name,
+        assumption(settings)
+    );
+    let head = format!(
+        "\n{:<19} {:>6} {:>6} {:>5} {:>9} {:>13} {:>10}  worst cable",
+        "via", "height", "degree", "flows", "contended", "segment bytes", "predicted"
+    );
+    let row = |judged: &Judged| {
+        let candidate = &judged.candidate;
+        format!(
+            "\n{:<19} {:>6} {:>6} {:>5} {:>9} {:>13} {:>10}  {}",
+            candidate.via,
+            candidate.height,
+            candidate.degree,
+            judged.worst_flows(),
+            if is_contended(judged) { "yes" } else { "no" },
+            candidate.segment_bytes,
+            units::duration(candidate.predicted_seconds),
+            judged.worst.as_ref().map_or("-".to_owned(), cable),
+        )
+    };
+    title + &head + &plans.iter().map(row).collect::<String>()
+}
+
+/// One plan as a JSON object.
+pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
+    let edges = (0..judged.plan.ranks()).flat_map(|rank| {
+        let numbered = judged.plan.children(rank).iter().enumerate();
+        numbered.map(move |(order, &to)| json!({ "from": settings.name(rank), "to": settings.name(to), "order": order }))
+    });
+    json!({
+        "via": judged.candidate.via.to_string(),
+        "root": settings.name(judged.plan.root()),
+        "height": judged.candidate.height,
+        "degree": judged.candidate.degree,
+        "edges": edges.collect::<Vec<Value>>(),
+        "contention": { "worst_cable": judged.worst.as_ref().map(cable), "flows": judged.worst_flows() },
+        "segment_bytes": judged.candidate.segment_bytes,
+        "predicted_seconds": judged.candidate.predicted_seconds,
+    })
+}
+
+/// All plans as one JSON object.
+pub fn all_as_json(settings: &Settings, plans: &[Judged]) -> String {
+    let plans: Vec<Value> = plans.iter().map(|judged| as_json(settings, judged)).collect();
+    json!({ "plans": plans }).to_string()
+}
+
+fn assumption(settings: &Settings) -> &'static str {
+    if settings.is_measured { "" } else { " (on assumed cables of 1 Gbit/s: measure yours with `ethbcast probe`)" }
+}
+
+fn busiest(judged: &Judged) -> String {
+    match &judged.worst {
+        None if judged.plan.ranks() == 1 => "nobody to send to".to_owned(),
+        None => "no cable carries anything twice: the switches copy".to_owned(),
+        Some(worst) if worst.senders > 1 => format!("contention: {worst}"),
+        Some(worst) => format!("no contention: {worst}"),
+    }
+}
+
+fn is_contended(judged: &Judged) -> bool {
+    judged.worst.as_ref().is_some_and(|worst| worst.senders > 1)
+}
+
+fn cable(load: &CableLoad) -> String {
+    let name = |end: &CableEnd| match end {
+        CableEnd::Host(name) | CableEnd::Switch(name) => name.clone(),
+    };
+    format!("{} -> {}", name(&load.from), name(&load.to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{DrawingArgs, PlanArgs};
+
+    fn settings(topology: &str, root: &str, via: &str) -> Settings {
+        let args = PlanArgs {
+            topology: topology.into(),
+            root: root.to_owned(),
+            size: 64 << 10,
+            via: via.to_owned(),
+            calibration: None,
+            mtu: 1500,
+            drawing: DrawingArgs::default(),
+            json: false,
+            out: None,
+        };
+        Settings::resolve(&args).expect("good arguments")
+    }
+
+    #[test]
+    fn a_plan_is_told_and_drawn() {
+        let settings = settings("fig9-2", "n0", "chain");
+        let text = as_text(&settings, &Judged::one(&settings).expect("a plan"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "chain from n0 to 31 others on fig9-2");
+        assert!(lines[1].starts_with("height 31, degree 1; 64.00 KiB in segments of 1468 bytes: "), "{text}");
+        assert_eq!(lines[2], "no contention: the busiest cable, host n0 to switch s0, carries 1 flow from 1 sender");
+        assert_eq!(lines[6..8], ["├── n0 (root)  ↑1 ↓0  → n1", "├── n1  ↑1 ↓1  → n2"]);
+        assert_eq!(lines[22], "└── s1  ↑0 ↓1");
+    }
+
+    #[test]
+    fn the_objects_have_the_promised_keys() {
+        let settings = settings("fig9-5", "n3", "chain-unaware");
+        let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
+        let keys: Vec<&str> = plan.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, ["contention", "degree", "edges", "height", "predicted_seconds", "root", "segment_bytes", "via"]);
+        assert_eq!((&plan["via"], &plan["root"], &plan["height"]), (&json!("chain-unaware"), &json!("n3"), &json!(31)));
+        // Rank 0 is the root: the chain is n3, n0, n1, n2, n4, ….
+        assert_eq!(plan["edges"][0], json!({ "from": "n3", "to": "n0", "order": 0 }));
+        assert_eq!(plan["edges"].as_array().map(Vec::len), Some(31));
+        assert_eq!(plan["contention"], json!({ "worst_cable": "s1 -> s0", "flows": 8 }));
+    }
+
+    #[test]
+    fn orders_count_from_0_among_the_senders_sends() {
+        let settings = settings("fig9-1", "n0", "flat");
+        let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
+        assert_eq!(plan["edges"][14], json!({ "from": "n0", "to": "n15", "order": 14 }));
+        assert_eq!(plan["contention"], json!({ "worst_cable": "n0 -> s0", "flows": 15 }));
+    }
+
+    #[test]
+    fn all_ways_are_compared_by_rising_time() {
+        let settings = settings("fig9-5", "n0", "all");
+        let plans = Judged::all(&settings).expect("plans");
+        assert_eq!(plans.len(), ethbcast_collectives::plan::Via::ALL.len());
+        assert!(plans.is_sorted_by_key(|judged| judged.candidate.predicted_seconds));
+        let table = table(&settings, &plans);
+        let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");
+        assert!(cast.ends_with("  -") && cast.contains(" no "), "{table}");
+        assert!(table.lines().any(|line| line.starts_with("chain-unaware ") && line.contains(" yes ")), "{table}");
+        let all: Value = serde_json::from_str(&all_as_json(&settings, &plans)).expect("JSON");
+        assert_eq!(all["plans"].as_array().map(Vec::len), Some(plans.len()));
+        assert_eq!(all["plans"][0]["contention"]["worst_cable"], Value::Null);
+    }
+
+    #[test]
+    fn a_message_in_blocks_loads_cables_by_its_bytes() {
+        // Round the ring from n0, n1, …, n31 on fig9-5 each block crosses s0 → s1 eight times or less.
+        let settings = settings("fig9-5", "n0", "scatter-allgather");
+        let judged = Judged::one(&settings).expect("a plan");
+        assert_eq!(judged.worst_flows(), 8);
+        assert!(is_contended(&judged));
+    }
+}

@@ -1,0 +1,140 @@
+//! What the arguments of `plan` mean.
+
+use crate::args::PlanArgs;
+use crate::exit::{Code, Failure};
+use crate::route::read_calibration;
+use crate::session::MIN_MTU_BYTES;
+use crate::topology_file::read_topology;
+use ethbcast_collectives::group::ASSUMED_RATE_BITS_PER_SECOND;
+use ethbcast_collectives::model::{Calibration, Situation};
+use ethbcast_collectives::plan::{UnknownVia, Via};
+use ethbcast_collectives::topology::{Topology, nodeset};
+use ethbcast_transport::wire::HEADER_BYTES;
+
+/// Which ways to plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    /// The one of least predicted time.
+    Auto,
+    /// All, to compare them.
+    All,
+    /// This one.
+    One(Via),
+}
+
+/// The resolved arguments.
+#[derive(Debug)]
+pub struct Settings {
+    /// What the topology is called in reports.
+    pub name: String,
+    /// The cluster.
+    pub topology: Topology,
+    /// The host of each rank, by its id in the topology: the root first, as in every session, the others in order.
+    pub members: Vec<usize>,
+    /// Bytes to send.
+    pub size_bytes: u64,
+    /// Bytes of the message in a frame.
+    pub frame_payload_bytes: u64,
+    /// What the network costs.
+    pub calibration: Calibration,
+    /// Whether that was measured.
+    pub is_measured: bool,
+    /// Which ways to plan.
+    pub ways: Ways,
+}
+
+impl Settings {
+    /// Resolves the arguments.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2, or 4 if a file cannot be read.
+    pub fn resolve(args: &PlanArgs) -> anyhow::Result<Settings> {
+        let ways = read_ways(&args.via)?;
+        if ways == Ways::All && (args.drawing.dot || args.drawing.svg || args.out.is_some()) {
+            return refuse("--dot, --svg and --out are about one plan: choose it with --via, such as --via chain");
+        }
+        if usize::from(args.mtu) < MIN_MTU_BYTES {
+            return refuse(&format!("an MTU of {} is too small: choose at least {MIN_MTU_BYTES} with --mtu", args.mtu));
+        }
+        let frame_payload_bytes = u64::from(args.mtu) - HEADER_BYTES as u64;
+        let measured = args.calibration.as_deref().map(read_calibration).transpose()?;
+        let name = args.topology.display().to_string();
+        let topology = read_topology(&args.topology)?;
+        let members = members(&topology, &name, &args.root)?;
+        Ok(Settings {
+            name,
+            topology,
+            members,
+            size_bytes: args.size,
+            frame_payload_bytes,
+            is_measured: measured.is_some(),
+            calibration: measured.unwrap_or_else(|| Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes)),
+            ways,
+        })
+    }
+
+    /// What the model prices.
+    pub fn situation(&self) -> Situation<'_> {
+        Situation {
+            topology: &self.topology,
+            root_host: self.members[0],
+            members: &self.members,
+            size_bytes: Some(self.size_bytes),
+            frame_payload_bytes: self.frame_payload_bytes,
+            calibration: &self.calibration,
+        }
+    }
+
+    /// The name of a rank's host.
+    pub fn name(&self, rank: usize) -> &str {
+        &self.topology.hosts()[self.members[rank]]
+    }
+}
+
+fn read_ways(via: &str) -> anyhow::Result<Ways> {
+    match via {
+        "auto" => Ok(Ways::Auto),
+        "all" => Ok(Ways::All),
+        name => match name.parse::<Via>() {
+            Ok(via) => Ok(Ways::One(via)),
+            Err(error @ UnknownVia::Name(_)) => refuse(&format!("{error}, auto, all")),
+            Err(error) => refuse(&error.to_string()),
+        },
+    }
+}
+
+fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<usize>> {
+    let unknown = || {
+        let known = nodeset::fold(topology.hosts());
+        Failure::new(Code::Usage, format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"))
+    };
+    let root = topology.host_named(root).ok_or_else(unknown)?;
+    let others = (0..topology.hosts().len()).filter(|&host| host != root);
+    Ok(std::iter::once(root).chain(others).collect())
+}
+
+fn refuse<T>(text: &str) -> anyhow::Result<T> {
+    Err(Failure::new(Code::Usage, text).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_rank_0_and_the_others_follow_in_order() {
+        let bed = Topology::builtin("fig9-1").expect("fig9-1");
+        let ranks = members(&bed, "fig9-1", "n3").expect("a host");
+        assert_eq!((&ranks[..5], ranks.len()), ([3, 0, 1, 2, 4].as_slice(), 16));
+        let error = members(&bed, "fig9-1", "n16").expect_err("no host").to_string();
+        assert_eq!(error, "the topology (fig9-1) has no host n16, only n[0-15]: choose one of them with --root");
+    }
+
+    #[test]
+    fn ways_are_those_of_send_and_all() {
+        assert_eq!(read_ways("kary=4").expect("a way"), Ways::One(Via::Kary(4)));
+        assert_eq!(read_ways("all").expect("all ways"), Ways::All);
+        assert!(read_ways("chains").expect_err("none").to_string().ends_with("latency, auto, all"));
+        assert!(read_ways("kary").expect_err("none").to_string().ends_with("use for example kary=3"));
+    }
+}

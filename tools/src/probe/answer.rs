@@ -1,0 +1,65 @@
+//! `ethbcast probe --answer`: lets others measure.
+
+use super::Station;
+use crate::args::ProbeArgs;
+use crate::exit::report;
+use crate::session::log_counters;
+use ethbcast_transport::probe::{Card, Responder};
+use ethbcast_transport::wire::Header;
+use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use serde_json::json;
+use std::time::Duration;
+
+/// Runs the command.
+///
+/// # Errors
+/// A failure whose code is the exit code.
+pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
+    let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
+    // The session of every probe is its prober's; this host has none of its own.
+    let identity = station.identity(0, Header::NO_RANK);
+    let card = Card { group: group.clone(), host: host.clone() };
+    let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(card));
+    let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
+    let mut shift = Shift { responder, end };
+    if !args.wire.quiet {
+        eprintln!("{host} answers the probes of group {group} on {}", station.wire.port.interface().name);
+    }
+    let ended = station.drive(&mut shift, |shift, now| shift.is_over(now), "interrupted; answers no more probes");
+    log_counters(&station.wire.port.counters());
+    if args.wire.json {
+        let frames_sent = shift.responder.frames_sent();
+        report(&json!({ "schema": 1, "host": host, "frames_sent": frames_sent }).to_string())?;
+    }
+    ended
+}
+
+/// A responder that goes home some time.
+struct Shift {
+    responder: Responder,
+    end: Option<Instant>,
+}
+
+impl Shift {
+    fn is_over(&self, now: Instant) -> bool {
+        self.end.is_some_and(|end| end <= now)
+    }
+}
+
+impl Machine for Shift {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.responder.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.responder.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.responder.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.end.map(|at| Deadline { at, why: Timer::Dead })
+    }
+}

@@ -1,0 +1,89 @@
+//! `ethbcast probe`: finds hosts that answer, and measures the network to them.
+
+use super::{Station, calibration, report::Report};
+use crate::args::ProbeArgs;
+use crate::exit::{Code, Failure, WithCode};
+use crate::session::log_counters;
+use ethbcast_transport::probe::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
+use ethbcast_transport::stream::Peer;
+use std::time::Duration;
+
+/// How long to look for hosts unless told otherwise.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+/// This host's rank; those measured come after it.
+const OWN_RANK: u16 = 0;
+const INTERRUPTED: &str = "interrupted; nothing was written";
+
+/// Runs the command.
+///
+/// # Errors
+/// A failure whose code is the exit code.
+pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
+    let session = getrandom::u32().code(Code::System)?;
+    let hosts = find(args, &mut station, session)?;
+    if !args.wire.quiet {
+        eprintln!("probing {}", names(&hosts).join(", "));
+    }
+    let result = measure(&mut station, session, &hosts)?;
+    log_counters(&station.wire.port.counters());
+    let written = args.out.as_deref().map(|path| calibration::write(&result, path)).transpose()?;
+    let report = Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: written };
+    report.print(args.wire.json, args.wire.quiet)?;
+    verdict(&hosts, &result)
+}
+
+/// The hosts to measure: those named, or all that answer.
+fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
+    let group = &args.wire.group;
+    let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
+    let wanted = Wanted { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
+    let mut finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), group, wanted);
+    station.drive(&mut finder, |finder, _| finder.is_done(), INTERRUPTED)?;
+    let mut found = finder.found().to_vec();
+    // Shorter names first: n2 before n10.
+    found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
+    let silent = finder.missing();
+    let help = format!("run `ethbcast probe --answer -g {group}` on it");
+    let nobody = |text: String| Err(Failure::new(Code::Nobody, text).into());
+    if !silent.is_empty() {
+        return nobody(format!("no answer from {} within {patience:?}: {help}", silent.join(", ")));
+    }
+    if found.is_empty() {
+        return nobody(format!("no host of group {group} answers probes: run `ethbcast probe --answer -g {group}` on the others"));
+    }
+    if let Some(count) = args.receivers.map(usize::from).filter(|&count| found.len() < count) {
+        let answered = names(&found).join(", ");
+        return nobody(format!("only {} of {count} hosts answered within {patience:?} ({answered}): {help}", found.len()));
+    }
+    if !args.hosts.is_empty() {
+        found.retain(|answerer| args.hosts.contains(&answerer.host));
+    }
+    Ok(found)
+}
+
+fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::Result<ProbeResult> {
+    let targets = (OWN_RANK + 1..).zip(hosts).map(|(rank, host)| Peer { rank, mac: host.mac }).collect();
+    let settings = ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
+    let mut prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings);
+    station.drive(&mut prober, |prober, _| prober.is_done(), INTERRUPTED)?;
+    Ok(prober.result())
+}
+
+/// A host that answered the invitation and then no probe is a failure, whatever was measured with the others.
+fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
+    let silent: Vec<String> = result.silent.iter().map(|&rank| host_of(hosts, rank).host.clone()).collect();
+    if silent.is_empty() {
+        return Ok(());
+    }
+    let text = format!("no answer any more from {}: see that `ethbcast probe --answer` is still running there", silent.join(", "));
+    Err(Failure::new(Code::Nobody, text).into())
+}
+
+fn names(hosts: &[Answerer]) -> Vec<String> {
+    hosts.iter().map(|answerer| answerer.host.clone()).collect()
+}
+
+/// The host that was given this rank.
+pub fn host_of(hosts: &[Answerer], rank: u16) -> &Answerer {
+    &hosts[usize::from(rank - OWN_RANK - 1)]
+}

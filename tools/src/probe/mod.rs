@@ -1,0 +1,73 @@
+//! `ethbcast probe`: measures the network between this host and others, which run `ethbcast probe --answer`.
+
+mod answer;
+mod calibration;
+mod measure;
+mod report;
+
+use crate::args::ProbeArgs;
+use crate::exit::{Code, WithCode};
+use crate::session::Wire;
+use crate::signals::Interrupt;
+use ethbcast_transport::packet::{Clock, Port, PortConfig, Waker, drive};
+use ethbcast_transport::stream::Identity;
+use ethbcast_transport::{Instant, Machine};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
+    let station = Station::open(&args)?;
+    if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
+}
+
+/// A port whose loop never sleeps through arrivals: a nap between two frames of a message would be measured as the network's.
+fn attentive_port(wire: &Wire) -> anyhow::Result<Port> {
+    let interface = wire.port.interface();
+    let group = Some(wire.station.group_mac);
+    let config = PortConfig { group, gather: Duration::ZERO, ..PortConfig::new(wire.station.ether_type) };
+    Port::open(interface, config).code(Code::System)
+}
+
+/// The open port with all that it takes to run machines on it, one after the other.
+struct Station {
+    wire: Wire,
+    clock: Clock,
+    waker: Waker,
+    interrupt: Interrupt,
+}
+
+impl Station {
+    fn open(args: &ProbeArgs) -> anyhow::Result<Station> {
+        let waker = Waker::new().code(Code::System)?;
+        let interrupt = Interrupt::wake(&waker).code(Code::System)?;
+        let mut wire = Wire::open(&args.wire, None)?;
+        wire.port = attentive_port(&wire)?;
+        interrupt.heed();
+        Ok(Station { wire, clock: Clock::start(), waker, interrupt })
+    }
+
+    /// What all frames of this run say about their sender.
+    fn identity(&self, session: u32, rank: u16) -> Identity {
+        let station = &self.wire.station;
+        Identity { session, stream: 0, rank, mac: station.mac, ether_type: station.ether_type }
+    }
+
+    /// Runs a machine until it is done, or fails with the signal that interrupted it.
+    fn drive<M: Machine>(&mut self, machine: &mut M, mut done: impl FnMut(&M, Instant) -> bool, what: &str) -> anyhow::Result<()> {
+        let interrupt = &self.interrupt;
+        let turn = |machine: &mut M, now: Instant| match interrupt.signal() {
+            Some(signal) => ControlFlow::Break(Some(signal)),
+            None if done(machine, now) => ControlFlow::Break(None),
+            None => ControlFlow::Continue(()),
+        };
+        let signal = drive(&mut self.wire.port, machine, &self.waker, &self.clock, turn).code(Code::System)?;
+        match signal {
+            Some(signal) => Err(Interrupt::failure(signal, what).into()),
+            None => Ok(()),
+        }
+    }
+}

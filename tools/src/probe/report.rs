@@ -1,0 +1,150 @@
+//! What `probe` says at the end: a table, or one JSON object.
+
+use super::measure::host_of;
+use crate::exit::report;
+use crate::units;
+use ethbcast_collectives::group::Station;
+use ethbcast_transport::probe::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Whose measurements these are, and where they were written.
+pub struct Report<'a> {
+    /// This host.
+    pub station: &'a Station,
+    /// Those measured, by rank.
+    pub hosts: &'a [Answerer],
+    /// What was measured.
+    pub result: &'a ProbeResult,
+    /// The calibration file, if one was written.
+    pub calibration: Option<PathBuf>,
+}
+
+impl Report<'_> {
+    /// Prints the report on stdout; nothing if it is quiet and no JSON.
+    ///
+    /// # Errors
+    /// A failure with code 4 if stdout does not take it.
+    pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
+        match (as_json, quiet) {
+            (true, _) => report(&self.json().to_string()),
+            (false, true) => Ok(()),
+            (false, false) => report(self.table().trim_end()),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!("{:>9} {:>12} {:>12} {:>12}\n", "bytes", "g(m)", "RTT(m)", "L(m)");
+        for point in &self.result.points {
+            let times = [point.gap_nanos, point.round_trip_nanos, point.latency_nanos].map(micros);
+            line(&mut text, format_args!("{:>9} {:>12} {:>12} {:>12}", point.bytes, times[0], times[1], times[2]));
+        }
+        let ProbeResult { rate_bits_per_second, path_mtu_bytes, loss, .. } = *self.result;
+        line(&mut text, format_args!(""));
+        line(&mut text, format_args!("link rate   {}", rate(rate_bits_per_second)));
+        line(&mut text, format_args!("path MTU    {}", known(path_mtu_bytes)));
+        line(&mut text, format_args!("loss        {}", percent(loss)));
+        line(&mut text, format_args!("broadcast   {}", cast(self.result.cast)));
+        line(&mut text, format_args!(""));
+        line(
+            &mut text,
+            format_args!("{:<16} {:>14} {:>12} {:>12} {:>9} {:>9}", "host", "rate", "g(frame)", "RTT(least)", "MTU", "loss"),
+        );
+        for target in &self.result.targets {
+            self.host_line(&mut text, target);
+        }
+        if let Some(path) = &self.calibration {
+            line(&mut text, format_args!("\ncalibration written to {}", path.display()));
+        }
+        text
+    }
+
+    fn host_line(&self, text: &mut String, target: &TargetResult) {
+        let host = &host_of(self.hosts, target.peer.rank).host;
+        let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| mtu_bytes - ethbcast_transport::wire::HEADER_BYTES);
+        let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes);
+        let gap = frame.map_or("?".to_owned(), |point| micros(point.gap_nanos));
+        let least = target.points.first().map_or("?".to_owned(), |point| micros(point.round_trip_nanos));
+        let (rate, mtu, loss) = (rate(target.rate_bits_per_second), known(target.path_mtu_bytes), percent(target.loss));
+        line(text, format_args!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}"));
+    }
+
+    fn json(&self) -> Value {
+        let result = self.result;
+        let (cast, knee) = match result.cast {
+            CastFinding::FullRate => ("full-rate", None),
+            CastFinding::Policed { knee_frames_per_second } => ("policed", Some(knee_frames_per_second)),
+            CastFinding::NotMeasured => ("not-measured", None),
+        };
+        let hosts = result.targets.iter().map(|target| {
+            let answerer = host_of(self.hosts, target.peer.rank);
+            json!({
+                "host": answerer.host,
+                "mac": answerer.mac.to_string(),
+                "rate_bits_per_second": target.rate_bits_per_second,
+                "path_mtu_bytes": target.path_mtu_bytes,
+                "loss": target.loss,
+                "points": points(&target.points),
+            })
+        });
+        json!({
+            "schema": 1,
+            "host": self.station.host,
+            "group": self.station.group,
+            "points": points(&result.points),
+            "rate_bits_per_second": result.rate_bits_per_second,
+            "path_mtu_bytes": result.path_mtu_bytes,
+            "loss": result.loss,
+            "cast": { "status": cast, "knee_frames_per_second": knee },
+            "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
+            "hosts": hosts.collect::<Vec<_>>(),
+            "calibration": self.calibration.as_ref().map(|path| path.display().to_string()),
+        })
+    }
+}
+
+fn points(points: &[Point]) -> Vec<Value> {
+    let point = |point: &Point| {
+        json!({
+            "bytes": point.bytes,
+            "gap_ns": point.gap_nanos,
+            "round_trip_ns": point.round_trip_nanos,
+            "latency_ns": point.latency_nanos,
+        })
+    };
+    points.iter().map(point).collect()
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a string takes everything");
+}
+
+fn micros(nanos: u64) -> String {
+    format!("{:.1} µs", nanos as f64 / 1e3)
+}
+
+fn rate(bits_per_second: Option<u64>) -> String {
+    bits_per_second.map_or("?".to_owned(), |rate| units::rate(rate as f64))
+}
+
+fn known(number: Option<usize>) -> String {
+    number.map_or("?".to_owned(), |number| number.to_string())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn cast(finding: CastFinding) -> String {
+    match finding {
+        CastFinding::FullRate => "arrives at full rate".to_owned(),
+        CastFinding::Policed { knee_frames_per_second: 0 } => {
+            "does not arrive, while unicast does: likely multicast filtering or storm control on the switch".to_owned()
+        }
+        CastFinding::Policed { knee_frames_per_second } => format!(
+            "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm control on the switch"
+        ),
+        CastFinding::NotMeasured => "not measured".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! `ethbcast topo`: what a topology is, drawn, checked, or imported from what others know of the network.
+
+use crate::args::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
+use crate::exit::{Code, Failure, WithCode, report};
+use crate::topology_file::{host_by_slurm, load_lldp, print_notes, read_text, read_topology};
+use ethbcast_collectives::draw::{self, Overlay};
+use ethbcast_collectives::topology::{Imported, Topology, nodeset, slurm};
+use std::path::Path;
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code.
+pub fn run(args: TopoArgs) -> anyhow::Result<()> {
+    match args.command {
+        TopoCommand::Show { file, drawing } => report(drawn(&read_topology(&file)?, &Overlay::default(), drawing).trim_end()),
+        TopoCommand::Import(args) => import(&args),
+        TopoCommand::Check { file } => report(&described(&file.display().to_string(), &read_topology(&file)?)),
+    }
+}
+
+/// A topology, and what is laid over it, drawn as asked for.
+pub fn drawn(topology: &Topology, overlay: &Overlay, drawing: DrawingArgs) -> String {
+    match drawing {
+        DrawingArgs { dot: true, .. } => draw::dot(topology, overlay),
+        DrawingArgs { svg: true, .. } => draw::svg(topology, overlay),
+        _ => draw::text(topology, overlay),
+    }
+}
+
+fn import(args: &ImportArgs) -> anyhow::Result<()> {
+    let Imported { topology, notes } = import_from(args)?;
+    print_notes(&notes);
+    let text = topology.to_toml();
+    match &args.out {
+        None => report(text.trim_end()),
+        Some(path) => write(path, &text),
+    }
+}
+
+fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
+    let name = |path: &Path| if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    if let Some(path) = &args.source.slurm {
+        return slurm::parse(&read_text(path, "Slurm topology file")?, &name(path)).code(Code::Usage);
+    }
+    if let Some(path) = &args.source.slurm_addr {
+        return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path)).code(Code::Usage);
+    }
+    let folder = args.source.lldp.as_ref().ok_or_else(|| {
+        Failure::new(Code::Usage, "nothing to import: say where from with --slurm FILE, --slurm-addr FILE or --lldp DIR")
+    })?;
+    load_lldp(folder, args.interface.as_deref())
+}
+
+/// Writes a text file.
+///
+/// # Errors
+/// A [`Failure`] with code 4.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let failure = |error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display()));
+    Ok(std::fs::write(path, text).map_err(failure)?)
+}
+
+fn described(name: &str, topology: &Topology) -> String {
+    let mut lines = vec![
+        format!("{name} is a tree of switches with every host on one of them"),
+        format!("hosts     {}  {}", topology.hosts().len(), nodeset::fold(topology.hosts())),
+        format!("switches  {}  {}", topology.switches().len(), nodeset::fold(topology.switches())),
+        format!("depth     {} (levels of switches, hung from the middle)", draw::levels(topology)),
+    ];
+    if let Some(host) = host_by_slurm(topology) {
+        let switch = &topology.switches()[topology.switch_of(host)];
+        lines.push(format!("this host {} on {switch}, says SLURM_TOPOLOGY_ADDR", topology.hosts()[host]));
+    }
+    lines.join("\n")
+}
