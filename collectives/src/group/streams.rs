@@ -54,7 +54,8 @@ impl Streams {
         }
         let block_frames = if trees.len() > 1 { tuning.segment_frames.max(1) } else { u64::MAX };
         let streams = trees.iter().zip(FIRST_STREAM..).map(|(tree, number)| open(place, view, tree, number, &tuning));
-        let mut streams = Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], sending: 0 };
+        let mut streams =
+            Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], sending: 0 };
         streams.set_epoch(view.epoch);
         streams
     }
@@ -244,8 +245,12 @@ impl Streams {
                 // New children first: what a dead child was keeping here is what its own children may still need.
                 tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, peer(view, child)));
             }
-            let gone: Vec<u16> =
-                stream.cursors().into_iter().map(|(reader, _)| reader).filter(|&reader| tree.parent(reader) != Some(rank)).collect();
+            let gone: Vec<u16> = stream
+                .cursors()
+                .into_iter()
+                .map(|(reader, _)| reader)
+                .filter(|&reader| tree.parent(reader) != Some(rank))
+                .collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }
         self.set_epoch(view.epoch);

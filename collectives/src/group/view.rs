@@ -54,7 +54,12 @@ impl View {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         let (via, children) = via_to_wire(self.via);
-        out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(u8::from(self.policy == Policy::InOrderOnly)).u16(self.payload_bytes);
+        out.u32(self.epoch)
+            .u8(via)
+            .u8(children)
+            .u32(self.segment_frames)
+            .u8(u8::from(self.policy == Policy::InOrderOnly))
+            .u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
@@ -220,5 +225,4 @@ pub(super) mod tests {
         view.members[2].parent = Some(9);
         assert_eq!(View::decode(&view.encode()), None);
     }
-
 }

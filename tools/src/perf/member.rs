@@ -116,7 +116,8 @@ impl Taker {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(terms) = self.terms else {
             self.terms = Terms::decode(bytes).filter(|terms| terms.iterations > 0);
-            let terms = self.terms.ok_or_else(|| Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?"))?;
+            let terms =
+                self.terms.ok_or_else(|| Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?"))?;
             self.pattern = Pattern::new(terms.size_bytes);
             return Ok(());
         };

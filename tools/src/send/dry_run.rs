@@ -14,7 +14,16 @@ pub fn print(choice: &Choice, as_json: bool) -> anyhow::Result<()> {
         return report(&to_json(choice).to_string());
     }
     let lines: Vec<String> = choice.candidates.iter().map(line).collect();
-    report(&format!("{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}", choice.reason, "via", "predicted", "segment", "height", "degree", lines.join("\n")))
+    report(&format!(
+        "{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
+        choice.reason,
+        "via",
+        "predicted",
+        "segment",
+        "height",
+        "degree",
+        lines.join("\n")
+    ))
 }
 
 fn line(candidate: &Candidate) -> String {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const MAX_ANSWERS: usize = 64;
 /// Probers whose trains are counted at the same time; one more takes the place of the one heard least recently.
 const MAX_PROBERS: usize = 16;
-/// The longest message that is echoed, in bytes and in frames: nobody gets more out of a responder than he puts in.
+/// The longest message that is echoed, in bytes and in frames: what one forged frame can bring about at most.
 const MAX_ECHO_BYTES: usize = 1 << 20;
 const MAX_ECHO_FRAMES: u64 = 256;
 

@@ -302,8 +302,7 @@ impl Cast {
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let unacknowledged =
-            self.listeners.iter().any(|listener| listener.cursor < self.next || listener.passed < self.awaited);
+        let unacknowledged = self.listeners.iter().any(|listener| listener.cursor < self.next || listener.passed < self.awaited);
         let starved = self.next >= self.credit() && feed.head() > self.next;
         self.due = (unacknowledged || starved).then(|| now + self.timeout());
     }

@@ -125,7 +125,14 @@ impl Intake {
     }
 
     /// Writes the body of an acknowledgement that is due; returns its length, the cursor and the stamp echoed.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, below: u64, passed: u64, body: &mut [u8]) -> Option<(usize, u64, Stamp)> {
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        below: u64,
+        passed: u64,
+        body: &mut [u8],
+    ) -> Option<(usize, u64, Stamp)> {
         self.on_timeout(now);
         if !std::mem::take(&mut self.ready) {
             return None;

@@ -5,8 +5,8 @@ use crate::group::message::{Digest, Message};
 use crate::group::streams::{Place, Streams};
 use crate::group::view::{Member, View};
 use crate::plan::Via;
-use ethbcast_transport::wire::Frame;
 use ethbcast_transport::Tuning;
+use ethbcast_transport::wire::Frame;
 use std::time::Duration;
 
 impl Receiver {

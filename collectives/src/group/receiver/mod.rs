@@ -141,8 +141,7 @@ impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
         let station = &config.station;
-        let identity =
-            Identity { session: 0, stream: 0, rank: Header::NO_RANK, mac: station.mac, ether_type: station.ether_type };
+        let identity = Identity { session: 0, stream: 0, rank: Header::NO_RANK, mac: station.mac, ether_type: station.ether_type };
         let responder = Responder::new(identity, usize::from(station.mtu_bytes), None);
         Receiver {
             config,

@@ -6,13 +6,10 @@ use ethbcast_transport::probe::{ProbeSettings, Prober};
 use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::Header;
 
-/// Receivers that are measured: the first, the last and the one in the middle speak for all.
-const TARGETS: usize = 3;
-
 impl Root {
     /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.
     pub(super) fn probe_or_start(&mut self) {
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        let Phase::Gathering(gathering) = &self.phase else { return };
         if self.prober.is_some() {
             return;
         }
@@ -23,10 +20,10 @@ impl Root {
         let station = &self.config.station;
         let (session, mac, ether_type) = (self.config.session, station.mac, station.ether_type);
         let identity = Identity { session, stream: 0, rank: Header::NO_RANK, mac, ether_type };
-        let candidates = gathering.in_rank_order();
-        let mut places: Vec<usize> = (0..TARGETS).map(|at| at * (candidates.len() - 1) / (TARGETS - 1)).collect();
-        places.dedup();
-        let targets = places.into_iter().map(|at| Peer { rank: at as u16, mac: candidates[at].mac }).collect();
+        let candidates = &gathering.candidates;
+        // One receiver gets all of the time: with a share of it, what a bucket or a buffer lets through would pass for the link's rate.
+        let speaker = &candidates[candidates.len() / 2];
+        let targets = vec![Peer { rank: 0, mac: speaker.mac }];
         let settings = ProbeSettings::short(usize::from(station.mtu_bytes));
         self.prober = Some(Prober::new(self.now, identity, targets, settings));
     }

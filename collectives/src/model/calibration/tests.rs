@@ -95,7 +95,11 @@ fn a_bad_file_is_answered_with_the_line_and_what_was_expected() {
     assert!(refusal("loss = 0.001", "loss = nan").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found NaN;"));
     assert!(refusal("9000", "0").starts_with("c.toml:3: expected cast_max_frames_per_second above 0"));
     assert!(refusal("gap_ns = 1500", "gap = 1500").starts_with("c.toml:12: unknown field `gap`"));
-    assert!(refusal("latency_ns = 5000", "latency_ns = 'x'").contains("c.toml:8:"), "{}", refusal("latency_ns = 5000", "latency_ns = 'x'"));
+    assert!(
+        refusal("latency_ns = 5000", "latency_ns = 'x'").contains("c.toml:8:"),
+        "{}",
+        refusal("latency_ns = 5000", "latency_ns = 'x'")
+    );
     assert!(refusal("latency_ns = 6000\n", "").contains("missing field `latency_ns`"));
     assert!(refusal("[[point]]", "[[point]").starts_with("c.toml:5: "));
 }
