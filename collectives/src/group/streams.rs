@@ -46,13 +46,11 @@ impl Streams {
         let mut tuning = tuned(tuning, view, place.rank);
         tuning.segment_frames = u64::from(view.segment_frames);
         let trees = trees(view);
-        if trees.len() > 1 {
-            // All streams together take the memory of one.
-            let share = (tuning.feed_frames / trees.len() as u64).max(64);
-            tuning.feed_frames = 1 << share.ilog2();
-            tuning.segment_frames = tuning.segment_frames.min(tuning.feed_frames / 4);
+        if view.via.is_in_blocks() {
+            tuning.feed_frames = share_frames(&tuning, trees.len());
         }
-        let block_frames = if trees.len() > 1 { tuning.segment_frames.max(1) } else { u64::MAX };
+        // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
+        let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let streams = trees.iter().zip(FIRST_STREAM..).map(|(tree, number)| open(place, view, tree, number, &tuning));
         let mut streams =
             Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], sending: 0 };
@@ -255,6 +253,17 @@ impl Streams {
         }
         self.set_epoch(view.epoch);
     }
+}
+
+/// The slots of each feed if all of so many streams together are to take the memory of one.
+fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
+    let share = (tuning.feed_frames / streams as u64).max(64);
+    1 << share.ilog2()
+}
+
+/// The longest block the root deals: what a relay can hold whole, in a feed like the root's own.
+pub(super) fn most_block_frames(tuning: &Tuning, streams: usize) -> u64 {
+    share_frames(tuning, streams) / 4
 }
 
 fn peer(view: &View, rank: u16) -> Peer {

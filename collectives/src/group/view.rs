@@ -225,4 +225,21 @@ pub(super) mod tests {
         view.members[2].parent = Some(9);
         assert_eq!(View::decode(&view.encode()), None);
     }
+
+    /// docs/protocol.md §6 quotes these bytes.
+    #[test]
+    fn the_documented_example_is_what_is_sent() {
+        let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);
+        let member = |host: &str, mac, nonce, parent| Member { host: host.to_owned(), mac, nonce, parent, order: 0, present: true };
+        let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(0))];
+        let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size: Some(0), members, ..chain(0) };
+        let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        let documented = [
+            "00 00 00 01 01 00 00 00 00 01 00 05 bc 00 00 00 00 00 00 00 00 00 02",
+            "02 00 00 00 00 01 00 00 00 00 00 00 00 00 ff ff 00 00 01 02 6e 30",
+            "02 00 00 00 00 02 11 22 33 44 55 66 77 88 00 00 00 00 01 02 6e 31",
+        ];
+        assert_eq!(hex.join(" "), documented.join(" "));
+        assert_eq!(view.parts(1468).0[..4], [0x86, 0x87, 0x2c, 0x61]);
+    }
 }

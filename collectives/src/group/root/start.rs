@@ -5,7 +5,7 @@ use crate::group::gathering::{Answer, Candidate, Offer};
 use crate::group::message::{Message, Refusal};
 use crate::group::post::Outbox;
 use crate::group::roster::Roster;
-use crate::group::streams::Streams;
+use crate::group::streams::{Streams, most_block_frames};
 use crate::group::view::{Member, View};
 use crate::model::Choice;
 use crate::topology::Topology;
@@ -131,13 +131,20 @@ impl Root {
         let view = View {
             epoch: 1,
             via: plan.via(),
-            segment_frames: choice.segment_bytes.div_ceil(u64::from(payload_bytes)).clamp(1, u64::from(u32::MAX)) as u32,
+            segment_frames: self.segment_frames(&choice, payload_bytes, names.len()),
             policy: self.config.tuning.policy,
             payload_bytes,
             size: self.config.size,
             members: members.collect(),
         };
         Ok((view, choice))
+    }
+
+    fn segment_frames(&self, choice: &Choice, payload_bytes: u16, ranks: usize) -> u32 {
+        let frames = choice.segment_bytes.div_ceil(u64::from(payload_bytes));
+        let in_blocks = choice.plan.via().is_in_blocks();
+        let most = if in_blocks { most_block_frames(&self.config.tuning, ranks) } else { u64::from(u32::MAX) };
+        frames.clamp(1, most) as u32
     }
 
     /// Starts, waits on or gives up, as patience and those who are there demand.
