@@ -5,7 +5,6 @@
 //! all of them; there is one file per planner. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
-mod auto;
 mod binary;
 mod binomial;
 mod blocks;
@@ -23,7 +22,6 @@ mod make;
 mod unaware;
 mod via;
 
-pub use auto::{AUTO_CAST_BELOW_BYTES, auto};
 pub use binary::{ALGORITHM_2_RANKS, binary};
 pub use binomial::{binomial, recursive_doubling, scatter_allgather};
 pub use blocks::{block, block_parents, blocks};
