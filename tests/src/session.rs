@@ -200,6 +200,8 @@ pub fn processes(case: &Case, seed: u64) -> Vec<Process> {
         wanted,
         route: Route::Via(case.via),
         calibration: None,
+        probe: false,
+        dry_run: false,
         topology: None,
         tuning: case.tuning.clone(),
         timing: Timing::default(),

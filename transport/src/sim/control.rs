@@ -113,7 +113,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     fn resume_now(&mut self, host: u32, turn: &mut impl Turn<M>) {
         if self.hosts[host as usize].condition == Condition::Paused {
             self.hosts[host as usize].condition = Condition::Running;
-            self.begin_processing(host);
+            self.begin_processing(host, false);
             self.switch_on(host, turn);
         }
     }

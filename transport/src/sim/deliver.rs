@@ -81,17 +81,18 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
             return;
         }
         if let Some(frame) = state.ring.pop_front() {
-            self.begin_processing(host);
+            self.begin_processing(host, false);
             self.hand_over(host, frame, turn);
         }
     }
 
-    /// Makes the process of a running host work on its receive ring.
-    pub(super) fn begin_processing(&mut self, host: u32) {
+    /// Makes the process of a running host work on its receive ring, after waking up if it is `asleep`.
+    pub(super) fn begin_processing(&mut self, host: u32, asleep: bool) {
         let state = &mut self.hosts[host as usize];
         if !state.busy && !state.ring.is_empty() {
             state.busy = true;
-            let done = self.now.saturating_add(state.per_frame_cost_nanos);
+            let wake_up_nanos = if asleep { state.wake_up_nanos } else { 0 };
+            let done = self.now.saturating_add(wake_up_nanos).saturating_add(state.per_frame_cost_nanos);
             self.fabric.events.push(done, Event::Process(host));
         }
     }
@@ -120,7 +121,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     fn enter_ring(&mut self, host: u32, frame: Rc<Frame>, turn: &mut impl Turn<M>) {
         let state = &mut self.hosts[host as usize];
         let running = state.condition == Condition::Running;
-        if running && state.per_frame_cost_nanos == 0 && state.ring.is_empty() {
+        if running && state.is_instant() && state.ring.is_empty() {
             return self.hand_over(host, frame, turn);
         }
         if state.ring.len() >= state.ring_frames {
@@ -129,7 +130,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         }
         state.ring.push_back(frame);
         if running {
-            self.begin_processing(host);
+            self.begin_processing(host, true);
         }
     }
 

@@ -32,6 +32,7 @@ pub(super) struct Host {
     pub(super) ring: VecDeque<Rc<Frame>>,
     pub(super) ring_frames: usize,
     pub(super) per_frame_cost_nanos: u64,
+    pub(super) wake_up_nanos: u64,
     /// A `Process` event is scheduled.
     pub(super) busy: bool,
     /// A `Room` event is scheduled.
@@ -59,6 +60,7 @@ impl Host {
             ring: VecDeque::new(),
             ring_frames: settings.nic_receive_frames,
             per_frame_cost_nanos: settings.per_frame_cost.as_nanos() as u64,
+            wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
             wants_room: false,
             deadline: None,
@@ -81,6 +83,11 @@ impl Host {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// Whether a frame that finds the process idle is handled the moment it arrives.
+    pub(super) fn is_instant(&self) -> bool {
+        self.per_frame_cost_nanos == 0 && self.wake_up_nanos == 0
     }
 
     /// Forgets all wishes.

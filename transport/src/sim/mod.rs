@@ -3,9 +3,9 @@
 //! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until nothing
 //! is left to do. The same seed gives the same run, byte for byte.
 //!
-//! **What is modelled.** Cables with rate and delay, full duplex; store-and-forward switches with finite port queues, MAC
+//! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with finite port queues, MAC
 //! learning, flooding and storm control; network cards with a finite transmit ring (the machines' back-pressure) and a finite
-//! receive ring, drained by a process that takes time per frame; padding of short frames to 60 bytes; hosts that pause or
+//! receive ring, drained by a process that takes time to wake up and for each frame; padding of short frames to 60 bytes; hosts that pause or
 //! crash, cables that are cut. **What is not:** the time a switch needs to decide, ageing of learnt addresses, spanning tree
 //! (the switches must form a tree), pause frames, checksums on the wire (a corrupted frame is delivered).
 //!

@@ -10,14 +10,15 @@ use crate::MacAddr;
 pub struct Cable {
     rate_bits_per_second: u64,
     delay: Duration,
+    burst_bytes: u64,
 }
 
 impl Cable {
     /// 1 Gbit/s, 500 ns: some metres of copper and the transceivers at both ends.
-    pub const GIGABIT: Cable = Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500) };
+    pub const GIGABIT: Cable = Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
     /// 10 Gbit/s, 500 ns.
-    pub const TEN_GIGABIT: Cable = Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500) };
+    pub const TEN_GIGABIT: Cable = Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
     /// A cable with a rate and the time a bit needs from end to end.
     ///
@@ -25,7 +26,15 @@ impl Cable {
     /// If the rate is zero: nothing would ever arrive.
     pub fn new(rate_bits_per_second: u64, delay: Duration) -> Self {
         assert!(rate_bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
-        Cable { rate_bits_per_second, delay }
+        Cable { rate_bits_per_second, delay, burst_bytes: 0 }
+    }
+
+    /// Makes it a token bucket instead of a wire: after a pause so many bytes pass in no time, and only then the rate counts.
+    ///
+    /// That is what a shaper such as Linux's tbf does, where a wire takes its time for every single bit.
+    pub fn with_burst_bytes(mut self, burst_bytes: u64) -> Self {
+        self.burst_bytes = burst_bytes;
+        self
     }
 
     /// Bits per second, preamble, checksum and gap included.
@@ -36,6 +45,11 @@ impl Cable {
     /// The time a bit needs from end to end.
     pub fn delay(self) -> Duration {
         self.delay
+    }
+
+    /// How many bytes pass in no time after a pause; 0 for a wire.
+    pub fn burst_bytes(self) -> u64 {
+        self.burst_bytes
     }
 }
 
@@ -89,6 +103,9 @@ pub struct HostSettings {
     pub nic_receive_frames: usize,
     /// What the process needs for one received frame before the machine sees it.
     pub per_frame_cost: Duration,
+    /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring. The delay of
+    /// an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that sleeps through arrivals.
+    pub wake_up: Duration,
 }
 
 impl Default for HostSettings {
@@ -100,6 +117,7 @@ impl Default for HostSettings {
             nic_transmit_frames: 256,
             nic_receive_frames: 256,
             per_frame_cost: Duration::ZERO,
+            wake_up: Duration::ZERO,
         }
     }
 }

@@ -25,6 +25,21 @@ impl Drops {
         self.harmful() + self.filter
     }
 
+    /// What has come since an earlier copy of these counters.
+    ///
+    /// # Panics
+    /// If `earlier` is not earlier.
+    pub fn since(&self, earlier: &Drops) -> Drops {
+        Drops {
+            fault: self.fault - earlier.fault,
+            port_queue: self.port_queue - earlier.port_queue,
+            nic_ring: self.nic_ring - earlier.nic_ring,
+            filter: self.filter - earlier.filter,
+            storm_control: self.storm_control - earlier.storm_control,
+            dead: self.dead - earlier.dead,
+        }
+    }
+
     /// Lost frames that somebody wanted: all but those filtered away.
     pub fn harmful(&self) -> u64 {
         self.fault + self.port_queue + self.nic_ring + self.storm_control + self.dead
@@ -53,6 +68,21 @@ pub struct DirectionStats {
     pub queue_peak_frames: usize,
     /// Frames lost in front of this direction (port queue), on it (dead) or at its far end (filter, storm control).
     pub drops: Drops,
+}
+
+impl DirectionStats {
+    /// What has come since an earlier copy of these counters, except that the peak is that of the whole time.
+    ///
+    /// # Panics
+    /// If `earlier` is not earlier.
+    pub fn since(&self, earlier: &DirectionStats) -> DirectionStats {
+        DirectionStats {
+            frames: self.frames - earlier.frames,
+            bytes: self.bytes - earlier.bytes,
+            queue_peak_frames: self.queue_peak_frames,
+            drops: self.drops.since(&earlier.drops),
+        }
+    }
 }
 
 /// Both directions of a cable.

@@ -23,6 +23,8 @@ pub(super) struct Wire {
     pub(super) stats: DirectionStats,
     rate_bits_per_second: u64,
     delay_nanos: u64,
+    /// How long the bytes of a burst take at this rate.
+    burst_nanos: u64,
     overhead_bytes: usize,
     limit: QueueLimit,
     /// Frames that wait, are being sent or are on their way, in this order from the back.
@@ -31,7 +33,7 @@ pub(super) struct Wire {
     left: usize,
     /// Bytes of those that have not.
     queued_bytes: u64,
-    /// When the transmitter has sent all it has.
+    /// When the transmitter has sent, or in a token bucket paid for, all it has.
     free_at: u64,
     /// What `free_at` leaves out, in units of 1 / rate nanoseconds: rounding must not change the rate.
     fraction: u64,
@@ -56,6 +58,7 @@ impl Wire {
             stats: DirectionStats::default(),
             rate_bits_per_second: cable.rate_bits_per_second(),
             delay_nanos: cable.delay().as_nanos() as u64,
+            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(cable.rate_bits_per_second())) as u64,
             overhead_bytes,
             limit,
             in_flight: VecDeque::new(),
@@ -145,7 +148,8 @@ impl Wire {
         let numerator = bits * 1_000_000_000 + self.fraction;
         self.free_at += numerator / self.rate_bits_per_second;
         self.fraction = numerator % self.rate_bits_per_second;
-        self.free_at
+        // A full bucket pays in advance.
+        self.free_at.saturating_sub(self.burst_nanos).max(now)
     }
 
     /// Moves on to the first frame that has not left by `now`.

@@ -84,3 +84,34 @@ fn a_process_takes_its_time_for_each_frame() {
     let first = 2 * (FULL_FRAME_NANOS + 500) + 20_000;
     assert_eq!(simulation.machines()[1].arrivals(), [first, first + 20_000, first + 40_000]);
 }
+
+#[test]
+fn an_idle_process_wakes_up_late_and_finds_what_has_come_meanwhile() {
+    let mut network = star(2);
+    network.host_mut(1).wake_up = Duration::from_micros(30);
+    network.host_mut(1).per_frame_cost = Duration::from_micros(1);
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), 4))];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let first = 2 * (FULL_FRAME_NANOS + 500) + 31_000;
+    // The second and the third arrive 12 and 25 µs after the first; the fourth finds the process asleep again.
+    let fourth = 2 * (FULL_FRAME_NANOS + 500) + 3 * FULL_FRAME_NANOS + 31_000;
+    assert_eq!(simulation.machines()[1].arrivals(), [first, first + 1_000, first + 2_000, fourth]);
+}
+
+#[test]
+fn a_token_bucket_lets_a_burst_pass_and_then_keeps_the_rate() {
+    let cable = Cable::new(8_000_000_000, Duration::ZERO).with_burst_bytes(3_000);
+    let network = Network::star(2, cable, &member()).with_overhead_bytes(0);
+    let frames = (0..6).map(|label| frame(0, host_mac(1), label, 1000));
+    let mut simulation = Simulation::new(&network, postboxes(2, [Postbox::sending(frames)]), NoFaults);
+    settle(&mut simulation);
+    // A byte takes 1 ns; the switch's port has a bucket of its own, which such arrivals never empty.
+    assert_eq!(simulation.machines()[1].arrivals(), [0, 0, 0, 1_000, 2_000, 3_000]);
+    let late = Instant::from_nanos(5_000);
+    simulation.machine_mut(0).outbox.extend((0..4).map(|label| frame(0, host_mac(1), label, 1000)));
+    simulation.wake(0, late);
+    settle(&mut simulation);
+    // 2 000 ns after the last departure the bucket holds two frames again.
+    assert_eq!(simulation.machines()[1].arrivals()[6..], [5_000, 5_000, 6_000, 7_000]);
+}

@@ -1,0 +1,48 @@
+//! Mistakes on the command line itself.
+
+use super::ended_here;
+
+#[test]
+fn what_clap_does_not_understand_is_a_usage_error() {
+    for (arguments, part) in [
+        (&["frobnicate"][..], "frobnicate"),
+        (&["send"], "SOURCE"),
+        (&["recv"], "DEST"),
+        (&["recv", "a", "b"], "unexpected"),
+        (&["send", "--no-such-flag", "file"], "--no-such-flag"),
+        (&["send", "-n", "0", "file"], "1..65535"),
+        (&["send", "-n", "many", "file"], "many"),
+        (&["send", "-n", "2", "--min-receivers", "1", "--max-wait", "1", "file"], "cannot be used with"),
+        (&["send", "--min-receivers", "1", "file"], "--max-wait"),
+        (&["send", "--max-wait=-1", "file"], "number of seconds"),
+        (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
+        (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
+        (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
+        (&["lab", "up"], "TOPOLOGY"),
+        (&["lab", "exec", "n0"], "COMMAND"),
+    ] {
+        let ended = ended_here(arguments);
+        ended.assert_code(2);
+        assert!(ended.stderr.contains(part), "{arguments:?} should mention {part:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout_text(), "", "{arguments:?}");
+    }
+    ended_here(&[]).assert_code(2);
+    for asked in ["--help", "--version"] {
+        let ended = ended_here(&[asked]);
+        ended.assert_code(0);
+        assert!(
+            ended.stdout_text().contains("ethbcast") && ended.stderr.is_empty(),
+            "{asked} is an answer, not an error: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
+    let long = "g".repeat(65);
+    ended_here(&["send", "--via", "pigeon", "file"]).assert_refusal(2, &["pigeon", "chain", "cast", "auto"]);
+    ended_here(&["send", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
+    ended_here(&["recv", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
+    ended_here(&["recv", "-g", "", "file"]).assert_refusal(2, &["0 bytes", "1 to 64"]);
+    ended_here(&["recv", "--json", "-"]).assert_refusal(2, &["stdout", "--json", "into a file"]);
+}

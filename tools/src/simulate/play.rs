@@ -1,0 +1,236 @@
+//! One run: a whole session, from invitation to verdict, on the simulated network.
+
+use super::process::{Process, Sender, Source, Taker};
+use super::settings::Settings;
+use super::watch::{Load, Watch};
+use super::wiring::Wiring;
+use crate::exit::{Code, Failure};
+use ethbcast_collectives::group::{
+    MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing, Wanted,
+};
+use ethbcast_collectives::plan::Via;
+use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
+use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The group all simulated sessions belong to.
+const GROUP: &str = "simulated";
+/// How long hosts wait for each other; under heavy loss thousands of them take a while to meet.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What all hosts' feeds may take together.
+const FEEDS_BYTES: u64 = 4 << 30;
+/// Several times what is under way between two hosts at 10 Gbit/s.
+const LEAST_FEED_FRAMES: u64 = 256;
+
+/// What one run came to.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// How the bytes travelled.
+    pub via: Via,
+    /// Why, if it was left to the model.
+    pub reason: String,
+    /// What the model says it takes.
+    pub predicted_seconds: f64,
+    /// From the first data frame to the last verdict.
+    pub took: Duration,
+    /// From the last verdict until nothing was left to do.
+    pub quiet_after: Duration,
+    /// Bytes that a relay collects before it sends them on.
+    pub segment_bytes: u64,
+    /// Data frames all hosts sent for the first time.
+    pub data_sent: u64,
+    /// Data frames all hosts sent again.
+    pub data_resent: u64,
+    /// Control frames all hosts sent, acknowledgements and heartbeats among them.
+    pub control_sent: u64,
+    /// Control frames all hosts received.
+    pub control_received: u64,
+    /// Frames that somebody wanted and that were lost on the way.
+    pub lost: u64,
+    /// The load of every direction of every cable, in the topology's order.
+    pub loads: Vec<Load>,
+    /// What became of every receiver.
+    pub receivers: Vec<MemberReport>,
+}
+
+impl Played {
+    /// The receivers that do not have the bytes.
+    pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
+        self.receivers.iter().filter(|member| member.outcome != Fate::Delivered)
+    }
+}
+
+/// Plays one session.
+///
+/// # Errors
+/// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does not end.
+pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
+    let conditions = &settings.conditions;
+    let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
+    let faults = RandomFaults::new(conditions.seed).loss(conditions.loss);
+    let mut simulation = Simulation::new(&wiring.network, processes(settings, &wiring, route), faults);
+    let (outcome, watch) = Watch::run(&mut simulation, settings.root);
+    let Outcome::Quiet { at } = outcome else {
+        return Err(Failure::new(Code::Nobody, format!("the simulated session did not end ({outcome:?}); try less loss")).into());
+    };
+    let lost = simulation.stats().drops.harmful();
+    let machines = simulation.into_machines();
+    let Process::Root(root, _) = &machines[settings.root] else { unreachable!("the root's process is where it was put") };
+    if let Some(failure) = root.failure() {
+        let code = if matches!(failure, RootFailure::NoPlan(_)) { Code::Usage } else { Code::Nobody };
+        return Err(Failure::new(code, failure).into());
+    }
+    let took = root.took();
+    let choice = root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
+    let sum = |count: fn(&Process) -> u64| machines.iter().map(count).sum();
+    Ok(Played {
+        via: choice.plan.via(),
+        reason: choice.reason.clone(),
+        predicted_seconds: choice.predicted_seconds,
+        took,
+        quiet_after: watch.quiet_after(at),
+        segment_bytes: choice.segment_bytes,
+        data_sent: sum(|process| process.stream_stats().data_sent),
+        data_resent: sum(|process| process.stream_stats().data_resent),
+        control_sent: sum(|process| process.control_frames().0),
+        control_received: sum(|process| process.control_frames().1),
+        lost,
+        loads: watch.loads(&wiring, conditions, took),
+        receivers: root.reports().cloned().collect(),
+    })
+}
+
+/// The processes of a session, by host.
+fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process> {
+    let source = Source::new(settings.bytes, settings.conditions.seed);
+    let hosts = settings.topology.hosts();
+    let tuning = tuning(settings);
+    let conclusion = settings.conditions.conclusion(hosts.len() - 1);
+    // No two hosts keep the same time; if these did, all would ask to join at the same moment again and again.
+    let (usual_join, mut random) = (Timing::default().join, Random::new(settings.conditions.seed));
+    let process = |(host, name): (usize, &String)| {
+        let station = station(name, wiring.network.mac_of(host), settings.conditions.mtu_bytes);
+        if host == settings.root {
+            let config = root_config(settings, station, route, tuning.clone());
+            Process::Root(Box::new(Root::new(Instant::START, config)), Sender::new(Rc::clone(&source)))
+        } else {
+            let config = ReceiverConfig {
+                station,
+                nonce: settings.conditions.seed << 32 | host as u64,
+                free_bytes: u64::MAX,
+                patience: Some(PATIENCE),
+                tuning: tuning.clone(),
+                timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
+            };
+            Process::Receiver(Box::new(Receiver::new(Instant::START, config)), Taker::new(Rc::clone(&source), conclusion))
+        }
+    };
+    hosts.iter().enumerate().map(process).collect()
+}
+
+fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
+    let receivers = settings.topology.hosts().len() - 1;
+    RootConfig {
+        station,
+        session: settings.conditions.seed as u32,
+        source: "simulated".to_owned(),
+        size: Some(settings.bytes),
+        wanted: Wanted { at_least: receivers, enough: Some(receivers), patience: PATIENCE },
+        route: route.clone(),
+        calibration: Some(settings.calibration.clone()),
+        probe: false,
+        dry_run: false,
+        topology: Some(settings.topology.clone()),
+        tuning,
+        timing: Timing::default(),
+    }
+}
+
+/// The tool's numbers; feeds are smaller than its own only if all hosts together would fill more memory than we may take.
+fn tuning(settings: &Settings) -> Tuning {
+    let usual = Tuning::default();
+    let (hosts, payload_bytes) = (settings.topology.hosts().len() as u64, settings.conditions.payload_bytes());
+    let stream_frames = settings.bytes.div_ceil(payload_bytes) + 1;
+    let usual_frames = usual.feed_frames_for(payload_bytes as usize);
+    if hosts * payload_bytes * stream_frames.min(usual_frames) <= FEEDS_BYTES {
+        return usual;
+    }
+    let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
+    Tuning { feed_frames: usual_frames.min(1 << affordable_frames.ilog2()), ..usual }
+}
+
+fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
+    Station {
+        host: host.to_owned(),
+        group: GROUP.to_owned(),
+        mac,
+        group_mac: group_mac(GROUP),
+        ether_type: DEFAULT_ETHER_TYPE,
+        mtu_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::route::Routes;
+    use super::super::settings::{Conditions, OneCopy};
+    use super::*;
+    use ethbcast_collectives::topology::Topology;
+
+    /// `hosts` hosts on one gigabit switch.
+    fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
+        let delay = Duration::from_nanos(500);
+        let conditions = Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss, delay, lab: false, seed: 1 };
+        let copy = OneCopy::new(bytes, &conditions);
+        Settings {
+            name: "one switch".to_owned(),
+            topology: Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"),
+            root: 0,
+            bytes,
+            copy,
+            routes: Routes { all: vec![Route::Auto], compared: false },
+            calibration: conditions.calibration(copy.time),
+            conditions,
+            compared: false,
+        }
+    }
+
+    #[test]
+    fn one_frame_and_its_verdict_take_the_time_of_their_way() {
+        let played = play(&settings(2, 1000, 0.0), &Route::Via(Via::Chain)).expect("a run");
+        assert_eq!((played.data_sent, played.data_resent, played.lost), (2, 0, 0), "the bytes, and the end");
+        // The frame is sent and sent on, the end behind it; the process wakes up, concludes, and its verdict goes back.
+        let wire = |bytes: u64| (bytes + 24) * 8;
+        let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
+        let back = 2 * (wire(60) + 500) + 6_000;
+        let nanos = played.took.as_nanos() as u64;
+        assert!((there + back..there + back + 5_000).contains(&nanos), "{nanos} ns, expected {} and a little", there + back);
+    }
+
+    #[test]
+    fn a_chain_loads_every_cable_on_its_way_once() {
+        let played = play(&settings(3, 100_000, 0.0), &Route::Via(Via::Chain)).expect("a run");
+        let copies = |from: &str, to: &str| {
+            let load = played.loads.iter().find(|load| load.from == from && load.to == to).expect("a cable");
+            load.counted.bytes as f64 / settings(3, 100_000, 0.0).copy.frame_bytes as f64
+        };
+        for (from, to) in [("n0", "s0"), ("s0", "n1"), ("n1", "s0"), ("s0", "n2")] {
+            assert!((1.0..1.02).contains(&copies(from, to)), "{from} to {to}: {}", copies(from, to));
+        }
+        for (from, to) in [("n2", "s0"), ("s0", "n0")] {
+            assert!(copies(from, to) < 0.02, "only acknowledgements go back from {from} to {to}: {}", copies(from, to));
+        }
+        assert_eq!(played.failed().count(), 0);
+    }
+
+    #[test]
+    fn every_way_delivers_over_a_network_that_loses_frames() {
+        for &via in Via::ALL {
+            let played = play(&settings(5, 50_000, 0.05), &Route::Via(via)).expect("a run");
+            assert_eq!((played.via, played.failed().count()), (via, 0));
+            assert!(played.lost > 0 && played.data_resent > 0, "via {via}: {} lost, {} again", played.lost, played.data_resent);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The ways to send that are to be simulated.
+
+use crate::args::SimulateArgs;
+use crate::route::{read_plan, read_route};
+use ethbcast_collectives::group::Route;
+use ethbcast_collectives::plan::Via;
+
+/// What `--via` or `--plan` asks for.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    /// The ways, one run each.
+    pub all: Vec<Route>,
+    /// Whether they are compared in one table.
+    pub compared: bool,
+}
+
+impl Routes {
+    /// What the arguments ask for.
+    ///
+    /// # Errors
+    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the plan file cannot be read.
+    pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
+        let one = |route| Ok(Routes { all: vec![route], compared: false });
+        match (&args.plan, args.via.as_str()) {
+            (Some(path), _) => one(Route::Saved(read_plan(path)?)),
+            (None, "all") => Ok(Routes { all: Via::ALL.iter().copied().map(Route::Via).collect(), compared: true }),
+            (None, name) => one(read_route(name)?),
+        }
+    }
+
+    /// The root that a saved plan is for.
+    pub fn saved_root(&self) -> Option<&str> {
+        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(plan.root()) } else { None })
+    }
+}

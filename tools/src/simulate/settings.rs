@@ -1,0 +1,169 @@
+//! What the arguments of `simulate` mean.
+
+use super::route::Routes;
+use crate::args::SimulateArgs;
+use crate::exit::{Code, Failure, WithCode};
+use crate::route::read_calibration;
+use crate::session::MIN_MTU_BYTES;
+use crate::topology_file::read_topology;
+use ethbcast_collectives::model::Calibration;
+use ethbcast_collectives::topology::{Topology, nodeset};
+use ethbcast_lab::parse_rate;
+use ethbcast_transport::wire::OVERHEAD_BYTES;
+use std::time::Duration;
+
+/// Every host keeps the view, which names every host: at this number 2 GB, at ten thousand 10 GB.
+const MAX_HOSTS: usize = 4096;
+/// The root holds all bytes in memory, and every receiver what is on its way.
+const MAX_BYTES: u64 = 16 << 30;
+/// Longer than light round the earth.
+const MAX_DELAY_MICROSECONDS: f64 = 1e6;
+/// Some metres of copper and the transceivers at both ends.
+const DEFAULT_DELAY_MICROSECONDS: f64 = 0.5;
+
+/// What the cables and the hosts on them are like.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Rate of every cable.
+    pub rate_bits_per_second: u64,
+    /// MTU of every host.
+    pub mtu_bytes: u16,
+    /// Share of frames lost at every host.
+    pub loss: f64,
+    /// The time a bit needs from one end of a cable to the other.
+    pub delay: Duration,
+    /// Cables and hosts of `ethbcast lab` instead of real ones.
+    pub lab: bool,
+    /// Decides which frames are lost.
+    pub seed: u64,
+}
+
+/// What one copy of the message is on a cable.
+#[derive(Clone, Copy, Debug)]
+pub struct OneCopy {
+    /// Bytes of its frames, headers included, preamble, checksum and gap not.
+    pub frame_bytes: u64,
+    /// How long a cable needs for them: no way to send is faster.
+    pub time: Duration,
+}
+
+impl OneCopy {
+    /// The message's frames under these conditions.
+    pub fn new(bytes: u64, conditions: &Conditions) -> OneCopy {
+        let frames = bytes.div_ceil(conditions.payload_bytes());
+        let frame_bytes = bytes + frames * OVERHEAD_BYTES as u64;
+        let bits = (frame_bytes + frames * conditions.overhead_bytes()) as f64 * 8.0;
+        OneCopy { frame_bytes, time: Duration::from_secs_f64(bits / conditions.rate_bits_per_second as f64) }
+    }
+}
+
+/// The resolved arguments.
+#[derive(Debug)]
+pub struct Settings {
+    /// What the topology is called in reports.
+    pub name: String,
+    /// The cluster.
+    pub topology: Topology,
+    /// The host that has the bytes, by its id in the topology.
+    pub root: usize,
+    /// Bytes to send.
+    pub bytes: u64,
+    /// What they are on a cable.
+    pub copy: OneCopy,
+    /// The ways to send them, one run each.
+    pub routes: Routes,
+    /// Cables and hosts.
+    pub conditions: Conditions,
+    /// What the model is to believe of the network.
+    pub calibration: Calibration,
+    /// Whether its prediction stands beside each run.
+    pub compared: bool,
+}
+
+impl Settings {
+    /// Resolves the arguments.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2, or 4 if a file cannot be read.
+    pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Settings> {
+        let routes = Routes::resolve(args)?;
+        let (name, topology) = cluster(args)?;
+        let root = find_root(&topology, &name, args.root.as_deref().or(routes.saved_root()))?;
+        let conditions = conditions(args)?;
+        check_bytes(args.size)?;
+        let copy = OneCopy::new(args.size, &conditions);
+        let calibration = match &args.calibration {
+            Some(path) => read_calibration(path)?,
+            None => conditions.calibration(copy.time),
+        };
+        Ok(Settings { name, topology, root, bytes: args.size, copy, routes, conditions, calibration, compared: args.compare })
+    }
+
+    /// The root's name.
+    pub fn root_name(&self) -> &str {
+        &self.topology.hosts()[self.root]
+    }
+}
+
+fn cluster(args: &SimulateArgs) -> anyhow::Result<(String, Topology)> {
+    let (name, topology) = match (&args.topology, args.hosts) {
+        (Some(path), _) => (path.display().to_string(), read_topology(path)?),
+        (None, count) => {
+            let count = count.unwrap_or_default();
+            check_hosts(count)?;
+            let topology = Topology::single_switch((0..count).map(|host| format!("n{host}"))).code(Code::Usage)?;
+            ("one switch".to_owned(), topology)
+        }
+    };
+    check_hosts(topology.hosts().len())?;
+    Ok((name, topology))
+}
+
+fn check_hosts(hosts: usize) -> anyhow::Result<()> {
+    match hosts {
+        2..=MAX_HOSTS => Ok(()),
+        _ => refuse(format!("a simulation of {hosts} hosts: choose 2 to {MAX_HOSTS}")),
+    }
+}
+
+fn find_root(topology: &Topology, name: &str, root: Option<&str>) -> anyhow::Result<usize> {
+    let Some(root) = root else { return Ok(0) };
+    let unknown = || {
+        let known = nodeset::fold(topology.hosts());
+        Failure::new(Code::Usage, format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"))
+    };
+    Ok(topology.host_named(root).ok_or_else(unknown)?)
+}
+
+fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
+    let usual_delay = if args.lab { 0.0 } else { DEFAULT_DELAY_MICROSECONDS };
+    let delay_microseconds = args.delay.unwrap_or(usual_delay);
+    if !(0.0..=MAX_DELAY_MICROSECONDS).contains(&delay_microseconds) {
+        return refuse(format!("a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"));
+    }
+    if !(0.0..1.0).contains(&args.loss) {
+        return refuse(format!("a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss", args.loss));
+    }
+    if usize::from(args.mtu) < MIN_MTU_BYTES {
+        return refuse(format!("an MTU of {} is too small: choose at least {MIN_MTU_BYTES} with --mtu", args.mtu));
+    }
+    Ok(Conditions {
+        rate_bits_per_second: parse_rate(&args.rate).code(Code::Usage)?,
+        mtu_bytes: args.mtu,
+        loss: args.loss,
+        delay: Duration::from_nanos((delay_microseconds * 1e3).round() as u64),
+        lab: args.lab,
+        seed: args.seed,
+    })
+}
+
+fn check_bytes(bytes: u64) -> anyhow::Result<()> {
+    match bytes {
+        0..=MAX_BYTES => Ok(()),
+        _ => refuse(format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G")),
+    }
+}
+
+fn refuse<T>(text: String) -> anyhow::Result<T> {
+    Err(Failure::new(Code::Usage, text).into())
+}

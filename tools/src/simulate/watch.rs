@@ -1,0 +1,93 @@
+//! What cables carry between the first data frame and the last verdict.
+
+use super::process::Process;
+use super::settings::Conditions;
+use super::wiring::Wiring;
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{DirectionStats, Outcome, RandomFaults, Simulation, Stats};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// A run that is not over by then, in simulated time, is given up.
+const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
+
+/// The load of one direction of a cable between the first data frame and the last verdict.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Name of the end that sends.
+    pub from: String,
+    /// Name of the end that receives.
+    pub to: String,
+    /// Frames, and their bytes without preamble, checksum and gap.
+    pub counted: DirectionStats,
+    /// Share of the time that bits were on it.
+    pub busy: f64,
+}
+
+/// Counters at the two moments that matter.
+#[derive(Debug, Default)]
+pub struct Watch {
+    at_first_data: Stats,
+    at_last_verdict: Stats,
+    ended_at: Option<Instant>,
+}
+
+impl Watch {
+    /// Runs until the network is quiet, and reads its counters when data begins to flow and when the last verdict is in.
+    pub fn run(simulation: &mut Simulation<Process, RandomFaults>, root: usize) -> (Outcome, Watch) {
+        let mut watch = Watch::default();
+        if let Some(outcome) = run_until(simulation, root, Process::has_begun) {
+            return (outcome, watch);
+        }
+        watch.at_first_data = simulation.stats();
+        let early = run_until(simulation, root, Process::has_all_verdicts);
+        watch.at_last_verdict = simulation.stats();
+        watch.ended_at = Some(simulation.now());
+        let rest = || simulation.run(Instant::START + LONGEST_RUN, |_, process, now| process.turn(now));
+        (early.unwrap_or_else(rest), watch)
+    }
+
+    /// From the last verdict to the moment `quiet_at`.
+    pub fn quiet_after(&self, quiet_at: Instant) -> Duration {
+        self.ended_at.map_or(Duration::ZERO, |ended_at| quiet_at.since(ended_at))
+    }
+
+    /// The load of every direction of every cable, in the topology's order; `took` is the time between the two moments.
+    pub fn loads(&self, wiring: &Wiring, conditions: &Conditions, took: Duration) -> Vec<Load> {
+        let pairs = self.at_first_data.cables.iter().zip(&self.at_last_verdict.cables).zip(&wiring.ends);
+        let load = |from: &str, to: &str, counted: DirectionStats| {
+            let bits = (counted.bytes + counted.frames * conditions.overhead_bytes()) as f64 * 8.0;
+            let capacity = conditions.rate_bits_per_second as f64 * took.as_secs_f64();
+            let busy = if capacity > 0.0 { (bits / capacity).min(1.0) } else { 0.0 };
+            Load { from: from.to_owned(), to: to.to_owned(), counted, busy }
+        };
+        pairs
+            .flat_map(|((before, after), [near, far])| {
+                let forward = load(near, far, after.forward.since(&before.forward));
+                [forward, load(far, near, after.backward.since(&before.backward))]
+            })
+            .collect()
+    }
+}
+
+/// Runs until the root has reached something; an outcome if the run is over before.
+fn run_until(
+    simulation: &mut Simulation<Process, RandomFaults>,
+    root: usize,
+    reached: impl Fn(&Process) -> bool,
+) -> Option<Outcome> {
+    let there = Cell::new(false);
+    let mut turn = |host: usize, process: &mut Process, now: Instant| {
+        let again = process.turn(now);
+        if host == root {
+            there.set(reached(process));
+        }
+        again
+    };
+    while !there.get() {
+        if let Some(outcome) = simulation.step(Instant::START + LONGEST_RUN, &mut turn) {
+            return Some(outcome);
+        }
+    }
+    None
+}
