@@ -11,6 +11,7 @@ use crate::plan::Via;
 use ethbcast_transport::stream::{Ending, Identity, Outlet, Peer, Stream, StreamStats};
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Tuning};
+use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
 const FIRST_STREAM: u16 = 1;
@@ -36,8 +37,8 @@ pub struct Streams {
     left: u64,
     /// Streams whose empty end of the message just read has not come by yet.
     fillers: Vec<usize>,
-    /// The stream that sent last goes on until it has to wait, so that one block after the other is complete.
-    sending: usize,
+    /// The streams in the order in which they are asked for data.
+    turns: Vec<usize>,
 }
 
 impl Streams {
@@ -52,8 +53,8 @@ impl Streams {
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let streams = trees.iter().zip(FIRST_STREAM..).map(|(tree, number)| open(place, view, tree, number, &tuning));
-        let mut streams =
-            Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], sending: 0 };
+        let turns = (0..trees.len()).collect();
+        let mut streams = Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], turns };
         streams.set_epoch(view.epoch);
         streams
     }
@@ -211,10 +212,17 @@ impl Streams {
         if let Some(length) = self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer)) {
             return Some(length);
         }
-        for offset in 0..self.streams.len() {
-            let at = (self.sending + offset) % self.streams.len();
+        if self.streams.len() > 1 {
+            // The block that is halfway first, so that one after the other is whole; then that of the rank with the longest way
+            // to go: down the binomial tree the high ranks hang below all others.
+            let streams = &self.streams;
+            self.turns.sort_by_cached_key(|&at| {
+                let (halfway, next) = streams[at].sending();
+                (!halfway, next, Reverse(at))
+            });
+        }
+        for &at in &self.turns {
             if let Some(length) = self.streams[at].poll(now, buffer) {
-                self.sending = at;
                 return Some(length);
             }
             // Who shared the link with a block would only delay both.

@@ -7,6 +7,7 @@
 use super::lane::{Outgoing, missing};
 use super::listener::{Listener, Progress};
 use super::marks::Marks;
+use super::memory::tree_bytes;
 use super::pace::Pace;
 use super::stamp::{Stamp, Stamps};
 use super::stats::StreamStats;
@@ -86,6 +87,22 @@ impl Cast {
     /// Every listener's rank and cursor.
     pub(super) fn cursors(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.listeners.iter().map(|listener| (listener.rank, listener.cursor))
+    }
+
+    /// Bytes that the stamps of what was sent take.
+    pub(super) fn stamps_bytes(&self) -> usize {
+        size_of_val(&*self.cast_at)
+    }
+
+    /// Bytes that the listeners take, beside what they have to be repaired.
+    pub(super) fn listeners_bytes(&self) -> usize {
+        self.listeners.capacity() * size_of::<Listener>()
+    }
+
+    /// Bytes that the queued repairs take at most, and what listeners know of theirs.
+    pub(super) fn repairs_bytes(&self) -> usize {
+        let queued = tree_bytes(self.repairs.len(), size_of::<(u64, Losers)>());
+        queued + self.listeners.iter().map(Listener::repairs_bytes).sum::<usize>()
     }
 
     /// What every listener's application has passed.

@@ -6,6 +6,7 @@
 //! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
 use super::marks::Marks;
+use super::memory::tree_bytes;
 use super::rtt::Rtt;
 use super::stamp::{STALE, Stamp, Stamps};
 use super::stats::StreamStats;
@@ -102,6 +103,16 @@ impl Lane {
     /// The feed's reader that stands for this lane.
     pub(super) fn reader(&self) -> ReaderId {
         self.reader
+    }
+
+    /// Bytes that the stamps of what was sent take.
+    pub(super) fn stamps_bytes(&self) -> usize {
+        size_of_val(&*self.sent_at)
+    }
+
+    /// Bytes that the queued repairs take at most.
+    pub(super) fn repairs_bytes(&self) -> usize {
+        tree_bytes(self.repairs.len(), size_of::<u64>())
     }
 
     /// All frames below this have been acknowledged.

@@ -1,5 +1,6 @@
 //! What the root of a cast knows about one receiver.
 
+use super::memory::tree_bytes;
 use super::rtt::Rtt;
 use super::stamp::{STALE, Stamp};
 use crate::feed::{Feed, ReaderId};
@@ -103,6 +104,11 @@ impl Listener {
             self.rtt.sample(round_trip);
         }
         Some(since_last)
+    }
+
+    /// Bytes that the listener's holes and repairs take at most, beside itself.
+    pub(super) fn repairs_bytes(&self) -> usize {
+        self.bitmap.capacity() + tree_bytes(self.unicast_at.len(), size_of::<(u64, Stamp)>())
     }
 
     /// Whether the listener still needs frame `sequence`, as far as its newest acknowledgement says.

@@ -4,6 +4,7 @@
 //! application has passed it. Between marks the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all of a segment
 //! before it sends any of it on, and sends it to one child after the other. Segments are counted from the mark before them.
 
+use super::memory::tree_bytes;
 use std::collections::BTreeSet;
 
 /// The marks of a feed's frames, and the length of a segment.
@@ -34,6 +35,11 @@ impl Marks {
         while self.frames.range(..tail).nth(1).is_some() {
             self.frames.pop_first();
         }
+    }
+
+    /// Bytes that the marks take at most.
+    pub(super) fn bytes(&self) -> usize {
+        tree_bytes(self.frames.len(), size_of::<u64>())
     }
 
     /// Whether frame `sequence` ends a message.

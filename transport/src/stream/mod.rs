@@ -8,17 +8,18 @@ mod intake;
 mod lane;
 mod listener;
 mod marks;
+mod memory;
 mod pace;
-mod rtt;
-mod stamp;
 mod stats;
 mod window;
 
+pub use memory::Memory;
 pub use stats::StreamStats;
 
 use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Machine, Timer};
 use crate::time::Instant;
+use crate::timing::{rtt, stamp};
 use crate::tuning::Tuning;
 use crate::wire::{self, Ack, Flags, Frame, Header, Kind, Link, OVERHEAD_BYTES};
 use cast::Cast;
@@ -392,6 +393,12 @@ impl Stream {
             turn = turn && !lane.is_pausing(&self.feed, &self.marks);
         }
         None
+    }
+
+    /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
+    pub fn sending(&self) -> (bool, u64) {
+        let halfway = self.lanes.iter().any(|lane| !self.marks.ends_at(lane.next()));
+        (halfway, self.lanes.iter().map(Lane::next).min().unwrap_or(u64::MAX))
     }
 
     /// Whether a child is in the middle of a segment, which goes on as soon as it has acknowledged some of it.

@@ -1,0 +1,171 @@
+//! What a stream's structures take (EQA §4.2): counted from what is allocated, whether it is in use or not.
+
+use super::Stream;
+use super::cast::Cast;
+use super::lane::Lane;
+
+/// Bytes of one stream's structures at this moment.
+///
+/// Trees of the standard library do not say what they take: for theirs stands the most it can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The feed's payload slots: the retransmission buffer.
+    pub payload_bytes: usize,
+    /// What the feed knows about its slots: lengths, arrivals, readers at each position.
+    pub slots_bytes: usize,
+    /// When a cast last sent each frame, to all its receivers at once.
+    pub stamps_bytes: usize,
+    /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
+    pub readers_bytes: usize,
+    /// What is to be repaired: queued frames, the holes that receivers reported, stamps of repairs by unicast.
+    pub repairs_bytes: usize,
+    /// The stream itself, and where messages end in it.
+    pub stream_bytes: usize,
+}
+
+impl Memory {
+    /// What is there once, however many read it.
+    pub fn buffer_bytes(&self) -> usize {
+        self.payload_bytes + self.slots_bytes + self.stamps_bytes + self.stream_bytes
+    }
+
+    /// What the readers add, all of them together.
+    pub fn added_bytes(&self) -> usize {
+        self.readers_bytes + self.repairs_bytes
+    }
+
+    /// Everything.
+    pub fn total_bytes(&self) -> usize {
+        self.buffer_bytes() + self.added_bytes()
+    }
+}
+
+impl Stream {
+    /// The bytes of each of the stream's structures.
+    pub fn memory(&self) -> Memory {
+        let cast = self.cast.as_ref();
+        let lanes = self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
+        let stamps = self.lanes.iter().map(Lane::stamps_bytes).sum::<usize>();
+        Memory {
+            payload_bytes: self.feed.payloads_memory_bytes(),
+            slots_bytes: self.feed.slots_memory_bytes(),
+            stamps_bytes: cast.map_or(0, Cast::stamps_bytes),
+            readers_bytes: self.feed.readers_memory_bytes() + cast.map_or(0, Cast::listeners_bytes) + lanes + stamps,
+            repairs_bytes: cast.map_or(0, Cast::repairs_bytes) + self.lanes.iter().map(Lane::repairs_bytes).sum::<usize>(),
+            stream_bytes: size_of::<Stream>() + self.marks.bytes() + self.orphans.capacity() * size_of::<u16>(),
+        }
+    }
+}
+
+/// The most that a standard library's tree (`BTreeMap`, `BTreeSet`) of so many entries takes.
+///
+/// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5 (Bayer and McCreight 1972). A
+/// node above the leaves has 12 edges more, and at least 6 children.
+pub(super) fn tree_bytes(entries: usize, entry_bytes: usize) -> usize {
+    if entries == 0 {
+        return 0;
+    }
+    let nodes = entries.div_ceil(5);
+    let inner = if nodes == 1 && entries <= 11 { 0 } else { nodes.div_ceil(6) };
+    nodes * (11 * entry_bytes + 16) + inner * 12 * size_of::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
+    use crate::stream::{Ending, Identity, Lone, Outlet, Peer};
+    use crate::wire::{DEFAULT_ETHER_TYPE, group_mac};
+    use crate::{Instant, Tuning};
+    use std::time::Duration;
+
+    /// Full frames at an MTU of 1500.
+    const PAYLOAD_BYTES: usize = 1468;
+
+    fn peer(host: usize) -> Peer {
+        Peer { rank: host as u16, mac: host_mac(host) }
+    }
+
+    fn identity(host: usize) -> Identity {
+        Identity { session: 9, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+    }
+
+    fn cast(receivers: usize, payload_bytes: usize) -> Stream {
+        let outlet = Outlet::Cast { group: group_mac("memory"), listeners: (1..=receivers).map(peer).collect() };
+        Stream::origin(identity(0), payload_bytes, &outlet, Tuning::default())
+    }
+
+    fn channel(receiver: usize) -> Stream {
+        Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(receiver)]), Tuning::default())
+    }
+
+    /// The most that readers add at the root while `frames` are cast, each receiver losing as told.
+    fn peak_added_bytes(receivers: usize, frames: u64, faults: RandomFaults) -> usize {
+        let short_payload_bytes = 64;
+        let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
+        let network = Network::star(receivers + 1, Cable::GIGABIT, &settings);
+        let receiver = |host| {
+            let leaf = Outlet::Lanes(Vec::new());
+            Stream::receiver(identity(host), short_payload_bytes, peer(0), &leaf, Tuning::default())
+        };
+        let root = std::iter::once(cast(receivers, short_payload_bytes));
+        let machines = root.chain((1..=receivers).map(receiver)).map(Lone::new).collect();
+        let mut simulation = Simulation::new(&network, machines, faults);
+        let (mut pushed, mut peak) = (0, 0);
+        let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
+            let stream = &mut machine.stream;
+            if host == 0 {
+                let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
+                while pushed < frames && stream.push(b"frame", ending(pushed)) {
+                    pushed += 1;
+                }
+                peak = peak.max(stream.memory().added_bytes());
+            }
+            while stream.peek().is_some() {
+                stream.consume();
+            }
+            stream.drained(now);
+            None
+        });
+        assert!(outcome.is_quiet(), "{outcome:?}");
+        peak
+    }
+
+    #[test]
+    fn a_receiver_costs_the_root_of_a_cast_less_than_4_kib_beside_the_buffer() {
+        for receivers in [1, 7, 127, 1023] {
+            let memory = cast(receivers, PAYLOAD_BYTES).memory();
+            assert_eq!(memory.payload_bytes, 4096 * PAYLOAD_BYTES);
+            assert!(memory.added_bytes() <= receivers * 4096, "{receivers}: {memory:?}");
+            assert!(memory.added_bytes() >= receivers * 100, "{receivers}: {memory:?}");
+        }
+    }
+
+    #[test]
+    fn nor_does_it_under_loss() {
+        for (receivers, frames) in [(1, 20_000), (16, 10_000), (127, 5000)] {
+            for bad in [0.01, 0.3] {
+                let faults = RandomFaults::new(3).loss(0.01).loss_at(1, bad);
+                let peak = peak_added_bytes(receivers, frames, faults);
+                println!("{receivers} {bad}: {peak}, {} each", peak / receivers);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cast_to_128_hosts_saves_98_percent_of_one_buffer_per_channel() {
+        let shared = cast(127, PAYLOAD_BYTES).memory().total_bytes();
+        // One at a time: together they would take three quarters of a gigabyte.
+        let channels: usize = (1..=127).map(|receiver| channel(receiver).memory().total_bytes()).sum();
+        assert!(shared * 100 <= channels * 2, "{shared} of {channels} bytes");
+    }
+
+    #[test]
+    fn a_tree_of_many_entries_takes_at_least_its_entries_and_at_most_a_few_times_that() {
+        assert_eq!((tree_bytes(0, 12), tree_bytes(1, 12)), (0, 148));
+        for entries in [12, 100, 4096] {
+            let bytes = tree_bytes(entries, 12);
+            assert!((entries * 12..entries * 60).contains(&bytes), "{entries} entries: {bytes} bytes");
+        }
+    }
+}
