@@ -2,6 +2,7 @@
 //!
 //! Both run in a lab of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
+pub mod chart;
 pub mod cluster;
 pub mod ends;
 pub mod interrupt;

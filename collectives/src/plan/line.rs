@@ -5,6 +5,8 @@
 use super::{Plan, PlanError, Via};
 use crate::topology::Topology;
 
+mod order;
+
 /// The members by place, and where each switch's members are.
 pub(super) struct Line {
     /// The rank at each place.
@@ -47,31 +49,41 @@ pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
 }
 
 impl Line {
-    /// Walks the switches from the root's, by id where there is a choice; members on one switch come by host id, the root
-    /// first of all. Linear in hosts and switches.
+    /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch come
+    /// by host id, the root first of all. Linear in hosts, and S·log S for S switches.
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
         let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
+        let start = topology.switch_of(root_host);
+        let onward = order::onward(topology, start, |host| rank_of[host].is_some());
+        let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
+        Ok(Self::walk(root, start, &onward, ranks_on))
+    }
+
+    /// Walks from the switch `start` to those `onward` gives; `ranks_on` gives the ranks on a switch, without the root.
+    fn walk<Ranks: Iterator<Item = usize>>(
+        root: usize,
+        start: usize,
+        onward: &[Vec<usize>],
+        ranks_on: impl Fn(usize) -> Ranks,
+    ) -> Self {
         let mut line = Self { ranks: vec![root], visits: Vec::new(), visit_of_place: vec![0] };
-        let mut stack = vec![(topology.switch_of(root_host), None)];
+        let mut stack = vec![(start, 0)];
         // A stack of its own, for a row of switches may be thousands long.
         while let Some((switch, above)) = stack.pop() {
             let visit = line.visits.len();
             let first = if visit == 0 { 0 } else { line.ranks.len() };
-            line.ranks.extend(topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root));
+            line.ranks.extend(ranks_on(switch));
             line.visit_of_place.resize(line.ranks.len(), visit);
-            line.visits.push(Visit { above: above.map_or(visit, |(visit, _)| visit), first, end: line.ranks.len() });
-            // The topology is a tree: the only neighbour visited before is the one we came from.
-            let came_from = above.map(|(_, switch)| switch);
-            let onward = topology.neighbours(switch).iter().rev().filter(|&&next| Some(next) != came_from);
-            stack.extend(onward.map(|&next| (next, Some((visit, switch)))));
+            line.visits.push(Visit { above, first, end: line.ranks.len() });
+            stack.extend(onward[switch].iter().rev().map(|&next| (next, visit)));
         }
         // Later visits end later, and all below a switch come after it.
         for visit in (1..line.visits.len()).rev() {
             let (above, end) = (line.visits[visit].above, line.visits[visit].end);
             line.visits[above].end = line.visits[above].end.max(end);
         }
-        Ok(line)
+        line
     }
 
     /// The fork between each place and the next. Linear: together these ways cross every cable at most once upwards.
@@ -113,7 +125,10 @@ pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<O
 
 #[cfg(test)]
 mod tests {
+    use super::super::layers;
     use super::*;
+    use crate::topology::arbitrary;
+    use proptest::prelude::*;
 
     #[test]
     fn forks_on_a_row_of_switches() {
@@ -135,5 +150,76 @@ mod tests {
         let all: Vec<usize> = (0..32).collect();
         let forks = Line::new(&bed, 7, &all).expect("all hosts").forks();
         assert!((0..30).all(|place| may_pass(&forks, place, place + 2)));
+    }
+
+    /// The height of the lowest binary tree over a line whose switches are visited as `onward` says, over the members on some
+    /// switches.
+    fn height(topology: &Topology, root_host: usize, onward: &[Vec<usize>], takes_part: impl Fn(usize) -> bool) -> usize {
+        let on = |switch: usize| topology.hosts_on(switch).filter(move |&host| host != root_host);
+        let ranks_on = |switch| on(switch).take(if takes_part(switch) { usize::MAX } else { 0 });
+        let line = Line::walk(root_host, topology.switch_of(root_host), onward, ranks_on);
+        let parents = layers::parents(&line.forks(), 2);
+        let mut depths = vec![0; parents.len()];
+        (1..parents.len()).for_each(|place| depths[place] = depths[parents[place]] + 1);
+        depths.into_iter().max().expect("the root has a depth")
+    }
+
+    /// The switches from the root's to `to`.
+    fn way(topology: &Topology, from: usize, to: usize, came_from: Option<usize>) -> Option<Vec<usize>> {
+        if from == to {
+            return Some(vec![to]);
+        }
+        let onward = topology.neighbours(from).iter().filter(|&&next| Some(next) != came_from);
+        let rest = onward.filter_map(|&next| way(topology, next, to, Some(from))).next()?;
+        Some([from].into_iter().chain(rest).collect())
+    }
+
+    /// The visits in an order of chance.
+    fn shuffled(onward: &[Vec<usize>], mut seed: u64) -> Vec<Vec<usize>> {
+        let mut throw = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed >> 33
+        };
+        let mut onward = onward.to_vec();
+        onward.iter_mut().for_each(|next| next.sort_by_cached_key(|_| throw()));
+        onward
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// The bound that the bench of Figure 5 shows.
+        #[test]
+        fn no_order_of_visits_saves_what_the_switches_along_one_way_take(
+            topology in arbitrary::topology(20, 80),
+            root in any::<prop::sample::Index>(),
+            end in any::<prop::sample::Index>(),
+            seed in any::<u64>(),
+        ) {
+            let root_host = root.index(topology.hosts().len());
+            let start = topology.switch_of(root_host);
+            let onward = order::onward(&topology, start, |_| true);
+            let way = way(&topology, start, end.index(topology.switches().len()), None).expect("switches are joined");
+            let bound = height(&topology, root_host, &onward, |switch| way.contains(&switch));
+            let other = height(&topology, root_host, &shuffled(&onward, seed), |_| true);
+            prop_assert!(other >= bound, "{} {}\n{}", other, bound, topology.to_toml());
+        }
+
+        #[test]
+        fn with_eight_hosts_on_every_switch_no_order_of_visits_makes_a_tree_lower_by_two(
+            links in prop::collection::vec(any::<prop::sample::Index>(), 1..24),
+            root in any::<prop::sample::Index>(),
+            seed in any::<u64>(),
+        ) {
+            let cables: Vec<_> = links.iter().enumerate().map(|(id, link)| (id + 1, link.index(id + 1))).collect();
+            let topology = order::tests::network(&vec![8; links.len() + 1], &cables);
+            let root_host = root.index(topology.hosts().len());
+            let onward = order::onward(&topology, topology.switch_of(root_host), |_| true);
+            let lowest = height(&topology, root_host, &onward, |_| true);
+            for seed in (seed..=u64::MAX).take(10) {
+                let other = height(&topology, root_host, &shuffled(&onward, seed), |_| true);
+                prop_assert!(other + 1 >= lowest, "{} {}\n{}", other, lowest, topology.to_toml());
+            }
+        }
     }
 }

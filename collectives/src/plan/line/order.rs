@@ -1,0 +1,90 @@
+//! The order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
+//!
+//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole, from
+//! the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and so on.
+//! The height is least if what needs the most steps is visited last. That holds where every switch has more hosts than
+//! switches below it, as in clusters. With two hosts each, runs must often be reached through the run before, and the opposite
+//! order would be better, by a tenth on random trees of switches; with four it is worse.
+
+use crate::topology::Topology;
+
+/// What is at or below a switch. The order is that of visits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Below {
+    /// About the height of a binary tree over the members.
+    steps: usize,
+    members: usize,
+}
+
+impl Below {
+    /// A switch with so many members of its own and, below it, `next` in the order of visits.
+    fn of(members_here: usize, next: impl DoubleEndedIterator<Item = Below> + Clone) -> Self {
+        let members = members_here + next.clone().map(|below| below.members).sum::<usize>();
+        let at_least = members.checked_ilog2().map_or(0, |steps| steps as usize);
+        let hung = next.rev().filter(|below| below.members > 0).zip(1..).map(|(below, step)| below.steps + step);
+        Self { steps: hung.fold(at_least, usize::max), members }
+    }
+}
+
+/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with fewer
+/// members, then by id.
+///
+/// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
+pub(super) fn onward(topology: &Topology, start: usize, is_member: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let switches = topology.switches().len();
+    let mut above = vec![start; switches];
+    let mut onward = vec![Vec::new(); switches];
+    let mut arrived = vec![start];
+    let mut seen = 0;
+    while let Some(&switch) = arrived.get(seen) {
+        // The topology is a tree: the only neighbour that was arrived at before is the one above.
+        let next: Vec<usize> = topology.neighbours(switch).iter().copied().filter(|&next| next != above[switch]).collect();
+        next.iter().for_each(|&next| above[next] = switch);
+        arrived.extend(&next);
+        onward[switch] = next;
+        seen += 1;
+    }
+    let mut below = vec![Below::default(); switches];
+    for &switch in arrived.iter().rev() {
+        onward[switch].sort_unstable_by_key(|&next| (below[next], next));
+        let members_here = topology.hosts_on(switch).filter(|&host| is_member(host)).count();
+        below[switch] = Below::of(members_here, onward[switch].iter().map(|&next| below[next]));
+    }
+    onward
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Switches with so many hosts each, joined in pairs.
+    pub fn network(hosts: &[usize], cables: &[(usize, usize)]) -> Topology {
+        let mut text = "schema = 1\n".to_owned();
+        for (id, &count) in hosts.iter().enumerate() {
+            let links = cables.iter().filter(|cable| cable.0 == id).map(|cable| format!("'s{}'", cable.1));
+            let names = (0..count).map(|host| format!("'s{id}n{host}'"));
+            let [links, names] = [links.collect::<Vec<_>>(), names.collect()].map(|list| list.join(", "));
+            text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{names}]\nlinks = [{links}]\n");
+        }
+        Topology::parse(&text, "network").expect("a tree")
+    }
+
+    #[test]
+    fn what_needs_the_most_steps_comes_last() {
+        // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
+        let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
+        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer hosts.
+        assert_eq!(onward(&network, 0, |_| true)[0], [4, 6, 1, 5, 3]);
+        let without_s3 = |host| network.switch_of(host) != 3;
+        assert_eq!(onward(&network, 0, without_s3)[0], [3, 4, 6, 1, 5]);
+    }
+
+    #[test]
+    fn runs_below_a_switch_take_a_step_each() {
+        let leaf = Below { steps: 0, members: 1 };
+        let none = Below::default();
+        assert_eq!(Below::of(1, [none, leaf, leaf, leaf].into_iter()), Below { steps: 3, members: 4 });
+        assert_eq!(Below::of(9, [none].into_iter()), Below { steps: 3, members: 9 });
+        assert_eq!(Below::of(0, [none, none].into_iter()), none);
+    }
+}
