@@ -102,7 +102,8 @@ impl Row {
 
     /// Starts a receiver on each of these hosts.
     fn receivers(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
-        let start = |&host: &&'static str| (host, self.site.start(host, &["recv", "-i", "eth0", "--max-wait", "30"], self.site.path(host)));
+        let start =
+            |&host: &&'static str| (host, self.site.start(host, &["recv", "-i", "eth0", "--max-wait", "30"], self.site.path(host)));
         hosts.iter().map(start).collect()
     }
 
@@ -153,7 +154,12 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
         let outcome = row.calibrated(via, &content).run();
         outcome.assert_verified();
         let report = outcome.root.json();
-        println!("{via}: {:.3} s, {} frames, {} again", outcome.seconds(), outcome.frames("data_sent"), outcome.frames("data_resent"));
+        println!(
+            "{via}: {:.3} s, {} frames, {} again",
+            outcome.seconds(),
+            outcome.frames("data_sent"),
+            outcome.frames("data_resent")
+        );
         let children = promised.unwrap_or_else(|| roots_children(&plan));
         assert_eq!(outcome.frames("data_sent"), frames(via, BYTES) * children, "{via}: {report}\nby plan {plan}");
         assert_eq!(predicted_seconds(&report), predicted_seconds(&plan), "what is run is what was planned: {via}");
@@ -163,6 +169,36 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
         let resent = outcome.frames("data_resent");
         assert!(resent <= outcome.frames("data_sent") / 10, "{resent} frames sent again without loss via {via}");
     }
+}
+
+#[test]
+fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
+    let row = Row::up("least", row());
+    for bytes in [0, 1, PAYLOAD_BYTES + 1] {
+        let content = Arc::new(content(8, bytes));
+        for (via, _) in WAYS {
+            row.calibrated(via, &content).run().assert_verified();
+        }
+    }
+    let content = Arc::new(content(9, 100_000));
+    for (via, _) in WAYS {
+        let outcome = row.calibrated(via, &content).receivers(&["n5"]).run();
+        outcome.assert_verified();
+        let blocks = if matches!(via, "scatter-allgather" | "recursive-doubling") { 2 } else { 1 };
+        assert_eq!(outcome.frames("data_sent"), content.len().div_ceil(PAYLOAD_BYTES) as u64 + blocks, "{via}");
+    }
+}
+
+#[test]
+fn four_hosts_double_what_they_have() {
+    let row = Row::up("doubling", row());
+    // Two blocks of 256 frames for each of the four.
+    let content = Arc::new(content(10, 8 * 256 * PAYLOAD_BYTES));
+    let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
+    outcome.assert_verified();
+    assert_eq!(outcome.root.json()["segment_bytes"], 256 * PAYLOAD_BYTES);
+    // The root's own blocks, and those of the host next to it, go from it to two others each, the rest to one; all with their end.
+    assert_eq!(outcome.frames("data_sent"), (2 + 2 + 1 + 1) * (2 * 256 + 1), "{}", outcome.root.json());
 }
 
 #[test]
@@ -295,6 +331,10 @@ fn a_saved_plan_for_others_is_refused_and_the_receivers_are_told() {
     let saved = std::fs::read_to_string(file).expect("it was saved");
     let later = row.site.file("later.toml", saved.replace("epoch = 1", "epoch = 2"));
     refused(&OTHERS, &["--plan", text(&later)], &["for epoch 2", "has epoch 1", "leave the plan file out"]);
+    // n2 and n4 change places: the members are the same, and the bytes come from n4.
+    let swapped = saved.replace("\"n2\"", "\"?\"").replace("\"n4\"", "\"n2\"").replace("\"?\"", "\"n4\"");
+    let elsewhere = row.site.file("elsewhere.toml", swapped);
+    refused(&OTHERS, &["--plan", text(&elsewhere)], &["sends from `n4`", "the root is `n2`", "--root n2"]);
 }
 
 #[test]

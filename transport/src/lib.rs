@@ -10,6 +10,7 @@ pub mod probe;
 pub mod sim;
 pub mod stream;
 pub mod time;
+mod timing;
 pub mod tuning;
 pub mod wire;
 

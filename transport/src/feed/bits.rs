@@ -26,6 +26,10 @@ impl Bits {
         self.words[(slot / 64) as usize] &= !(1 << (slot % 64));
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }

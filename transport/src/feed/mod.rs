@@ -189,6 +189,21 @@ impl Feed {
         used
     }
 
+    /// Bytes that the payload slots take.
+    pub fn payloads_memory_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes that the slots' lengths, arrivals and counts of readers take.
+    pub fn slots_memory_bytes(&self) -> usize {
+        size_of_val(&*self.lengths) + self.arrived.bytes() + self.positions.places_bytes()
+    }
+
+    /// Bytes that the readers' positions take.
+    pub fn readers_memory_bytes(&self) -> usize {
+        self.positions.readers_bytes()
+    }
+
     /// Recomputes every count and the tail from the readers' positions and compares.
     ///
     /// # Errors

@@ -81,6 +81,14 @@ impl Positions {
         &mut self.standing[(position & self.mask) as usize]
     }
 
+    pub(super) fn places_bytes(&self) -> usize {
+        size_of_val(&*self.standing)
+    }
+
+    pub(super) fn readers_bytes(&self) -> usize {
+        self.readers.capacity() * size_of::<Option<u64>>()
+    }
+
     pub(super) fn audit(&self, head: u64) -> Result<(), String> {
         let standing: Vec<u64> = self.readers.iter().flatten().copied().collect();
         if standing.len() != self.present {

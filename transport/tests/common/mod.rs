@@ -121,7 +121,8 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let Outcome::Quiet { at } = outcome else { panic!("{replay}: not quiet: {outcome:?}, taken {taken:?}") };
     assert!(taken[1..].iter().all(|&count| count == case.frames), "{replay}: taken {taken:?} of {}", case.frames);
     assert!(simulation.machines().iter().all(|machine| machine.stream.is_settled()), "{replay}: not settled");
-    let totals = simulation.machines().iter().map(|machine| machine.stream.stats()).fold(StreamStats::default(), |sum, one| sum + one);
+    let totals =
+        simulation.machines().iter().map(|machine| machine.stream.stats()).fold(StreamStats::default(), |sum, one| sum + one);
     assert_eq!(totals.forged_acks + totals.strangers, 0, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), totals, cable_frames }

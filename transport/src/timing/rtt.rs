@@ -1,0 +1,73 @@
+//! Round-trip time and the timeout derived from it (RFC 6298 with DESIGN §8's bounds).
+
+use crate::tuning::Tuning;
+use std::time::Duration;
+
+/// What a sender believes about the way to one receiver and back.
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    initial: Duration,
+    min: Duration,
+    max: Duration,
+    reorder_max: Duration,
+}
+
+/// With half of all heartbeats or their answers lost, one in 4000 waits takes longer than this many tries.
+const PATIENT_TRIES: u32 = 12;
+/// Below this a deviation is noise of the scheduler.
+const GRANULARITY: Duration = Duration::from_micros(200);
+
+impl Rtt {
+    /// No sample yet.
+    pub fn new(tuning: &Tuning) -> Rtt {
+        let Tuning { timeout_initial: initial, timeout_min: min, timeout_max: max, reorder_max, .. } = *tuning;
+        Rtt { smoothed: None, variation: Duration::ZERO, initial, min, max, reorder_max }
+    }
+
+    /// Takes a sample: α 1/8, β 1/4.
+    pub fn sample(&mut self, sample: Duration) {
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(sample);
+                self.variation = sample / 2;
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(sample)) / 4;
+                self.smoothed = Some((smoothed * 7 + sample) / 8);
+            }
+        }
+    }
+
+    /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight times, which
+    /// finds its way through heavy loss; ever longer only when the other end has long been silent.
+    pub fn timeout(&self, tries: u32) -> Duration {
+        let doublings = if tries < PATIENT_TRIES { tries.min(3) } else { tries - PATIENT_TRIES + 4 };
+        let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
+        (base.max(self.min) * (1 << doublings.min(8))).min(self.max)
+    }
+
+    /// How much later than a frame another must have been sent for its arrival to prove the first one lost.
+    pub fn reordering(&self) -> Duration {
+        self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(self.reorder_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_follows_the_samples_within_its_bounds_and_doubles() {
+        let tuning = Tuning::default();
+        let mut rtt = Rtt::new(&tuning);
+        assert_eq!(rtt.timeout(0), tuning.timeout_initial);
+        (0..100).for_each(|_| rtt.sample(Duration::from_micros(50)));
+        assert_eq!(rtt.timeout(0), tuning.timeout_min);
+        (0..100).for_each(|_| rtt.sample(Duration::from_millis(20)));
+        assert!(rtt.timeout(0) >= Duration::from_millis(20) && rtt.timeout(0) < Duration::from_millis(22));
+        assert!(rtt.timeout(1) >= Duration::from_millis(40));
+        assert_eq!(rtt.timeout(30), tuning.timeout_max);
+    }
+}

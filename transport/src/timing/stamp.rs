@@ -1,0 +1,81 @@
+//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC 7323 §3 and RFC 8985 §5.1).
+//!
+//! Each transmission of a sender, first or repeated, carries a stamp of its own. An echo therefore gives a round trip without
+//! ambiguity, and says of every frame with an older stamp that it was overtaken.
+
+use crate::time::Instant;
+use std::time::Duration;
+
+/// A transmission stamp; zero stands for "none".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(pub u32);
+
+impl Stamp {
+    /// No stamp.
+    pub const NONE: Stamp = Stamp(0);
+
+    /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp comes after none.
+    pub fn is_after(self, other: Stamp) -> bool {
+        match (self, other) {
+            (Stamp::NONE, _) => false,
+            (_, Stamp::NONE) => true,
+            _ => self.0 != other.0 && self.0.wrapping_sub(other.0) < 1 << 31,
+        }
+    }
+
+    /// The time from `earlier` to `self`.
+    pub fn since(self, earlier: Stamp) -> Duration {
+        Duration::from_micros(u64::from(self.0.wrapping_sub(earlier.0)))
+    }
+}
+
+/// An older stamp than this is not compared any more: its sender has been idle.
+pub const STALE: Duration = Duration::from_secs(600);
+
+/// Draws the stamps of one sender.
+#[derive(Clone, Debug, Default)]
+pub struct Stamps {
+    /// Not wrapped, so that stamps keep up with the clock through any pause.
+    newest_us: u64,
+}
+
+impl Stamps {
+    /// The next stamp: the time, or one more than the last if the clock has not moved on.
+    pub fn draw(&mut self, now: Instant) -> Stamp {
+        self.newest_us = now.as_micros().max(self.newest_us + 1);
+        if self.newest() == Stamp::NONE {
+            self.newest_us += 1;
+        }
+        self.newest()
+    }
+
+    /// The last stamp drawn.
+    pub fn newest(&self) -> Stamp {
+        Stamp(self.newest_us as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_one_moment_differ_and_survive_the_wrap() {
+        let mut stamps = Stamps::default();
+        let before_wrap = Instant::from_nanos((u64::from(u32::MAX) - 1) * 1_000);
+        let drawn: Vec<Stamp> = (0..5).map(|_| stamps.draw(before_wrap)).collect();
+        assert!(drawn.windows(2).all(|pair| pair[1].is_after(pair[0])));
+        assert!(drawn.iter().all(|&stamp| stamp != Stamp::NONE));
+        assert_eq!(drawn[4].since(drawn[0]), Duration::from_micros(5));
+    }
+
+    #[test]
+    fn a_sender_that_begins_late_or_pauses_for_an_hour_is_in_step_with_the_clock_at_once() {
+        let mut stamps = Stamps::default();
+        for hours in [1, 3] {
+            let now = Instant::from_nanos(hours * 3_600_000_000_000);
+            assert_eq!(stamps.draw(now), Stamp(now.as_micros() as u32));
+        }
+        assert!(!Stamp::NONE.is_after(Stamp(u32::MAX)) && Stamp(u32::MAX).is_after(Stamp::NONE));
+    }
+}
