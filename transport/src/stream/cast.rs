@@ -51,6 +51,7 @@ pub(super) struct Cast {
     listeners: Vec<Listener>,
     /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are allowed.
     window: u64,
+    policy: Policy,
     next: u64,
     /// The end of the newest message sent: everybody is to say when it has been passed.
     awaited: u64,
@@ -71,6 +72,7 @@ impl Cast {
             group,
             listeners: members.iter().map(|&(rank, mac)| Listener::new(rank, mac, feed, tuning)).collect(),
             window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
+            policy: tuning.policy,
             next: feed.head(),
             awaited: 0,
             cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
@@ -168,16 +170,13 @@ impl Cast {
                     lost += 1;
                     counted = sequence + 1;
                 }
-                self.repairs
-                    .entry(sequence)
-                    .and_modify(|losers| {
-                        if !losers.is_only(rank) {
-                            *losers = Losers::Several;
-                        }
-                    })
-                    .or_insert(Losers::One { rank, until: now + self.hold });
+                lose(&mut self.repairs, sequence, rank, now + self.hold);
             }
             listener.counted = counted;
+            // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
+            if self.policy == Policy::InOrderOnly && self.repairs.contains_key(&ack.cursor) {
+                (ack.cursor..self.next).for_each(|sequence| lose(&mut self.repairs, sequence, rank, now + self.hold));
+            }
             let arrived = ack.cursor + ack.arrived_beyond();
             let progress = Progress { known: counted.max(ack.covered()), arrived, lost, since_last };
             self.pace.on_ack(listener, progress, self.next);
@@ -215,12 +214,16 @@ impl Cast {
         if self.pace.ready_at(now).is_some() {
             return None;
         }
-        let repairs_may_go = self.allowance >= 100 || self.next >= bound;
+        let strict = self.policy == Policy::InOrderOnly;
+        let repairs_may_go = strict || self.allowance >= 100 || self.next >= bound;
         if let Some((sequence, to)) = repairs_may_go.then(|| self.next_repair(now)).flatten() {
             let stamp = stamp();
             self.note_repair(now, sequence, to, stamp);
             let mac = to.map_or(self.group, |listener| self.listeners[listener].mac);
             return Some((Outgoing::Data { sequence, again: true, urgent: false }, mac, stamp));
+        }
+        if strict && !self.repairs.is_empty() {
+            return None;
         }
         if self.next >= bound {
             if feed.head() > self.next {
@@ -323,4 +326,14 @@ impl Cast {
         let starved = self.next >= self.credit() && feed.head() > self.next;
         self.due = (unacknowledged || starved).then(|| now + self.timeout());
     }
+}
+
+/// Notes that `rank` lost a frame; whoever else lost it has until `until` to say so.
+fn lose(repairs: &mut BTreeMap<u64, Losers>, sequence: u64, rank: u16, until: Instant) {
+    let one_more = |losers: &mut Losers| {
+        if !losers.is_only(rank) {
+            *losers = Losers::Several;
+        }
+    };
+    repairs.entry(sequence).and_modify(one_more).or_insert(Losers::One { rank, until });
 }
