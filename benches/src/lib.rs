@@ -1,12 +1,21 @@
-//! Shared helpers of the benches: `compare` (tools against each other) and `frames` (ways to move frames).
+//! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of those that
+//! repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`).
 //!
-//! Both run in a lab of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
+//! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
+pub mod bed;
 pub mod chart;
 pub mod cluster;
 pub mod ends;
 pub mod interrupt;
 pub mod payload;
+pub mod perf;
+pub mod program;
+pub mod results;
+pub mod running;
+pub mod segments;
+pub mod shapes;
 pub mod table;
 pub mod tools;
 pub mod transfer;
+pub mod units;

@@ -1,0 +1,77 @@
+//! Test beds: a topology, the lab that is built like it, and what the model says of it.
+
+use anyhow::{Context, bail};
+use ethbcast_collectives::model::{Calibration, Situation, price};
+use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::topology::{BUILTIN_NAMES, Topology};
+use ethbcast_lab::{LabConfig, LabGuard};
+use nix::unistd::Uid;
+
+use crate::units::FRAME_PAYLOAD_BYTES;
+
+/// A lab that is up for as long as this lives.
+#[derive(Debug)]
+pub struct Bed {
+    /// What `--topology` calls it; `None` for hosts on one switch, which need no topology.
+    pub name: Option<String>,
+    /// The lab.
+    pub lab: LabGuard,
+    topology: Topology,
+    /// The host of each rank, by its id in the topology.
+    members: Vec<usize>,
+}
+
+impl Bed {
+    /// Brings up one of the papers' test beds, `fig9-1` to `fig9-5`.
+    ///
+    /// # Errors
+    /// For another name, without root, or what keeps the lab from coming up.
+    pub fn builtin(bench: &str, name: &str, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+        let unknown = || format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", "));
+        let topology = Topology::builtin(name).with_context(unknown)?;
+        // A lab's name holds no `-`.
+        let lab = format!("{bench}{}.{}", std::process::id(), name.replace('-', "."));
+        Self::up(lab, Some(name.to_owned()), topology, rate_bits_per_second)
+    }
+
+    /// Brings up `hosts` hosts on one switch.
+    ///
+    /// # Errors
+    /// Without root, or what keeps the lab from coming up.
+    pub fn one_switch(bench: &str, hosts: usize, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+        let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
+        Self::up(format!("{bench}{}", std::process::id()), None, topology, rate_bits_per_second)
+    }
+
+    fn up(lab: String, name: Option<String>, topology: Topology, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+        if !Uid::effective().is_root() {
+            bail!("network namespaces need root: run this bench with `sudo -E`");
+        }
+        let config = LabConfig { name: lab, rate_bits_per_second: Some(rate_bits_per_second), ..LabConfig::new(topology.clone()) };
+        let lab = LabGuard::up(&config).context("bringing up the lab")?;
+        // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
+        let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();
+        Ok(Self { name, lab, topology, members })
+    }
+
+    /// What its hosts are called, the root first.
+    pub fn hosts(&self) -> Vec<String> {
+        self.lab.hosts()
+    }
+
+    /// How long the model expects a message to take with the segment that suits it best, in seconds.
+    ///
+    /// # Errors
+    /// If there is no such plan for so many hosts.
+    pub fn predict(&self, via: Via, size_bytes: u64, calibration: &Calibration) -> anyhow::Result<f64> {
+        let situation = Situation {
+            topology: &self.topology,
+            root_host: self.members[0],
+            members: &self.members,
+            size_bytes: Some(size_bytes),
+            frame_payload_bytes: FRAME_PAYLOAD_BYTES,
+            calibration,
+        };
+        Ok(price(via, &situation)?.candidate.predicted_seconds)
+    }
+}

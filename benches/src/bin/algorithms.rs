@@ -1,0 +1,296 @@
+//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by message, and a
+//! chain in segments of several lengths on the first of them.
+//!
+//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`: writes
+//! `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all topologies are up together, and each
+//! way is measured on one after the other, so that a machine that gets slower does so for all. What the network costs is
+//! probed once, for the cables are the same everywhere: so are the segments.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ethbcast_benches::bed::Bed;
+use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::interrupt::Interrupt;
+use ethbcast_benches::payload::scratch;
+use ethbcast_benches::perf::{self, Job, Measured, Site};
+use ethbcast_benches::program::Program;
+use ethbcast_benches::results;
+use ethbcast_benches::segments::Segments;
+use ethbcast_benches::shapes::{Claim, claims};
+use ethbcast_benches::table::Table;
+use ethbcast_benches::units::{copy_seconds, milliseconds, parse_size, size};
+use ethbcast_collectives::model::Calibration;
+use ethbcast_lab::{format_rate, parse_rate};
+
+/// The ways to send, in the order of the table's columns.
+const VIAS: [&str; 11] = [
+    "chain",
+    "binary",
+    "kary=3",
+    "cast",
+    "flat",
+    "binomial",
+    "scatter-allgather",
+    "recursive-doubling",
+    "chain-unaware",
+    "binary-unaware",
+    "latency",
+];
+/// Broadcasts of a point at most: a median of more is no better.
+const MOST_ITERATIONS: u32 = 15;
+/// What finding each other, barriers and the end take beside the broadcasts, for the estimate.
+const BESIDE_SECONDS: f64 = 0.7;
+
+/// Measure all ways to send on the papers' test beds, side by side; needs root.
+#[derive(Debug, Parser)]
+#[command(name = "algorithms")]
+struct Arguments {
+    /// Test beds.
+    #[arg(long, value_delimiter = ',', default_value = "fig9-1,fig9-4,fig9-5", value_name = "NAMES")]
+    topologies: Vec<String>,
+    /// Rate of every cable: 32 hosts on two cores can carry 25 Mbit/s.
+    #[arg(long, default_value = "25mbit", value_name = "RATE", value_parser = parse_rate)]
+    rate: u64,
+    /// Sizes of the messages.
+    #[arg(long, value_delimiter = ',', default_value = "8K,32K,128K,512K,1M", value_name = "SIZES", value_parser = parse_size)]
+    sizes: Vec<u64>,
+    /// Ways to send.
+    #[arg(long, value_delimiter = ',', default_values_t = VIAS, value_name = "VIAS", value_parser = known_via)]
+    vias: Vec<&'static str>,
+    /// Segments of the chain in Figure 16, in frames.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=64))]
+    segments: Vec<u64>,
+    /// Time for the broadcasts of one point, in seconds; three are measured at least, but one that takes over 3 s once.
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    budget: f64,
+    /// Leave out what is predicted to take longer than this for one broadcast, in seconds.
+    #[arg(long, default_value_t = 15.0, value_name = "SECONDS")]
+    longest: f64,
+    /// The program ethbcast; without it, the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    ethbcast: Option<PathBuf>,
+    /// Where the results go.
+    #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+fn known_via(name: &str) -> Result<&'static str, String> {
+    let unknown = || format!("`{name}` is not measured here: choose among {}", VIAS.join(","));
+    VIAS.into_iter().find(|via| *via == name).ok_or_else(unknown)
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let program = Program::find(arguments.ethbcast.as_deref())?;
+    let interrupt = Interrupt::hold()?;
+    let up = |name: &String| Bed::builtin("algorithms", name, arguments.rate);
+    let beds = arguments.topologies.iter().map(up).collect::<anyhow::Result<Vec<_>>>()?;
+    let directory = scratch()?;
+    let file = directory.path().join("calibration.toml");
+    let first = Site { bed: &beds[0], program: &program, calibration: None, interrupt: &interrupt };
+    eprintln!("probing");
+    let hosts = beds[0].hosts();
+    let calibration = perf::calibrate(&first, &[hosts[1].clone(), hosts[hosts.len() - 1].clone()], &file)?;
+
+    let mut points = planned(&arguments, &beds, &calibration)?;
+    let broadcasts: f64 = points.iter().map(|point| point.predicted * f64::from(point.iterations) + BESIDE_SECONDS).sum();
+    eprintln!("{} points: about {:.1} min", points.len(), broadcasts / 60.0);
+    for point in points.iter_mut().filter(|point| point.iterations > 0) {
+        let site = Site { bed: &beds[point.bed], calibration: Some(&file), ..first };
+        let Point { via, size_bytes, iterations, predicted: predicted_seconds, .. } = *point;
+        let outcome = perf::measure(&site, &Job { via, size_bytes, iterations, predicted_seconds })?;
+        eprintln!("{:<8} {via:<19} {:>5}  {}", arguments.topologies[point.bed], size(size_bytes), words(&outcome));
+        point.outcome = Some(outcome);
+    }
+    eprintln!("segments of a chain on {}", arguments.topologies[0]);
+    let segments = Segments::measure(&first, &arguments.sizes, &arguments.segments, directory.path())?;
+    drop(beds);
+    report(&Findings { arguments: &arguments, points, segments })
+}
+
+/// One way to send, one size, one topology.
+struct Point {
+    /// Number of its topology.
+    bed: usize,
+    via: &'static str,
+    size_bytes: u64,
+    /// Seconds the model expects.
+    predicted: f64,
+    /// None of what is left out.
+    iterations: u32,
+    /// What was measured, or why that failed.
+    outcome: Option<Result<Measured, String>>,
+}
+
+/// All points, by size, way and topology, with what is expected of each.
+fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> anyhow::Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for &size_bytes in &arguments.sizes {
+        for &via in &arguments.vias {
+            for (number, bed) in beds.iter().enumerate() {
+                let predicted = bed.predict(via.parse()?, size_bytes, calibration)?;
+                let is_measured = predicted <= arguments.longest;
+                let iterations = if is_measured { perf::iterations(predicted, arguments.budget, MOST_ITERATIONS) } else { 0 };
+                points.push(Point { bed: number, via, size_bytes, predicted, iterations, outcome: None });
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// What a point came to, in one line.
+fn words(outcome: &Result<Measured, String>) -> String {
+    match outcome {
+        Ok(measured) => format!("{} ms, median of {}", milliseconds(measured.broadcast()), measured.iterations),
+        Err(words) => format!("failed: {words}"),
+    }
+}
+
+/// All that was measured.
+struct Findings<'a> {
+    arguments: &'a Arguments,
+    points: Vec<Point>,
+    /// A chain on the first topology, in other segments than those of least predicted time.
+    segments: Segments,
+}
+
+impl Findings<'_> {
+    fn at(&self, topology: &str, via: &str, size_bytes: u64) -> Option<&Point> {
+        let name = |point: &Point| self.arguments.topologies[point.bed].as_str();
+        self.points.iter().find(|point| (name(point), point.via, point.size_bytes) == (topology, via, size_bytes))
+    }
+
+    /// Seconds of a broadcast.
+    fn seconds(&self, topology: &str, via: &str, size_bytes: u64) -> Option<f64> {
+        let outcome = self.at(topology, via, size_bytes)?.outcome.as_ref()?;
+        outcome.as_ref().ok().map(Measured::broadcast)
+    }
+
+    fn copy_seconds(&self, size_bytes: u64) -> f64 {
+        copy_seconds(size_bytes, self.arguments.rate)
+    }
+
+    /// One row for each size, one column for each way; `cell` writes the seconds.
+    fn table(&self, topology: &str, cell: impl Fn(f64, u64) -> String) -> Table {
+        let heading = [&["size", "copy"], self.arguments.vias.as_slice(), &["remarks"]].concat();
+        let mut table = Table::new(&heading);
+        for &size_bytes in &self.arguments.sizes {
+            let mut row = vec![size(size_bytes), cell(self.copy_seconds(size_bytes), size_bytes)];
+            let time = |via: &&str| self.seconds(topology, via, size_bytes);
+            row.extend(self.arguments.vias.iter().map(|via| time(via).map_or("-".to_owned(), |time| cell(time, size_bytes))));
+            row.push(self.remarks(topology, size_bytes));
+            table.push(row);
+        }
+        table
+    }
+
+    /// Why a row has gaps.
+    fn remarks(&self, topology: &str, size_bytes: u64) -> String {
+        let points = self.arguments.vias.iter().filter_map(|via| self.at(topology, via, size_bytes));
+        points.filter_map(remark).collect::<Vec<_>>().join("; ")
+    }
+
+    fn csv(&self) -> Table {
+        let mut table = Table::new(&[
+            "topology",
+            "via",
+            "size_bytes",
+            "segment_bytes",
+            "iterations",
+            "broadcast_seconds",
+            "median_with_barrier_seconds",
+            "barrier_seconds",
+            "predicted_seconds",
+            "copy_seconds",
+            "remark",
+        ]);
+        for point in &self.points {
+            let measured = point.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
+            let time = |of: fn(&Measured) -> f64| measured.map_or(String::new(), |measured| format!("{:.6}", of(measured)));
+            table.push(vec![
+                self.arguments.topologies[point.bed].clone(),
+                point.via.to_owned(),
+                point.size_bytes.to_string(),
+                measured.map_or(String::new(), |measured| measured.segment_bytes.to_string()),
+                point.iterations.to_string(),
+                time(Measured::broadcast),
+                time(|measured| measured.median),
+                time(|measured| measured.barrier),
+                format!("{:.6}", point.predicted),
+                format!("{:.6}", self.copy_seconds(point.size_bytes)),
+                remark(point).unwrap_or_default(),
+            ]);
+        }
+        table
+    }
+
+    /// Time over size, in copies of the message; without `flat`, beside which all others would be one line.
+    fn chart(&self, topology: &str) -> Option<String> {
+        let line = |via: &&str| {
+            let sizes = self.arguments.sizes.iter();
+            let time = |&size_bytes: &u64| Some((size_bytes, self.seconds(topology, via, size_bytes)?));
+            let points = sizes.filter_map(time).map(|(bytes, time)| (bytes as f64, time / self.copy_seconds(bytes)));
+            Series::new(*via, points)
+        };
+        let drawn = self.arguments.vias.iter().filter(|via| **via != "flat").map(line);
+        let series: Vec<Series> = drawn.filter(|series| !series.points.is_empty()).collect();
+        let title = format!("Ways to send on {topology}, cables of {}", format_rate(self.arguments.rate));
+        (!series.is_empty()).then(|| line_chart(&title, "bytes", "time / time of one copy on a cable", &series, true))
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        claims(&self.arguments.sizes, &self.arguments.topologies, |topology, via, bytes| self.seconds(topology, via, bytes))
+    }
+}
+
+/// Why a point has no time.
+fn remark(point: &Point) -> Option<String> {
+    match &point.outcome {
+        Some(Ok(_)) => None,
+        Some(Err(words)) => Some(format!("{} failed: {words}", point.via)),
+        None => Some(format!("{} left out, {:.0} s predicted", point.via, point.predicted)),
+    }
+}
+
+/// Writes and prints everything; a failure if a run failed or a claim does not hold.
+fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
+    let Arguments { topologies, rate, out, .. } = findings.arguments;
+    let mut text = format!(
+        "All ways to send side by side, cables of {}: the shapes of Figures 12 to 16 of Patarasuk 2008.\n\
+         Median of a broadcast and barrier less the mean of a barrier, in ms; copy: a cable's time for the message once.\n",
+        format_rate(*rate)
+    );
+    for topology in topologies {
+        let table = findings.table(topology, |seconds, _| milliseconds(seconds));
+        text += &format!("\n{topology}\n{}", table.aligned());
+    }
+    text += "\nThe same in copies of the message:\n";
+    for topology in topologies {
+        let in_copies = |seconds: f64, bytes| format!("{:.2}", seconds / findings.copy_seconds(bytes));
+        text += &format!("\n{topology}\n{}", findings.table(topology, in_copies).aligned());
+    }
+    let claims = findings.claims();
+    if !claims.is_empty() {
+        let lines: String = claims.iter().map(|claim| format!("{claim}\n")).collect();
+        text += &format!("\nWhere a message has more frames than there are hosts (a shorter one is all beginning):\n{lines}");
+    }
+    text += &format!(
+        "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of 3:\n\n{}",
+        topologies[0],
+        findings.segments.table().aligned()
+    );
+    let mut files = vec![("figures12-16.txt".to_owned(), text.clone()), ("figures12-16.csv".to_owned(), findings.csv().csv())];
+    let charts = topologies.iter().filter_map(|name| Some((format!("figures12-16.{name}.svg"), findings.chart(name)?)));
+    files.extend(charts);
+    files.push(("figures12-16.segments.csv".to_owned(), findings.segments.table().csv()));
+    let title = format!("A chain on {}, cables of {}", topologies[0], format_rate(*rate));
+    let chart = findings.segments.chart(&title, |bytes| findings.copy_seconds(bytes));
+    files.extend(chart.map(|svg| ("figures12-16.segments.svg".to_owned(), svg)));
+    results::write(out, &files)?;
+    print!("{text}");
+    let failed = findings.points.iter().any(|point| matches!(point.outcome, Some(Err(_))));
+    let good = !failed && findings.segments.is_complete() && claims.iter().all(Claim::holds);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,288 @@
+//! What `auto` chooses beside the best of all plans that can be best.
+//!
+//! `cargo run --release -p ethbcast-benches --bin auto`, as root, after `cargo build --release -p ethbcast`: writes
+//! `docs/results/auto.txt`, `.csv` and `.svg`. On each of the papers' test beds, `auto` and every plan take turns, several
+//! rounds of them, so that a machine that gets slower does so for all. What is compared is the time until the root knows that
+//! everybody has the message, that of a broadcast and a barrier: at small sizes it is what a program waits for.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ethbcast_benches::bed::Bed;
+use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::interrupt::Interrupt;
+use ethbcast_benches::payload::scratch;
+use ethbcast_benches::perf::{self, Job, Site};
+use ethbcast_benches::program::Program;
+use ethbcast_benches::results::{self, verdict};
+use ethbcast_benches::table::{Table, median};
+use ethbcast_benches::units::{FRAME_PAYLOAD_BYTES, milliseconds, parse_size, size};
+use ethbcast_collectives::model::Calibration;
+use ethbcast_lab::{format_rate, parse_rate};
+
+/// Plans that can be best; the others send everything more often than one of these on every cable, or along contended ones.
+const PLANS: [&str; 6] = ["chain", "binary", "kary=3", "cast", "binomial", "scatter-allgather"];
+/// How many times the best plan's time `auto` may take.
+const MOST_RATIO: f64 = 1.1;
+/// Sizes unless others are given, and with --full.
+const SIZES_BYTES: [u64; 4] = [256, 4 << 10, 64 << 10, 1 << 20];
+const MORE_SIZES_BYTES: [u64; 3] = [4 << 20, 16 << 20, 64 << 20];
+/// Broadcasts of a run at most: below a millisecond, medians of fewer are not to be compared.
+const MOST_ITERATIONS: u32 = 60;
+/// Of plans that take longer than a run's [`perf::LONG_SECONDS`], those predicted to take so many times the least are not tried.
+const HOPELESS: f64 = 2.0;
+
+/// Compare `auto` with the best of all plans on the papers' test beds; needs root.
+#[derive(Debug, Parser)]
+#[command(name = "auto")]
+struct Arguments {
+    /// Test beds.
+    #[arg(long, value_delimiter = ',', default_value = "fig9-1,fig9-4,fig9-5", value_name = "NAMES")]
+    topologies: Vec<String>,
+    /// Rate of every cable: 32 hosts on two cores can carry 25 Mbit/s.
+    #[arg(long, default_value = "25mbit", value_name = "RATE", value_parser = parse_rate)]
+    rate: u64,
+    /// Sizes of the messages; without it 256, 4K, 64K and 1M.
+    #[arg(long, value_delimiter = ',', value_name = "SIZES", value_parser = parse_size)]
+    sizes: Vec<u64>,
+    /// Sizes up to 64M.
+    #[arg(long, conflicts_with = "sizes")]
+    full: bool,
+    /// Rounds in which everything takes its turn; long messages get one.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Time for the broadcasts of one turn, in seconds; three are measured at least, but one that takes over 3 s once.
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    budget: f64,
+    /// Probe each test bed first; without it every session begins with its own short probe, as it does for users.
+    #[arg(long)]
+    calibrated: bool,
+    /// The program ethbcast; without it, the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    ethbcast: Option<PathBuf>,
+    /// Where the results go.
+    #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+impl Arguments {
+    fn sizes(&self) -> Vec<u64> {
+        match (self.sizes.as_slice(), self.full) {
+            ([], true) => [SIZES_BYTES.as_slice(), &MORE_SIZES_BYTES].concat(),
+            ([], false) => SIZES_BYTES.to_vec(),
+            (sizes, _) => sizes.to_vec(),
+        }
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let program = Program::find(arguments.ethbcast.as_deref())?;
+    let interrupt = Interrupt::hold()?;
+    let directory = scratch()?;
+    let mut contests = Vec::new();
+    for name in &arguments.topologies {
+        let bed = Bed::builtin("auto", name, arguments.rate)?;
+        let mut site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
+        let file = directory.path().join(format!("{name}.toml"));
+        let assumed = Calibration::assumed(arguments.rate, FRAME_PAYLOAD_BYTES);
+        let calibration = if arguments.calibrated { perf::calibrate(&site, &bed.hosts()[1..3], &file)? } else { assumed };
+        site.calibration = arguments.calibrated.then_some(file.as_path());
+        for size_bytes in arguments.sizes() {
+            let contest = Contest::hold(&site, name, size_bytes, &calibration, &arguments)?;
+            eprintln!("{name} {:>5}  {}", size(size_bytes), contest.words());
+            contests.push(contest);
+        }
+    }
+    report(&arguments, &contests)
+}
+
+/// A contestant and its times.
+struct Entry {
+    /// `auto`, or a plan.
+    name: &'static str,
+    /// Seconds the model expects; of `auto`, the least of all.
+    predicted: f64,
+    /// The median of each round, in seconds.
+    medians: Vec<f64>,
+    /// The mean barrier of each round, in seconds.
+    barriers: Vec<f64>,
+    /// How its bytes travelled, each way once.
+    vias: Vec<String>,
+    /// Why a run failed.
+    failure: Option<String>,
+}
+
+impl Entry {
+    fn seconds(&self) -> Option<f64> {
+        median(self.medians.clone()).filter(|_| self.failure.is_none())
+    }
+}
+
+/// One topology and one size: `auto`, then all plans.
+struct Contest {
+    topology: String,
+    size_bytes: u64,
+    /// Broadcasts in each run.
+    iterations: u32,
+    entries: Vec<Entry>,
+}
+
+impl Contest {
+    fn hold(
+        site: &Site,
+        topology: &str,
+        size_bytes: u64,
+        calibration: &Calibration,
+        arguments: &Arguments,
+    ) -> anyhow::Result<Self> {
+        let entry = |name, predicted| Entry { name, predicted, medians: vec![], barriers: vec![], vias: vec![], failure: None };
+        let price = |name: &&'static str| Ok(entry(*name, site.bed.predict(name.parse()?, size_bytes, calibration)?));
+        let plans = PLANS.iter().map(price).collect::<anyhow::Result<Vec<Entry>>>()?;
+        let least = plans.iter().map(|plan| plan.predicted).fold(f64::INFINITY, f64::min);
+        let mut entries = vec![entry("auto", least)];
+        entries.extend(plans);
+
+        // The same number for all: medians of more are steadier.
+        let iterations = perf::iterations(least, arguments.budget, MOST_ITERATIONS);
+        let rounds = if least > perf::LONG_SECONDS { 1 } else { arguments.rounds };
+        let is_hopeless = |entry: &Entry| entry.predicted > perf::LONG_SECONDS.max(HOPELESS * least);
+        for _ in 0..rounds {
+            for entry in entries.iter_mut().filter(|entry| !is_hopeless(entry)) {
+                let job = Job { via: entry.name, size_bytes, iterations, predicted_seconds: entry.predicted };
+                match perf::measure(site, &job)? {
+                    Err(words) => entry.failure = Some(format!("{} failed: {words}", entry.name)),
+                    Ok(measured) => {
+                        entry.medians.push(measured.median);
+                        entry.barriers.push(measured.barrier);
+                        entry.vias.extend((!entry.vias.contains(&measured.via)).then_some(measured.via));
+                    }
+                }
+            }
+        }
+        Ok(Self { topology: topology.to_owned(), size_bytes, iterations, entries })
+    }
+
+    /// The fastest plan and its time.
+    fn best(&self) -> Option<(&str, f64)> {
+        let times = self.entries[1..].iter().filter_map(|entry| Some((entry.name, entry.seconds()?)));
+        times.min_by(|left, right| left.1.total_cmp(&right.1))
+    }
+
+    /// The time of `auto` over the best plan's.
+    fn ratio(&self) -> Option<f64> {
+        Some(self.entries[0].seconds()? / self.best()?.1)
+    }
+
+    fn is_good(&self) -> bool {
+        let failed = self.entries.iter().any(|entry| entry.failure.is_some());
+        !failed && self.ratio().is_some_and(|ratio| ratio <= MOST_RATIO)
+    }
+
+    fn words(&self) -> String {
+        let chosen = self.entries[0].vias.join(" or ");
+        let (best, ratio) = (self.best().map_or("none", |best| best.0), self.ratio());
+        ratio.map_or("failed".to_owned(), |ratio| format!("auto ({chosen}) / best ({best}): {ratio:.3}"))
+    }
+
+    /// Why there are gaps.
+    fn remarks(&self) -> String {
+        let remark = |entry: &Entry| match &entry.failure {
+            Some(words) => Some(words.clone()),
+            None if entry.medians.is_empty() => Some(format!("{} not tried, {:.0} s predicted", entry.name, entry.predicted)),
+            None => None,
+        };
+        self.entries.iter().filter_map(remark).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn table(contests: &[Contest]) -> Table {
+    let fixed = ["topology", "size", "of", "auto is", "auto"];
+    let mut table = Table::new(&[&fixed[..], &PLANS, &["best", "ratio", "verdict", "remarks"]].concat());
+    for contest in contests {
+        let mut row = vec![contest.topology.clone(), size(contest.size_bytes), contest.iterations.to_string()];
+        row.push(contest.entries[0].vias.join(" or "));
+        row.extend(contest.entries.iter().map(|entry| entry.seconds().map_or("-".to_owned(), milliseconds)));
+        row.push(contest.best().map_or("-", |best| best.0).to_owned());
+        row.push(contest.ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.3}")));
+        row.push(verdict(contest.is_good()).to_owned());
+        row.push(contest.remarks());
+        table.push(row);
+    }
+    table
+}
+
+fn csv(contests: &[Contest]) -> Table {
+    let mut table = Table::new(&[
+        "topology",
+        "size_bytes",
+        "contestant",
+        "travelled",
+        "iterations",
+        "rounds",
+        "seconds",
+        "least_round_seconds",
+        "greatest_round_seconds",
+        "barrier_seconds",
+        "predicted_seconds",
+        "failure",
+    ]);
+    for contest in contests {
+        for entry in &contest.entries {
+            let number = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{seconds:.6}"));
+            let rounds = || entry.medians.iter().copied();
+            table.push(vec![
+                contest.topology.clone(),
+                contest.size_bytes.to_string(),
+                entry.name.to_owned(),
+                entry.vias.join(" or "),
+                contest.iterations.to_string(),
+                entry.medians.len().to_string(),
+                number(entry.seconds()),
+                number(rounds().reduce(f64::min)),
+                number(rounds().reduce(f64::max)),
+                number(median(entry.barriers.clone())),
+                format!("{:.6}", entry.predicted),
+                entry.failure.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    table
+}
+
+/// The ratio over the size, a line for each topology, and one where it has to end.
+fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
+    let line = |name: &String| {
+        let here = contests.iter().filter(|contest| contest.topology == *name);
+        Series::new(name, here.filter_map(|contest| Some((contest.size_bytes as f64, contest.ratio()?))))
+    };
+    let mut series: Vec<Series> = arguments.topologies.iter().map(line).filter(|series| !series.points.is_empty()).collect();
+    let sizes = || series.iter().flat_map(|series| &series.points).map(|point| point.0);
+    let ends = [sizes().reduce(f64::min)?, sizes().reduce(f64::max)?];
+    series.push(Series::new("at most", ends.map(|end| (end, MOST_RATIO))));
+    let title = format!("auto beside the best plan, cables of {}", format_rate(arguments.rate));
+    Some(line_chart(&title, "bytes", "time of auto / time of the best plan", &series, true))
+}
+
+/// Writes and prints everything; a failure if `auto` took too long once, or a run failed.
+fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCode> {
+    let good = contests.iter().filter(|contest| contest.is_good()).count();
+    let worst = contests.iter().filter_map(Contest::ratio).fold(0.0, f64::max);
+    let text = format!(
+        "auto beside all plans that can be best, cables of {}, {}: medians of a broadcast and barrier, in ms.\n\
+         Everything takes its turn, {} rounds (long messages: one) of so many broadcasts; the median of the rounds' medians.\n\n{}\n\
+         {good} of {} within {MOST_RATIO:.2} times the best plan, the worst {worst:.3}: {}\n",
+        format_rate(arguments.rate),
+        if arguments.calibrated { "calibrated by a probe beforehand" } else { "a short probe in every session" },
+        arguments.rounds,
+        table(contests).aligned(),
+        contests.len(),
+        verdict(good == contests.len()),
+    );
+    let mut files = vec![("auto.txt".to_owned(), text.clone()), ("auto.csv".to_owned(), csv(contests).csv())];
+    files.extend(chart(arguments, contests).map(|svg| ("auto.svg".to_owned(), svg)));
+    results::write(&arguments.out, &files)?;
+    print!("{text}");
+    Ok(if good == contests.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,182 @@
+//! `ethbcast perf` on all hosts of a lab: the papers' loop of broadcast and barrier (Patarasuk 2008, Figure 10), as numbers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use ethbcast_collectives::model::Calibration;
+use serde_json::Value;
+
+use crate::bed::Bed;
+use crate::cluster::INTERFACE;
+use crate::interrupt::Interrupt;
+use crate::program::Program;
+use crate::running::{Ended, Running};
+
+/// How long the hosts of a lab may take to find each other, and a run more than predicted.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many times as long as predicted a run may take: cables that are shared in vain are the worst of it.
+const SLOWEST: f64 = 10.0;
+/// How long the other ranks may take to end after the root.
+const AFTERWARDS: Duration = Duration::from_secs(5);
+
+/// A broadcast that is predicted to take longer than this is measured once.
+pub const LONG_SECONDS: f64 = 3.0;
+/// Of any other, this many are measured at least: a median needs them.
+const LEAST_ITERATIONS: f64 = 3.0;
+
+/// Where and with what is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The hosts; the first is the root.
+    pub bed: &'a Bed,
+    /// The program `ethbcast`.
+    pub program: &'a Program,
+    /// What the network costs; without it, every session begins with a short probe of its own.
+    pub calibration: Option<&'a Path>,
+    /// Whether the user has had enough.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Site<'_> {
+    /// Starts one of `ethbcast`'s commands on a host.
+    ///
+    /// # Errors
+    /// If there is no such host or the program cannot be started.
+    pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
+        let mut command = self.program.on(&self.bed.lab, host, subcommand)?;
+        command.args(["--quiet", "-i", INTERFACE]).args(arguments);
+        Running::start(format!("ethbcast {subcommand} on {host}"), command)
+    }
+}
+
+/// What is measured: the same broadcast, several times.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// A way to send, or `auto`.
+    pub via: &'a str,
+    /// Bytes of each broadcast.
+    pub size_bytes: u64,
+    /// Broadcasts.
+    pub iterations: u32,
+    /// What one of them is expected to take; bounds the run.
+    pub predicted_seconds: f64,
+}
+
+/// What was measured, times in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// How the bytes travelled.
+    pub via: String,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Broadcasts.
+    pub iterations: u32,
+    /// What the session predicted, with its calibration or probe.
+    pub predicted: f64,
+    /// Median of a broadcast with the barrier behind it.
+    pub median: f64,
+    /// Mean of a barrier alone.
+    pub barrier: f64,
+}
+
+impl Measured {
+    /// The time of the broadcast alone.
+    pub fn broadcast(&self) -> f64 {
+        self.median - self.barrier
+    }
+}
+
+/// As many broadcasts as fit into `budget_seconds`, three to `most`; of long ones a single one.
+pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32 {
+    if predicted_seconds > LONG_SECONDS {
+        return 1;
+    }
+    // Saturates for a prediction of zero.
+    (budget_seconds / predicted_seconds).max(LEAST_ITERATIONS).min(f64::from(most)) as u32
+}
+
+/// Runs `ethbcast perf` on all hosts; what they failed of is an outcome, not an error.
+///
+/// # Errors
+/// If a program cannot be started, prints what is no report, or the user interrupts.
+pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String>> {
+    let hosts = site.bed.hosts();
+    let mut members = Vec::new();
+    for host in &hosts[1..] {
+        members.push(site.start(host, "perf", &["-n", &hosts.len().to_string()])?);
+    }
+    let mut root = start_root(site, &hosts, job)?;
+    let limit = PATIENCE + Duration::from_secs_f64(job.predicted_seconds * f64::from(job.iterations) * SLOWEST);
+    let ended = root.wait(limit, site.interrupt)?;
+    if ended.is_ok() {
+        // Their verdicts are in the root's; what they still have to say is not of interest.
+        members.iter_mut().try_for_each(|member| member.wait(AFTERWARDS, site.interrupt).map(drop))?;
+    }
+    ended.map(|report| read(&report, job.iterations)).map_or_else(|words| Ok(Err(words)), |measured| measured.map(Ok))
+}
+
+fn start_root(site: &Site, hosts: &[String], job: &Job) -> anyhow::Result<Running> {
+    let count = hosts.len().to_string();
+    let (size, iterations) = (job.size_bytes.to_string(), job.iterations.to_string());
+    let mut arguments = vec!["--root", "--json", "-n", &count, "--via", job.via, "--sizes", &size, "--iterations", &iterations];
+    if let Some(name) = &site.bed.name {
+        arguments.extend(["--topology", name]);
+    }
+    let file = site.calibration.map(|path| path.to_str().context("the path of the calibration is not valid UTF-8")).transpose()?;
+    arguments.extend(file.iter().flat_map(|file| ["--calibration", file]));
+    site.start(&hosts[0], "perf", &arguments)
+}
+
+/// Probes from the root to all `others`, and leaves the calibration in `file`.
+///
+/// # Errors
+/// If the probe fails, a program cannot be started, or the user interrupts.
+pub fn calibrate(site: &Site, others: &[String], file: &Path) -> anyhow::Result<Calibration> {
+    let root = &site.bed.hosts()[0];
+    let answering = others.iter().map(|host| site.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;
+    let name = file.to_str().context("the path of the calibration is not valid UTF-8")?;
+    let count = others.len().to_string();
+    let mut probe = site.start(root, "probe", &["-n", &count, "--max-wait", "20", "--out", name])?;
+    let ended: Ended = probe.wait(PATIENCE * 4, site.interrupt)?;
+    drop(answering);
+    ended.map_err(anyhow::Error::msg)?;
+    let text = std::fs::read_to_string(file).with_context(|| format!("reading {name}"))?;
+    Ok(Calibration::parse(&text, name)?)
+}
+
+/// The numbers of a report about one size.
+fn read(report: &str, iterations: u32) -> anyhow::Result<Measured> {
+    let report: Value = serde_json::from_str(report).context("`ethbcast perf` printed no JSON")?;
+    let result = &report["results"][0];
+    let number = |key: &str| result[key].as_f64().with_context(|| format!("`ethbcast perf` reports no {key}"));
+    Ok(Measured {
+        via: result["via"].as_str().unwrap_or_default().to_owned(),
+        segment_bytes: result["segment_bytes"].as_u64().unwrap_or_default(),
+        iterations,
+        predicted: number("predicted_seconds")?,
+        median: number("median")?,
+        barrier: number("barrier_seconds")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_and_one_without_times_is_none() {
+        let report = r#"{"schema": 1, "ranks": 8, "via": "auto", "results": [{"size": 65536, "via": "chain", "segment_bytes": 1468,
+            "predicted_seconds": 0.25, "bcast_seconds": 9.0, "barrier_seconds": 0.125, "min": 0.5, "median": 0.75, "p99": 1.0}]}"#;
+        let measured = read(report, 5).expect("a report");
+        assert_eq!((measured.via.as_str(), measured.segment_bytes, measured.iterations), ("chain", 1468, 5));
+        assert_eq!((measured.predicted, measured.broadcast()), (0.25, 0.625));
+        let error = read(r#"{"results": []}"#, 5).expect_err("no result").to_string();
+        assert_eq!(error, "`ethbcast perf` reports no predicted_seconds");
+    }
+
+    #[test]
+    fn long_broadcasts_are_measured_once_and_short_ones_often() {
+        assert_eq!([0.0, 0.001, 0.1, 1.0, 2.9, 3.1].map(|seconds| iterations(seconds, 2.0, 50)), [50, 50, 20, 3, 3, 1]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs that a bench starts: their output in files, their time bounded, and ended when nobody wants them any more.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::interrupt::Interrupt;
+
+/// How often is looked whether a program has ended: seldom, for it is measured meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a program came to: all it has printed, or why it failed, in its own words.
+pub type Ended = Result<String, String>;
+
+/// A program, killed if it still runs when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+impl Running {
+    /// Starts a program; `name` is for messages.
+    ///
+    /// # Errors
+    /// If it cannot be started, or there is no place for its output.
+    pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
+        let name = name.into();
+        let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let child = command.spawn().with_context(|| format!("starting {name}"))?;
+        Ok(Self { name, child, stdout, stderr })
+    }
+
+    /// Waits for the program's end; one that takes longer than `limit` has failed.
+    ///
+    /// # Errors
+    /// If the user interrupts, or the program's output cannot be read.
+    pub fn wait(&mut self, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Ended> {
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > deadline {
+                return Ok(Err(format!("{} has not ended after {:.0} s", self.name, limit.as_secs_f64())));
+            }
+            thread::sleep(LOOK_EVERY);
+            interrupt.check()?;
+        };
+        if status.success() {
+            return Ok(Ok(text(&mut self.stdout)?));
+        }
+        let log = text(&mut self.stderr)?;
+        let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim();
+        Ok(Err(format!("{}: {status}: {words}", self.name)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only for one that has ended by itself and been waited for.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// All that has been written to a file.
+fn text(file: &mut File) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Running {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Running::start("the shell", command).expect("there is a shell")
+    }
+
+    #[test]
+    fn a_program_ends_with_its_output_or_its_complaint_or_too_late() {
+        let interrupt = Interrupt::hold().expect("signals can be held");
+        let wait = |script: &str, limit_ms| shell(script).wait(Duration::from_millis(limit_ms), &interrupt).expect("no signal");
+        assert_eq!(wait("echo all of it; echo noise >&2", 20_000), Ok("all of it\n".to_owned()));
+        assert_eq!(wait("echo no >&2; echo >&2; exit 3", 20_000), Err("the shell: exit status: 3: no".to_owned()));
+        assert_eq!(wait("exec sleep 60", 50), Err("the shell has not ended after 0 s".to_owned()));
+    }
+}

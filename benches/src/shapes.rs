@@ -1,0 +1,107 @@
+//! What the papers' figures show, as ratios of two times and the bounds they have to keep.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use ethbcast_collectives::topology::Topology;
+
+use crate::results::verdict;
+use crate::units::{FRAME_PAYLOAD_BYTES, size};
+
+/// Times that are to be the same may differ by this.
+const SAME: RangeInclusive<f64> = 0.9..=1.1;
+/// How much slower a chain in rank order is where its hosts lie scattered, at least.
+const TWICE: RangeInclusive<f64> = 2.0..=f64::INFINITY;
+/// The slower of two.
+const SLOWER: RangeInclusive<f64> = 1.0..=f64::INFINITY;
+
+/// That one time is so many times another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Bytes of the message.
+    pub size_bytes: u64,
+    /// What is compared with what.
+    pub what: String,
+    /// The times' ratio.
+    pub ratio: f64,
+    /// Where it has to be.
+    pub bounds: RangeInclusive<f64>,
+}
+
+impl Claim {
+    /// Whether it is true.
+    pub fn holds(&self) -> bool {
+        self.bounds.contains(&self.ratio)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (low, high) = (self.bounds.start(), self.bounds.end());
+        let bounds = if high.is_finite() { format!("{low:.2} to {high:.2}") } else { format!("at least {low:.2}") };
+        let Claim { size_bytes, what, ratio, .. } = self;
+        write!(formatter, "{:>5}  {what}: {ratio:.2} ({bounds}): {}", size(*size_bytes), verdict(self.holds()))
+    }
+}
+
+/// One side of a comparison: topology and way to send.
+type Side<'a> = (&'a str, &'a str);
+
+/// All claims about what was measured; `seconds` has the time of a way to send on a topology, if there is one.
+pub fn claims(sizes: &[u64], topologies: &[String], seconds: impl Fn(&str, &str, u64) -> Option<f64>) -> Vec<Claim> {
+    let mut compared: Vec<(Side, Side, RangeInclusive<f64>)> = Vec::new();
+    // §5.2, Figures 13 to 15: what knows the switches does not care how ranks lie on them, the rest does.
+    for via in ["chain", "binary"] {
+        compared.push((("fig9-5", via), ("fig9-4", via), SAME));
+    }
+    compared.push((("fig9-5", "chain-unaware"), ("fig9-5", "chain"), TWICE));
+    compared.push((("fig9-5", "binary-unaware"), ("fig9-5", "binary"), SLOWER));
+    for topology in topologies {
+        // Figure 12, and Figures 13 and 14: LAM's algorithm, and MPICH's for large messages.
+        compared.push(((topology, "kary=3"), (topology, "binary"), SLOWER));
+        for via in ["binomial", "scatter-allgather"] {
+            compared.push(((topology, via), (topology, "chain"), SLOWER));
+        }
+    }
+    let claim = |&size_bytes: &u64, (left, right, bounds): &(Side, Side, RangeInclusive<f64>)| {
+        let is_long = |name: &str| is_long(size_bytes, name);
+        let time = |side: &Side| seconds(side.0, side.1, size_bytes).filter(|_| is_long(side.0));
+        let (slow, fast) = (time(left)?, time(right)?);
+        let what = format!("{} on {} / {} on {}", left.1, left.0, right.1, right.0);
+        Some(Claim { size_bytes, what, ratio: slow / fast, bounds: bounds.clone() })
+    };
+    let all = compared.iter().flat_map(|pair| sizes.iter().filter_map(move |bytes| claim(bytes, pair)));
+    all.collect()
+}
+
+/// Whether a message has at least as many frames as the topology has hosts: a chain is then full for a time.
+fn is_long(size_bytes: u64, topology: &str) -> bool {
+    let hosts = Topology::builtin(topology).map_or(0, |topology| topology.hosts().len());
+    size_bytes.div_ceil(FRAME_PAYLOAD_BYTES) >= hosts as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_made_of_what_was_measured_and_long_enough() {
+        let seconds = |topology: &str, via: &str, bytes: u64| match (topology, via) {
+            ("fig9-4", "chain") => Some(bytes as f64),
+            ("fig9-5", "chain") => Some(bytes as f64 * 1.05),
+            ("fig9-5", "chain-unaware") => Some(bytes as f64 * 1.5),
+            _ => None,
+        };
+        // 8 KiB are 6 frames for 32 hosts.
+        let found = claims(&[8 << 10, 1 << 20], &["fig9-4".to_owned(), "fig9-5".to_owned()], seconds);
+        let lines: Vec<String> = found.iter().map(Claim::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "   1M  chain on fig9-5 / chain on fig9-4: 1.05 (0.90 to 1.10): met",
+                "   1M  chain-unaware on fig9-5 / chain on fig9-5: 1.43 (at least 2.00): MISSED",
+            ]
+        );
+        assert_eq!(claims(&[1 << 20], &[], |_, _, _| None), []);
+    }
+}

@@ -1,0 +1,81 @@
+//! Sizes and times on the command line of a bench and in its tables.
+
+use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
+
+/// Bytes of a message that one frame carries at the lab's MTU of 1500.
+pub const FRAME_PAYLOAD_BYTES: u64 = 1500 - HEADER_BYTES as u64;
+
+/// Reads a size such as `1500`, `64K` or `16M` (powers of 1024), above zero.
+///
+/// # Errors
+/// A sentence that says how sizes are written.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let help = || format!("`{text}` is no size: write bytes, such as 1500, 64K or 16M");
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| help())?;
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(help)
+}
+
+/// A size as [`parse_size`] reads it, in the largest unit that needs no fraction.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+/// Seconds as milliseconds, with three digits that count and no more.
+pub fn milliseconds(seconds: f64) -> String {
+    let value = seconds * 1e3;
+    let decimals = match value.abs() {
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// How far a value is from what it should be, in percent, with its sign.
+pub fn percent_off(value: f64, truth: f64) -> String {
+    format!("{:+.1}", (value / truth - 1.0) * 100.0)
+}
+
+/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them: the
+/// least time any way to send can take, T(msize) of the papers.
+pub fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
+    let frame_bytes = bytes + bytes.div_ceil(FRAME_PAYLOAD_BYTES) * OVERHEAD_BYTES as u64;
+    frame_bytes as f64 * 8.0 / rate_bits_per_second as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for text in ["1", "1500", "8K", "96K", "1M", "64M"] {
+            assert_eq!(parse_size(text).map(size).as_deref(), Ok(text));
+        }
+        assert_eq!(parse_size("1024k"), Ok(1 << 20));
+        for text in ["", "K", "0", "-1", "1.5M", "1G", "99999999999999M"] {
+            assert_eq!(parse_size(text), Err(format!("`{text}` is no size: write bytes, such as 1500, 64K or 16M")));
+        }
+    }
+
+    #[test]
+    fn times_have_the_digits_that_count() {
+        assert_eq!([0.000_123_4, 0.022_18, 0.346_02, 10.7].map(milliseconds), ["0.12", "22.2", "346", "10700"]);
+        assert_eq!([percent_off(1.1, 1.0), percent_off(1.0, 2.0)], ["+10.0", "-50.0"]);
+    }
+
+    #[test]
+    fn a_copy_is_all_its_frames() {
+        assert_eq!(copy_seconds(1468, 8), 1514.0);
+        assert_eq!(copy_seconds(1469, 8), 1469.0 + 92.0);
+    }
+}
