@@ -25,6 +25,12 @@ pub trait Machine {
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
     fn poll_timeout(&self) -> Option<Deadline>;
+
+    /// Whether somebody waits for what the next frame brings: a driver then does not put off looking for it. No part of the
+    /// protocol depends on it.
+    fn is_urgent(&self) -> bool {
+        false
+    }
 }
 
 /// When a machine wants [`Machine::handle_timeout`], and why.

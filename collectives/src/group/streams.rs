@@ -94,6 +94,11 @@ impl Streams {
         self.streams.iter().all(|stream| stream.passed() == stream.feed().head())
     }
 
+    /// Whether somebody waits for each frame.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.streams.iter().any(Stream::is_urgent)
+    }
+
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.
     ///
     /// # Errors

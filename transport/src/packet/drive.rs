@@ -53,7 +53,8 @@ pub fn drive<M: Machine, T>(
         if received == 0 && sent == 0 {
             let present = clock.now();
             let limit = sleep_limit(machine.poll_timeout(), due, port.retry_at(), present);
-            match gather.nap(present, limit) {
+            let nap = if machine.is_urgent() { None } else { gather.nap(present, limit) };
+            match nap {
                 Some(nap) => port.nap(waker, nap)?,
                 None => port.wait(waker, limit)?,
             }

@@ -107,6 +107,11 @@ impl Cast {
         queued + self.listeners.iter().map(Listener::repairs_bytes).sum::<usize>()
     }
 
+    /// The next frame to be sent for the first time.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// What every listener's application has passed.
     pub(super) fn passed(&self) -> u64 {
         self.listeners.iter().map(|listener| listener.passed).min().unwrap_or(u64::MAX)

@@ -29,6 +29,9 @@ use marks::Marks;
 use pnet::util::MacAddr;
 use stamp::{Stamp, Stamps};
 
+/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
+const BULK_FRAMES: u64 = 64;
+
 /// A host as a stream knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -216,6 +219,16 @@ impl Stream {
         if let Some(intake) = &mut self.intake {
             intake.on_drained(now, &self.feed, below, flushed);
         }
+    }
+
+    /// Whether a message is short or at its end, so that somebody waits for each frame of it.
+    pub fn is_urgent(&self) -> bool {
+        let (head, began) = (self.feed.head(), self.marks.before(self.feed.head()));
+        if began == 0 || self.feed.is_complete() {
+            return false;
+        }
+        let sent = self.lanes.iter().map(Lane::next).chain(self.cast.as_ref().map(Cast::next)).all(|next| next == head);
+        head - began < BULK_FRAMES || (sent && self.passed < head)
     }
 
     /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message

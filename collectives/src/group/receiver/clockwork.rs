@@ -2,6 +2,7 @@
 
 use super::{End, Phase, Receiver};
 use crate::group::message::{Message, State};
+use crate::group::streams::Streams;
 use crate::group::timing::take_due;
 use ethbcast_transport::wire::{self, Frame, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine, Timer};
@@ -163,5 +164,8 @@ impl Machine for Receiver {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         self.deadlines().min()
+    }
+    fn is_urgent(&self) -> bool {
+        self.streams.as_ref().is_some_and(Streams::is_urgent)
     }
 }

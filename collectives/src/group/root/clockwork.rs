@@ -2,6 +2,7 @@
 
 use super::{Phase, Root};
 use crate::group::message::{Message, State};
+use crate::group::streams::Streams;
 use crate::group::timing::{Timing, take_due};
 use ethbcast_transport::probe::Prober;
 use ethbcast_transport::wire::{self, Kind};
@@ -147,5 +148,8 @@ impl Machine for Root {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         self.deadlines().min()
+    }
+    fn is_urgent(&self) -> bool {
+        self.streams.as_ref().is_some_and(Streams::is_urgent)
     }
 }
