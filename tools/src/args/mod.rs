@@ -6,14 +6,14 @@ mod probe;
 mod simulate;
 mod topo;
 
+use clap::{Args, Parser, Subcommand};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
 pub use simulate::SimulateArgs;
-pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
-use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 
 /// Put the same bytes on every host of an Ethernet cluster, over raw frames, and lose nothing.
 #[derive(Debug, Parser)]
