@@ -7,9 +7,13 @@ mod interface;
 mod lab;
 mod meeting;
 mod nobody;
+mod perf;
 mod pipes;
+mod plan;
 mod printing;
+mod probe;
 mod source;
+mod topo;
 mod topology;
 mod usage;
 
