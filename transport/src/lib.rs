@@ -5,6 +5,7 @@
 
 pub mod feed;
 pub mod machine;
+pub mod messages;
 pub mod packet;
 pub mod probe;
 pub mod sim;

@@ -85,6 +85,16 @@ kinds! {
     Echo = 27,
     /// What arrived of a train of probes, and when.
     Report = 28,
+    /// A part of a message that is pushed: sent before anybody asked for it.
+    Push = 32,
+    /// A part of a message that was pulled.
+    Pull = 33,
+    /// A word about a message or the room for messages: granted, refused, withdrawn; with an acknowledgement.
+    Note = 34,
+    /// Which frames of messages and notes have arrived.
+    Receipt = 35,
+    /// The last sequence number of messages and notes sent, and a request for a receipt.
+    Ask = 36,
 }
 
 /// Bits of the flags byte.

@@ -1,0 +1,283 @@
+//! One peer: both halves of the traffic with it, and the frames that carry it.
+
+use super::arrivals::{Arrivals, Class};
+use super::body::{Note, Pull, Push, Word};
+use super::desk::{Desk, Label};
+use super::flight::{Flight, Piece};
+use super::inbox::{Inbox, Read};
+use super::ledger::Ledger;
+use super::outbox::{Fit, Outbox};
+use super::outcome::RecvOutcome;
+use super::settings::{Room, Settings};
+use super::stats::{MailboxMemory, MailboxStats};
+use crate::machine::{Deadline, Timer};
+use crate::stream::Peer;
+use crate::time::Instant;
+use crate::timing::stamp::Stamp;
+use crate::wire::{Ack, Flags, Frame, Header, Kind, OVERHEAD_BYTES};
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) peer: Peer,
+    pub(super) outbox: Outbox,
+    pub(super) inbox: Inbox,
+    flight: Flight,
+    arrivals: Arrivals,
+    /// Its host has left or is silent.
+    pub(super) gone: bool,
+    /// Whether it is in the mailbox's queue of those that may have something to send.
+    pub(super) queued: bool,
+    /// The deadline in the mailbox's list.
+    pub(super) armed: Option<Deadline>,
+}
+
+impl Channel {
+    pub(super) fn new(peer: Peer, payload_bytes: usize, share: Room, settings: &Settings) -> Channel {
+        let fit = Fit { push_bytes: payload_bytes - Push::HEAD_BYTES, pull_bytes: payload_bytes - Pull::HEAD_BYTES };
+        Channel {
+            peer,
+            outbox: Outbox::new(settings, fit),
+            inbox: Inbox::new(peer.rank, share),
+            flight: Flight::new(&settings.tuning),
+            arrivals: Arrivals::new(&settings.tuning),
+            gone: false,
+            queued: false,
+            armed: None,
+        }
+    }
+
+    /// Takes a frame from this peer.
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
+        self.flight.heard(now);
+        match frame.header.kind {
+            Kind::Receipt => match Ack::parse(frame) {
+                Some(ack) => self.on_ack(now, &ack, desk),
+                None => desk.stats.malformed += 1,
+            },
+            Kind::Ask => {
+                self.arrivals.note_stamp(now, Stamp(frame.header.stamp));
+                self.arrivals.hasten(now);
+            }
+            _ => self.on_numbered(now, frame, desk),
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, desk: &mut Desk) {
+        let (outbox, ledger) = (&mut self.outbox, &mut desk.ledger);
+        let honest = self.flight.on_ack(now, ack, &desk.stamps, |piece| {
+            if let Piece::Part { message, .. } = piece {
+                outbox.on_arrived(message, ledger);
+            }
+        });
+        desk.stats.forged_acks += u64::from(!honest);
+    }
+
+    /// A push, a pull or a note: each is read once, and acknowledged each time it comes.
+    fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
+        let Header { sequence, flags, stamp, .. } = frame.header;
+        self.arrivals.note_stamp(now, Stamp(stamp));
+        match self.arrivals.class(sequence) {
+            Class::Duplicate => desk.stats.duplicates += 1,
+            Class::Unwanted => {
+                desk.stats.beyond_credit += 1;
+                self.arrivals.report_gap(now, sequence);
+                return;
+            }
+            Class::New => match self.read(now, frame, desk) {
+                Read::Used => {
+                    desk.stats.received += 1;
+                    self.arrivals.take(now, sequence);
+                }
+                Read::Beyond => desk.stats.beyond_credit += 1,
+                Read::Malformed => desk.stats.malformed += 1,
+            },
+        }
+        self.arrivals.owe(now, flags.has(Flags::ACK_NOW));
+    }
+
+    fn read(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) -> Read {
+        let ledger = &mut desk.ledger;
+        match frame.header.kind {
+            Kind::Push => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
+            Kind::Pull => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, ledger)),
+            Kind::Note => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, desk)),
+            _ => None,
+        }
+        .unwrap_or(Read::Malformed)
+    }
+
+    fn on_note(&mut self, now: Instant, frame: &Frame<'_>, note: &Note<'_>, desk: &mut Desk) -> Option<Read> {
+        let header = Header { sequence: note.cursor, stamp: note.echo, ..frame.header };
+        let ack = Ack::parse(&Frame { source: frame.source, header, payload: note.ack })?;
+        self.on_ack(now, &ack, desk);
+        self.outbox.on_room(note.limit);
+        Some(self.on_word(note.word, &mut desk.ledger, &mut desk.stats))
+    }
+
+    fn on_word(&mut self, word: Word, ledger: &mut Ledger, stats: &mut MailboxStats) -> Read {
+        let honest = match word {
+            Word::Room => true,
+            Word::Grant { message } => self.outbox.on_grant(message),
+            Word::Refuse { message } => self.outbox.on_refuse(message, ledger),
+            Word::Withdraw { message, pushed_bytes } => return self.inbox.on_withdraw(message, pushed_bytes, ledger),
+        };
+        stats.forged_acks += u64::from(!honest);
+        Read::Used
+    }
+
+    /// A message to oneself: the outbox's parts and notes go straight to the inbox, and back.
+    pub(super) fn pump_local(&mut self, desk: &mut Desk) {
+        loop {
+            if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {
+                let limit = self.inbox.tell();
+                self.outbox.on_room(limit);
+                self.on_word(word, &mut desk.ledger, &mut desk.stats);
+            } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
+                if let Some((envelope, content)) = self.outbox.content(message, offset, bytes) {
+                    if is_push(offset, bytes, envelope.pushed_bytes) {
+                        self.inbox.on_push(&Push { message, envelope, offset, bytes: content }, &mut desk.ledger);
+                    } else {
+                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut desk.ledger);
+                    }
+                }
+                self.outbox.on_arrived(message, &mut desk.ledger);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass; true if the peer has become silent.
+    pub(super) fn on_timeout(&mut self, now: Instant, settings: &Settings) -> bool {
+        self.arrivals.on_timeout(now);
+        self.flight.on_timeout(now, settings.silent_after)
+    }
+
+    /// When and why to call [`on_timeout`](Channel::on_timeout).
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let ack = self.arrivals.due().map(|at| Deadline { at, why: Timer::Ack });
+        let ask = self.flight.due().map(|at| Deadline { at, why: Timer::Heartbeat });
+        [ack, ask].into_iter().flatten().min().filter(|_| !self.gone)
+    }
+
+    /// Writes the next frame into `buffer`: notes and receipts first, they are what others wait for.
+    pub(super) fn poll(&mut self, now: Instant, desk: &mut Desk, buffer: &mut [u8]) -> Option<usize> {
+        if self.gone {
+            return None;
+        }
+        if self.flight.take_ask() {
+            desk.stats.asks_sent += 1;
+            let stamp = desk.stamps.draw(now);
+            return Some(desk.seal(self.peer.mac, Label(Kind::Ask, Flags::default(), self.flight.next(), stamp), buffer, 0));
+        }
+        if self.flight.has_span()
+            && let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word())
+        {
+            desk.stats.notes_sent += 1;
+            let stamp = desk.stamps.draw(now);
+            let sequence = self.flight.send(now, Piece::Word(word), stamp);
+            return Some(self.write_note(now, desk, sequence, word, (stamp, false), buffer));
+        }
+        if self.arrivals.is_ready(now) {
+            desk.stats.receipts_sent += 1;
+            let body = &mut buffer[OVERHEAD_BYTES..][..desk.payload_bytes];
+            let (length, cursor, echo) = self.arrivals.acknowledge(now, body);
+            return Some(desk.seal(self.peer.mac, Label(Kind::Receipt, Flags::default(), cursor, echo), buffer, length));
+        }
+        if let Some((sequence, piece, stamp)) = self.flight.repair(now, || desk.stamps.draw(now)) {
+            desk.stats.resent += 1;
+            return Some(self.write(now, desk, sequence, piece, (stamp, true), buffer));
+        }
+        let piece = if self.flight.has_window() { self.outbox.next_part()? } else { return None };
+        let stamp = desk.stamps.draw(now);
+        let sequence = self.flight.send(now, piece, stamp);
+        Some(self.write(now, desk, sequence, piece, (stamp, false), buffer))
+    }
+
+    /// Makes a frame of a piece. A part of a message that has left the queue since is not wanted any more, but its number is:
+    /// a note of the room takes its place.
+    fn write(
+        &mut self,
+        now: Instant,
+        desk: &mut Desk,
+        sequence: u64,
+        piece: Piece,
+        how: (Stamp, bool),
+        buffer: &mut [u8],
+    ) -> usize {
+        let (message, offset, bytes, pushed_bytes) = match piece {
+            Piece::Part { message, offset, bytes, pushed_bytes } => (message, offset, bytes, pushed_bytes),
+            Piece::Word(word) => return self.write_note(now, desk, sequence, word, how, buffer),
+        };
+        let Some((envelope, content)) = self.outbox.content(message, offset, bytes) else {
+            return self.write_note(now, desk, sequence, Word::Room, how, buffer);
+        };
+        let (stamp, again) = how;
+        let payload = &mut buffer[OVERHEAD_BYTES..];
+        let (kind, length) = if is_push(offset, bytes, pushed_bytes) {
+            desk.stats.pushes_sent += u64::from(!again);
+            (Kind::Push, Push { message, envelope, offset, bytes: content }.write(payload))
+        } else {
+            desk.stats.pulls_sent += u64::from(!again);
+            (Kind::Pull, Pull { message, offset, bytes: content }.write(payload))
+        };
+        let urgent = self.flight.is_blocked() || self.outbox.ends_pulled(message, offset, bytes);
+        let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
+        let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
+        desk.seal(self.peer.mac, Label(kind, flags, sequence, stamp), buffer, length)
+    }
+
+    fn write_note(
+        &mut self,
+        now: Instant,
+        desk: &Desk,
+        sequence: u64,
+        word: Word,
+        (stamp, again): (Stamp, bool),
+        buffer: &mut [u8],
+    ) -> usize {
+        let payload = &mut buffer[OVERHEAD_BYTES..][..desk.payload_bytes];
+        let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
+        let length = Note::write(word, self.inbox.tell(), cursor, echo.0, ack_bytes, payload);
+        let flags = if again { Flags::RESENT } else { Flags::default() };
+        desk.seal(self.peer.mac, Label(Kind::Note, flags, sequence, stamp), buffer, length)
+    }
+
+    /// The peer is gone: everything with it ends.
+    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+        self.gone = true;
+        self.outbox.give_up(ledger);
+        self.inbox.give_up(ledger);
+        for receive in ledger.posted_from(self.peer.rank) {
+            ledger.end_receive(receive, RecvOutcome::PeerGone);
+        }
+    }
+
+    /// What memory it takes.
+    pub(super) fn memory(&self) -> MailboxMemory {
+        let (pushed_messages, pushed_bytes) = self.inbox.pushed();
+        MailboxMemory {
+            send_message_bytes: self.outbox.queued_bytes(),
+            send_queue_bytes: self.outbox.memory_bytes(),
+            receive_queue_bytes: 0,
+            pushed_bytes,
+            pushed_messages,
+            destination_bytes: self.inbox.destination_bytes(),
+            bookkeeping_bytes: self.flight.memory_bytes() + self.inbox.memory_bytes(),
+            peer_bytes: size_of::<Channel>(),
+        }
+    }
+
+    /// Recounts; a sentence that names the first disagreement.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        let parts = [self.flight.audit(), self.outbox.audit(), self.inbox.audit()];
+        let first = parts.into_iter().find(Result::is_err).unwrap_or(Ok(()));
+        first.map_err(|why| format!("peer {}: {why}", self.peer.rank))
+    }
+}
+
+/// Whether a part is pushed; the envelope alone is.
+fn is_push(offset: u64, bytes: u32, pushed_bytes: u32) -> bool {
+    bytes == 0 || offset < u64::from(pushed_bytes)
+}

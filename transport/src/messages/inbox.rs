@@ -1,0 +1,270 @@
+//! The receiving half of one peer: the pushed buffer, and messages on their way to their destinations (EQA §2, arrows 2a to 3b).
+//!
+//! Messages are matched with receives in the order of their numbers, so in order for each tag. What arrives before it can be
+//! matched is kept in the pushed buffer; what is matched goes straight into the destination, and the rest is granted at once.
+
+use super::body::{Envelope, Pull, Push, Word};
+use super::ledger::Ledger;
+use super::outcome::{RecvId, RecvOutcome};
+use super::room::Account;
+use super::settings::Room;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+#[derive(Debug)]
+enum Place {
+    /// In the pushed buffer.
+    Held,
+    /// In the destination of a receive.
+    Matched(RecvId),
+    /// Nowhere: the sender has withdrawn the message before its turn came.
+    Withdrawn,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    envelope: Envelope,
+    bytes: Vec<u8>,
+    arrived: u64,
+    place: Place,
+}
+
+/// What a frame was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Used, or of a message that has ended.
+    Used,
+    /// More than there was room for.
+    Beyond,
+    /// At odds with what was said before.
+    Malformed,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    from: u16,
+    account: Account,
+    messages: BTreeMap<u64, Incoming>,
+    /// Messages in the pushed buffer whose turn has come, by tag.
+    unexpected: BTreeSet<(u32, u64)>,
+    /// The first message whose turn has not come: those before it are all known.
+    turn: u64,
+    words: VecDeque<Word>,
+}
+
+impl Inbox {
+    pub(super) fn new(from: u16, share: Room) -> Inbox {
+        Inbox {
+            from,
+            account: Account::new(share),
+            messages: BTreeMap::new(),
+            unexpected: BTreeSet::new(),
+            turn: 0,
+            words: VecDeque::new(),
+        }
+    }
+
+    /// Takes a pushed part.
+    pub(super) fn on_push(&mut self, push: &Push<'_>, ledger: &mut Ledger) -> Read {
+        let Push { message, envelope, .. } = *push;
+        if !self.messages.contains_key(&message) {
+            if message < self.turn {
+                return Read::Used;
+            }
+            if !self.account.admit(message, u64::from(envelope.pushed_bytes)) {
+                return Read::Beyond;
+            }
+            let incoming = Incoming { envelope, bytes: Vec::new(), arrived: 0, place: Place::Held };
+            self.messages.insert(message, incoming);
+            self.take_turns(ledger);
+        }
+        match self.messages.get(&message) {
+            Some(incoming) if matches!(incoming.place, Place::Withdrawn) => Read::Used,
+            Some(incoming) if incoming.envelope != envelope => Read::Malformed,
+            Some(_) => self.put(message, push.offset, push.bytes, ledger),
+            None => Read::Used,
+        }
+    }
+
+    /// Takes a pulled part.
+    pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Ledger) -> Read {
+        match self.messages.get(&pull.message) {
+            // Only what was granted may come.
+            Some(Incoming { place: Place::Held, .. }) => Read::Malformed,
+            None if pull.message >= self.turn => Read::Malformed,
+            Some(Incoming { place: Place::Matched(_), .. }) => self.put(pull.message, pull.offset, pull.bytes, ledger),
+            _ => Read::Used,
+        }
+    }
+
+    /// Lets every message have its turn of which all earlier ones are known.
+    fn take_turns(&mut self, ledger: &mut Ledger) {
+        while let Some(incoming) = self.messages.get(&self.turn) {
+            let message = self.turn;
+            self.turn += 1;
+            if matches!(incoming.place, Place::Withdrawn) {
+                self.messages.remove(&message);
+                continue;
+            }
+            let tag = incoming.envelope.tag;
+            match ledger.match_receive(self.from, tag, message) {
+                Some((receive, max_bytes)) => self.match_with(message, receive, max_bytes, ledger),
+                None => {
+                    self.unexpected.insert((tag, message));
+                }
+            }
+        }
+    }
+
+    /// A receive has been posted: it is matched with the oldest message of its tag that is here.
+    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
+        let oldest = self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().copied();
+        let Some((_, message)) = oldest else { return };
+        if let Some((receive, max_bytes)) = ledger.match_receive(self.from, tag, message) {
+            self.unexpected.remove(&(tag, message));
+            self.match_with(message, receive, max_bytes, ledger);
+        }
+    }
+
+    /// The message leaves the pushed buffer for the destination, and what is missing is pulled.
+    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Ledger) {
+        let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
+        let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;
+        let rest = message_bytes > u64::from(pushed_bytes);
+        if usize::try_from(message_bytes).is_ok_and(|length| length <= max_bytes) {
+            incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
+            incoming.place = Place::Matched(receive);
+            self.words.extend(rest.then_some(Word::Grant { message }));
+            self.end_if_whole(message, ledger);
+        } else {
+            self.messages.remove(&message);
+            self.words.extend(rest.then_some(Word::Refuse { message }));
+            ledger.end_receive(receive, RecvOutcome::TooShort { message_bytes });
+        }
+        self.account.release(pushed_bytes.into());
+    }
+
+    /// Puts a part in its place; parts mostly come in order and need not be zeroed first.
+    fn put(&mut self, message: u64, offset: u64, bytes: &[u8], ledger: &mut Ledger) -> Read {
+        let Some(incoming) = self.messages.get_mut(&message) else { return Read::Used };
+        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= incoming.envelope.message_bytes);
+        let Some(end) = end else { return Read::Malformed };
+        let (start, end) = (offset as usize, end as usize);
+        if incoming.bytes.len() < start {
+            incoming.bytes.resize(start, 0);
+        }
+        let known = (incoming.bytes.len() - start).min(bytes.len());
+        incoming.bytes[start..start + known].copy_from_slice(&bytes[..known]);
+        incoming.bytes.extend_from_slice(&bytes[known..]);
+        debug_assert!(incoming.bytes.len() >= end);
+        incoming.arrived += bytes.len() as u64;
+        self.end_if_whole(message, ledger);
+        Read::Used
+    }
+
+    fn end_if_whole(&mut self, message: u64, ledger: &mut Ledger) {
+        let whole = |incoming: &Incoming| incoming.arrived >= incoming.envelope.message_bytes;
+        let Some(&Incoming { place: Place::Matched(receive), .. }) = self.messages.get(&message).filter(|incoming| whole(incoming))
+        else {
+            return;
+        };
+        let bytes = self.messages.remove(&message).map(|incoming| incoming.bytes).unwrap_or_default();
+        ledger.end_receive(receive, RecvOutcome::Received { bytes });
+    }
+
+    /// The sender has withdrawn a message, of which so much was pushed.
+    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, ledger: &mut Ledger) -> Read {
+        let Some(incoming) = self.messages.get_mut(&message) else {
+            if message < self.turn {
+                return Read::Used;
+            }
+            if !self.account.admit(message, pushed_bytes) {
+                return Read::Beyond;
+            }
+            let envelope = Envelope { tag: 0, pushed_bytes: 0, message_bytes: 0 };
+            self.messages.insert(message, Incoming { envelope, bytes: Vec::new(), arrived: 0, place: Place::Withdrawn });
+            self.account.release(pushed_bytes);
+            self.take_turns(ledger);
+            return Read::Used;
+        };
+        let Envelope { tag, pushed_bytes, .. } = incoming.envelope;
+        match incoming.place {
+            Place::Withdrawn => {}
+            Place::Matched(receive) => {
+                self.messages.remove(&message);
+                ledger.end_receive(receive, RecvOutcome::Withdrawn);
+            }
+            Place::Held => {
+                (incoming.place, incoming.bytes) = (Place::Withdrawn, Vec::new());
+                if message < self.turn {
+                    self.unexpected.remove(&(tag, message));
+                    self.messages.remove(&message);
+                }
+                self.account.release(pushed_bytes.into());
+            }
+        }
+        Read::Used
+    }
+
+    /// A receive that was matched with `message` has ended before it was whole: the sender is told that the rest is not wanted.
+    pub(super) fn abandon(&mut self, message: u64) {
+        if self.messages.remove(&message).is_some() {
+            self.words.retain(|&word| word != Word::Grant { message });
+            self.words.push_back(Word::Refuse { message });
+        }
+    }
+
+    /// The peer is gone: what is not whole will never be.
+    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+        self.words.clear();
+        let mut released = Vec::new();
+        self.messages.retain(|_, incoming| {
+            let whole = incoming.arrived >= incoming.envelope.message_bytes;
+            match incoming.place {
+                Place::Matched(receive) => ledger.end_receive(receive, RecvOutcome::PeerGone),
+                Place::Held if !whole => released.push(incoming.envelope.pushed_bytes),
+                _ => {}
+            }
+            whole
+        });
+        released.into_iter().for_each(|pushed_bytes| self.account.release(pushed_bytes.into()));
+        self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
+    }
+
+    /// The next note to send.
+    pub(super) fn next_word(&mut self) -> Option<Word> {
+        self.words.pop_front().or(self.account.is_due().then_some(Word::Room))
+    }
+
+    /// A note tells the peer of all the room there is.
+    pub(super) fn tell(&mut self) -> Room {
+        self.account.tell()
+    }
+
+    /// Messages and bytes in the pushed buffer.
+    pub(super) fn pushed(&self) -> (usize, usize) {
+        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Held));
+        held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))
+    }
+
+    /// Bytes of destinations that are being filled.
+    pub(super) fn destination_bytes(&self) -> usize {
+        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Matched(_)));
+        matched.map(|incoming| incoming.bytes.capacity()).sum()
+    }
+
+    /// Bytes of memory that the records of messages take beside their bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let records = self.messages.len() * size_of::<(u64, Incoming)>() + self.unexpected.len() * size_of::<(u32, u64)>();
+        records + self.words.capacity() * size_of::<Word>()
+    }
+
+    /// Recounts; a sentence that names the first disagreement.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Held));
+        let one = |incoming: &Incoming| Room { messages: 1, bytes: incoming.envelope.pushed_bytes.into() };
+        self.account.audit(held.map(one).fold(Room::default(), Room::plus))?;
+        let lost = self.unexpected.iter().find(|(_, message)| !self.messages.contains_key(message));
+        lost.map_or(Ok(()), |(tag, message)| Err(format!("message {message} of tag {tag} waits for a receive and is not here")))
+    }
+}

@@ -1,0 +1,193 @@
+//! What the application has asked for and has not been told the end of: bounded queues of sends and receives, their deadlines,
+//! and the completions.
+
+use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
+use crate::time::Instant;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A send that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    pub(super) to: u16,
+    bytes: usize,
+    deadline: Option<Instant>,
+}
+
+/// A receive that has not ended.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) from: u16,
+    pub(super) tag: u32,
+    pub(super) max_bytes: usize,
+    /// The message it has been matched with.
+    pub(super) message: Option<u64>,
+    deadline: Option<Instant>,
+}
+
+/// What a deadline belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asked {
+    Send(SendId),
+    Recv(RecvId),
+}
+
+/// See the module's description.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    next_id: u64,
+    sends: BTreeMap<SendId, Sending>,
+    /// Bytes of the sends that have not ended.
+    send_bytes: usize,
+    receives: BTreeMap<RecvId, Receiving>,
+    /// The receive queue: receives without a message, by source and tag, oldest first.
+    posted: BTreeMap<(u16, u32), VecDeque<RecvId>>,
+    deadlines: BTreeSet<(Instant, Asked)>,
+    done: VecDeque<Completion>,
+    /// How many of those are sends.
+    done_sends: usize,
+}
+
+impl Ledger {
+    /// Sends that have not ended or whose end has not been told, and the bytes of the former.
+    pub(super) fn sends(&self) -> (usize, usize) {
+        (self.sends.len() + self.done_sends, self.send_bytes)
+    }
+
+    /// Receives that have not ended or whose end has not been told.
+    pub(super) fn receives(&self) -> usize {
+        self.receives.len() + self.done.len() - self.done_sends
+    }
+
+    pub(super) fn add_send(&mut self, to: u16, bytes: usize, deadline: Option<Instant>) -> SendId {
+        let id = SendId(self.draw());
+        self.sends.insert(id, Sending { to, bytes, deadline });
+        self.send_bytes += bytes;
+        self.deadlines.extend(deadline.map(|at| (at, Asked::Send(id))));
+        id
+    }
+
+    pub(super) fn add_receive(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
+        let id = RecvId(self.draw());
+        self.receives.insert(id, Receiving { from, tag, max_bytes, message: None, deadline });
+        self.posted.entry((from, tag)).or_default().push_back(id);
+        self.deadlines.extend(deadline.map(|at| (at, Asked::Recv(id))));
+        id
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A send that has not ended.
+    pub(super) fn send(&self, id: SendId) -> Option<Sending> {
+        self.sends.get(&id).copied()
+    }
+
+    /// A receive that has not ended.
+    pub(super) fn receive(&self, id: RecvId) -> Option<&Receiving> {
+        self.receives.get(&id)
+    }
+
+    /// Matches the oldest posted receive of this source and tag with `message`: the receive and how much it allows.
+    pub(super) fn match_receive(&mut self, from: u16, tag: u32, message: u64) -> Option<(RecvId, usize)> {
+        let queue = self.posted.get_mut(&(from, tag))?;
+        let id = queue.pop_front()?;
+        if queue.is_empty() {
+            self.posted.remove(&(from, tag));
+        }
+        let receiving = self.receives.get_mut(&id)?;
+        receiving.message = Some(message);
+        Some((id, receiving.max_bytes))
+    }
+
+    /// Ends a send, if it has not ended yet.
+    pub(super) fn end_send(&mut self, id: SendId, outcome: SendOutcome) {
+        if self.forget_send(id) {
+            self.done_sends += 1;
+            self.done.push_back(Completion::Send { id, outcome });
+        }
+    }
+
+    /// Ends a receive, if it has not ended yet.
+    pub(super) fn end_receive(&mut self, id: RecvId, outcome: RecvOutcome) {
+        if self.forget_receive(id) {
+            self.done.push_back(Completion::Recv { id, outcome });
+        }
+    }
+
+    /// Strikes out a send without a completion; false if it has ended.
+    pub(super) fn forget_send(&mut self, id: SendId) -> bool {
+        let Some(sending) = self.sends.remove(&id) else { return false };
+        self.send_bytes -= sending.bytes;
+        if let Some(at) = sending.deadline {
+            self.deadlines.remove(&(at, Asked::Send(id)));
+        }
+        true
+    }
+
+    /// Strikes out a receive without a completion; false if it has ended.
+    pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
+        let Some(receiving) = self.receives.remove(&id) else { return false };
+        if let Some(at) = receiving.deadline {
+            self.deadlines.remove(&(at, Asked::Recv(id)));
+        }
+        let key = (receiving.from, receiving.tag);
+        if receiving.message.is_none()
+            && let Some(queue) = self.posted.get_mut(&key)
+        {
+            queue.retain(|&other| other != id);
+            if queue.is_empty() {
+                self.posted.remove(&key);
+            }
+        }
+        true
+    }
+
+    /// The receives from a peer that have no message.
+    pub(super) fn posted_from(&self, from: u16) -> Vec<RecvId> {
+        self.posted.range((from, 0)..=(from, u32::MAX)).flat_map(|(_, queue)| queue).copied().collect()
+    }
+
+    /// The next deadline.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// The next send or receive whose time is up.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Asked> {
+        self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, asked)| asked)
+    }
+
+    /// The next completion.
+    pub(super) fn take(&mut self) -> Option<Completion> {
+        let completion = self.done.pop_front()?;
+        self.done_sends -= usize::from(matches!(completion, Completion::Send { .. }));
+        Some(completion)
+    }
+
+    /// Bytes of memory that the receive queue takes.
+    pub(super) fn receive_memory_bytes(&self) -> usize {
+        let posted: usize = self.posted.values().map(|queue| queue.capacity() * size_of::<RecvId>()).sum();
+        self.receives.len() * size_of::<(RecvId, Receiving)>() + posted
+    }
+
+    /// Recounts; a sentence that names the first disagreement.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        let bytes: usize = self.sends.values().map(|sending| sending.bytes).sum();
+        if bytes != self.send_bytes {
+            return Err(format!("{} bytes counted in the send queue, {bytes} there", self.send_bytes));
+        }
+        let unmatched = self.receives.values().filter(|receiving| receiving.message.is_none()).count();
+        let posted: usize = self.posted.values().map(VecDeque::len).sum();
+        if unmatched != posted {
+            return Err(format!("{unmatched} receives without a message, {posted} posted"));
+        }
+        let deadlines = self.sends.values().filter_map(|sending| sending.deadline).count()
+            + self.receives.values().filter_map(|receiving| receiving.deadline).count();
+        if deadlines != self.deadlines.len() {
+            return Err(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! All messages of one host: what the application calls, and the machine behind it.
+
+use super::channel::Channel;
+use super::desk::Desk;
+use super::ledger::Ledger;
+use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId};
+use super::settings::Settings;
+use super::stats::{MailboxMemory, MailboxStats};
+use crate::machine::Deadline;
+use crate::stream::{Identity, Peer};
+use crate::time::Instant;
+use crate::timing::stamp::Stamps;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for more.
+const LEAST_PAYLOAD_BYTES: usize = 256;
+
+/// All messages of one host.
+///
+/// A send or a receive is asked for and goes on by itself; [`poll_completion`](Mailbox::poll_completion) tells how it has
+/// ended. Blocking forms are built above: ask, drive the machine until the completion is there. A form that does not wait asks and
+/// [cancels](Mailbox::cancel_recv) at once what has not ended.
+#[derive(Debug)]
+pub struct Mailbox {
+    pub(super) settings: Settings,
+    /// By rank; the own one delivers to itself.
+    pub(super) channels: Vec<Channel>,
+    pub(super) desk: Desk,
+    /// Peers that may have something to send, in turn.
+    pub(super) ready: VecDeque<u16>,
+    pub(super) timers: BTreeSet<(Deadline, u16)>,
+}
+
+impl Mailbox {
+    /// A mailbox among `peers`, listed by rank, this host included; frames carry up to `payload_bytes` (the MTU − 32).
+    ///
+    /// # Panics
+    /// If a peer's rank is not its place in the list, the own rank is not in it, or `payload_bytes` is below 256.
+    pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
+        assert!(payload_bytes >= LEAST_PAYLOAD_BYTES, "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes");
+        assert!(peers.iter().enumerate().all(|(rank, peer)| usize::from(peer.rank) == rank), "peers are listed by rank");
+        assert!(usize::from(identity.rank) < peers.len(), "the own rank is one of the peers'");
+        let share = settings.share(peers.len());
+        let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
+        let desk =
+            Desk { identity, payload_bytes, stamps: Stamps::default(), ledger: Ledger::default(), stats: MailboxStats::default() };
+        Mailbox { settings, channels, desk, ready: VecDeque::new(), timers: BTreeSet::new() }
+    }
+
+    /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).
+    ///
+    /// # Errors
+    /// As `send_until`.
+    pub fn send(&mut self, to: u16, tag: u32, bytes: impl Into<Arc<[u8]>>) -> Result<SendId, SendError> {
+        self.send_until(to, tag, bytes, None)
+    }
+
+    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; if it is not there by the
+    /// `deadline`, it is withdrawn. The bytes are kept, not copied, until the other host has them.
+    ///
+    /// # Errors
+    /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken then.
+    pub fn send_until(
+        &mut self,
+        to: u16,
+        tag: u32,
+        bytes: impl Into<Arc<[u8]>>,
+        deadline: Option<Instant>,
+    ) -> Result<SendId, SendError> {
+        let (ranks, bytes) = (self.channels.len(), bytes.into());
+        let channel = self.channels.get_mut(usize::from(to)).ok_or(SendError::NoSuchRank { rank: to, ranks })?;
+        if channel.gone {
+            return Err(SendError::PeerGone { rank: to });
+        }
+        let (messages, queued) = self.desk.ledger.sends();
+        let too_long = queued > 0 && queued + bytes.len() > self.settings.send_bytes;
+        if messages >= self.settings.send_messages || too_long {
+            return Err(SendError::QueueFull { messages, bytes: queued });
+        }
+        let id = self.desk.ledger.add_send(to, bytes.len(), deadline);
+        channel.outbox.add(id, tag, bytes);
+        self.touch(to);
+        Ok(id)
+    }
+
+    /// Receives the next message of `tag` from rank `from`; see [`recv_until`](Mailbox::recv_until).
+    ///
+    /// # Errors
+    /// As `recv_until`.
+    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize) -> Result<RecvId, RecvError> {
+        self.recv_until(from, tag, max_bytes, None)
+    }
+
+    /// Receives the next message of `tag` from rank `from`, in order with the receives posted before; ends as
+    /// [`TooShort`](RecvOutcome::TooShort) if it is longer than `max_bytes`, and as [`TimedOut`](RecvOutcome::TimedOut) if it is
+    /// not here by the `deadline`.
+    ///
+    /// # Errors
+    /// If there is no such rank or the receive queue is full.
+    pub fn recv_until(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, RecvError> {
+        let ranks = self.channels.len();
+        let channel = self.channels.get_mut(usize::from(from)).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
+        let ledger = &mut self.desk.ledger;
+        if ledger.receives() >= self.settings.receives {
+            return Err(RecvError::QueueFull { receives: ledger.receives() });
+        }
+        let id = ledger.add_receive(from, tag, max_bytes, deadline);
+        channel.inbox.on_posted(tag, ledger);
+        if channel.gone {
+            ledger.end_receive(id, RecvOutcome::PeerGone);
+        }
+        self.touch(from);
+        Ok(id)
+    }
+
+    /// The next send or receive that has ended. Until it is taken, it keeps its place in its queue.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.desk.ledger.take()
+    }
+
+    /// Withdraws a message; it has no completion then. False if it has ended already.
+    pub fn cancel_send(&mut self, id: SendId) -> bool {
+        let Some(sending) = self.desk.ledger.send(id) else { return false };
+        self.channels[usize::from(sending.to)].outbox.withdraw(id);
+        self.touch(sending.to);
+        self.desk.ledger.forget_send(id)
+    }
+
+    /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun to
+    /// arrive or the receive has ended: its completion comes.
+    pub fn cancel_recv(&mut self, id: RecvId) -> bool {
+        let waits = self.desk.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
+        waits && self.desk.ledger.forget_receive(id)
+    }
+
+    /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other things;
+    /// also if it has ended.
+    pub fn has_gone(&self, id: SendId) -> bool {
+        self.desk.ledger.send(id).is_none_or(|sending| self.channels[usize::from(sending.to)].outbox.has_gone(id))
+    }
+
+    /// Whether nothing is on its way: no send, no receive that has begun, nothing untold.
+    pub fn is_idle(&self) -> bool {
+        self.desk.ledger.sends().0 == 0 && self.desk.ledger.receives() == 0
+    }
+
+    /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in full.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn remove_peer(&mut self, rank: u16) {
+        let channel = &mut self.channels[usize::from(rank)];
+        if !channel.gone {
+            channel.give_up(&mut self.desk.ledger);
+            self.arm(rank);
+        }
+    }
+
+    /// What has been sent and received so far.
+    pub fn stats(&self) -> MailboxStats {
+        self.desk.stats
+    }
+
+    /// What memory each structure takes, all peers together.
+    pub fn memory(&self) -> MailboxMemory {
+        let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
+        MailboxMemory { receive_queue_bytes: self.desk.ledger.receive_memory_bytes(), ..total }
+    }
+
+    /// What memory one peer takes; the receive queue is not divided.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn peer_memory(&self, rank: u16) -> MailboxMemory {
+        self.channels[usize::from(rank)].memory()
+    }
+
+    /// Recomputes every count; a sentence that names the first disagreement.
+    ///
+    /// # Errors
+    /// That sentence.
+    pub fn audit(&self) -> Result<(), String> {
+        self.desk.ledger.audit()?;
+        let (messages, bytes) = self.desk.ledger.sends();
+        let queued: usize = self.channels.iter().map(|channel| channel.outbox.queued_bytes()).sum();
+        if queued != bytes {
+            return Err(format!("{bytes} bytes counted in the send queue of {messages} messages, {queued} kept"));
+        }
+        self.channels.iter().try_for_each(Channel::audit)
+    }
+}

@@ -1,0 +1,36 @@
+//! Messages between two ranks by push and pull (EQA §2).
+//!
+//! A sender pushes the beginning of a message at once. At the receiver it goes straight into the destination if a receive for
+//! (source, tag) is posted, else into a bounded pushed buffer. The receive's acknowledgement, a *grant*, pulls the rest, which
+//! then has a place to go. So short messages cost no handshake, and long ones are never buffered on the way.
+//!
+//! Below that, every part and every note is a numbered frame between two hosts, acknowledged with holes and repeated on
+//! evidence only, as in a stream; but nothing waits for order, because each part says where it belongs, and nothing is copied to
+//! be repeated, because a lost part is cut again from the message.
+//!
+//! From the outside in: [`Mailbox`] (calls) with `clockwork` (the machine), `ledger` (what was asked for), `channel` (one peer:
+//! frames), `outbox`, `inbox` and `room` (send queue, pushed buffer, its account), `flight`, `window` and `arrivals` (numbered
+//! frames), `body` (their bytes).
+//!
+//! Bytes off the wire never panic and never take more memory than a receive's `max_bytes` or the pushed buffer's share.
+
+mod arrivals;
+mod body;
+mod channel;
+mod clockwork;
+mod desk;
+mod flight;
+mod inbox;
+mod ledger;
+mod mailbox;
+mod outbox;
+mod outcome;
+mod room;
+mod settings;
+mod stats;
+mod window;
+
+pub use mailbox::Mailbox;
+pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+pub use settings::{INITIAL_BYTES, INITIAL_MESSAGES, SPAN_FRAMES, Settings};
+pub use stats::{MailboxMemory, MailboxStats};

@@ -1,0 +1,253 @@
+//! The sending half of one peer: the send queue, and which part of which message goes next (EQA §2, arrows 1a and 1b).
+//!
+//! A message gets its number when it is first sent, in the order of the calls. Its push is as much as BTP1, BTP2 and the room
+//! in the peer's pushed buffer allow, possibly nothing but its envelope; the rest waits for the peer's grant.
+
+use super::body::{Envelope, Word};
+use super::flight::Piece;
+use super::ledger::Ledger;
+use super::outcome::{SendId, SendOutcome};
+use super::settings::{Room, Settings};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct Outgoing {
+    id: SendId,
+    tag: u32,
+    bytes: Arc<[u8]>,
+    /// How much is pushed.
+    pushed: usize,
+    /// How much may go: what is pushed; after the grant, all.
+    allowed: usize,
+    /// How much has gone.
+    gone: usize,
+    /// Whether the first part, which may be empty, has gone.
+    begun: bool,
+    /// Parts sent and not yet arrived.
+    flying: usize,
+}
+
+impl Outgoing {
+    fn is_done(&self) -> bool {
+        self.begun && self.gone == self.bytes.len() && self.flying == 0
+    }
+}
+
+/// The longest parts that fit a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fit {
+    pub(super) push_bytes: usize,
+    pub(super) pull_bytes: usize,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    btp1: usize,
+    btp2: usize,
+    fit: Fit,
+    /// Messages without a number.
+    waiting: VecDeque<Outgoing>,
+    /// Messages with a number.
+    begun: BTreeMap<u64, Outgoing>,
+    /// The message in the middle of its push, the newest of all.
+    pushing: Option<u64>,
+    /// Messages granted and not yet sent in full, in the order of the grants.
+    pulling: VecDeque<u64>,
+    pulled_last: bool,
+    /// Messages withdrawn, of which the peer is to be told.
+    withdrawn: VecDeque<Word>,
+    next_message: u64,
+    pushed_bytes: u64,
+    limit: Room,
+}
+
+impl Outbox {
+    pub(super) fn new(settings: &Settings, fit: Fit) -> Outbox {
+        Outbox {
+            btp1: settings.btp1_bytes,
+            btp2: settings.btp2_bytes,
+            fit,
+            waiting: VecDeque::new(),
+            begun: BTreeMap::new(),
+            pushing: None,
+            pulling: VecDeque::new(),
+            pulled_last: false,
+            withdrawn: VecDeque::new(),
+            next_message: 0,
+            pushed_bytes: 0,
+            limit: Room::INITIAL,
+        }
+    }
+
+    /// Puts a message at the end of the queue.
+    pub(super) fn add(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
+        self.waiting.push_back(Outgoing { id, tag, bytes, pushed: 0, allowed: 0, gone: 0, begun: false, flying: 0 });
+    }
+
+    /// The next note to send.
+    pub(super) fn next_word(&mut self) -> Option<Word> {
+        self.withdrawn.pop_front()
+    }
+
+    /// The next part to send: pushes and pulls take turns. Who takes it has sent it.
+    pub(super) fn next_part(&mut self) -> Option<Piece> {
+        let push = self.pushing.or_else(|| self.begin());
+        let pull = self.pulling.front().copied();
+        self.pulled_last = pull.is_some() && (push.is_none() || !self.pulled_last);
+        let message = if self.pulled_last { pull } else { push }?;
+        Some(self.cut(message))
+    }
+
+    /// Gives the first message that waits its number, if the peer has room for it.
+    fn begin(&mut self) -> Option<u64> {
+        if self.next_message >= self.limit.messages {
+            return None;
+        }
+        let mut outgoing = self.waiting.pop_front()?;
+        let room = usize::try_from(self.limit.bytes - self.pushed_bytes).unwrap_or(usize::MAX);
+        let first = self.btp1.min(self.fit.push_bytes);
+        let push = first.saturating_add(self.btp2).min(room).min(u32::MAX as usize);
+        outgoing.pushed = outgoing.bytes.len().min(push);
+        outgoing.allowed = outgoing.pushed;
+        let message = self.next_message;
+        self.next_message += 1;
+        self.pushed_bytes += outgoing.pushed as u64;
+        self.begun.insert(message, outgoing);
+        self.pushing = Some(message);
+        Some(message)
+    }
+
+    fn cut(&mut self, message: u64) -> Piece {
+        let outgoing = self.begun.get_mut(&message).expect("what is pushed or pulled is there");
+        let (offset, pushed) = (outgoing.gone, outgoing.pushed);
+        let (end, longest) = if offset < pushed { (pushed, self.fit.push_bytes) } else { (outgoing.allowed, self.fit.pull_bytes) };
+        // A message that fits one frame has nothing to overlap with: BTP1 cuts longer ones.
+        let alone = outgoing.bytes.len() == pushed && pushed <= longest;
+        let longest = if offset == 0 && pushed > 0 && !alone { longest.min(self.btp1.max(1)) } else { longest };
+        let bytes = (end - offset).min(longest);
+        outgoing.gone += bytes;
+        outgoing.begun = true;
+        outgoing.flying += 1;
+        if outgoing.gone >= pushed && self.pushing == Some(message) {
+            self.pushing = None;
+            if outgoing.allowed > outgoing.gone {
+                self.pulling.push_back(message);
+            }
+        } else if outgoing.gone == outgoing.allowed && self.pulling.front() == Some(&message) {
+            self.pulling.pop_front();
+        }
+        Piece::Part { message, offset: offset as u64, bytes: bytes as u32, pushed_bytes: pushed as u32 }
+    }
+
+    /// What a part carries: the message's envelope and the part's bytes; `None` once the message is out of the queue.
+    pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
+        let outgoing = self.begun.get(&message)?;
+        let envelope =
+            Envelope { tag: outgoing.tag, pushed_bytes: outgoing.pushed as u32, message_bytes: outgoing.bytes.len() as u64 };
+        Some((envelope, &outgoing.bytes[offset as usize..][..bytes as usize]))
+    }
+
+    /// Whether this part ends a message that was pulled: its sender waits for nothing but the acknowledgement.
+    pub(super) fn ends_pulled(&self, message: u64, offset: u64, bytes: u32) -> bool {
+        let end = offset as usize + bytes as usize;
+        self.begun.get(&message).is_some_and(|outgoing| outgoing.pushed < end && end == outgoing.bytes.len())
+    }
+
+    /// A part has arrived.
+    pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Ledger) {
+        let Some(outgoing) = self.begun.get_mut(&message) else { return };
+        outgoing.flying -= 1;
+        if outgoing.is_done() {
+            ledger.end_send(outgoing.id, SendOutcome::Sent);
+            self.begun.remove(&message);
+        }
+    }
+
+    /// The peer has room up to `limit`.
+    pub(super) fn on_room(&mut self, limit: Room) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// The peer wants the rest of a message. False if it was never sent.
+    pub(super) fn on_grant(&mut self, message: u64) -> bool {
+        if let Some(outgoing) = self.begun.get_mut(&message) {
+            let fresh = outgoing.allowed < outgoing.bytes.len();
+            outgoing.allowed = outgoing.bytes.len();
+            if fresh && self.pushing != Some(message) {
+                self.pulling.push_back(message);
+            }
+        }
+        message < self.next_message
+    }
+
+    /// The peer does not want the rest of a message. False if it was never sent.
+    pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Ledger) -> bool {
+        if let Some(outgoing) = self.remove_begun(message) {
+            ledger.end_send(outgoing.id, SendOutcome::Refused);
+        }
+        message < self.next_message
+    }
+
+    /// Takes a message out of the queue; the peer is told if it knows of it.
+    pub(super) fn withdraw(&mut self, id: SendId) {
+        if let Some(at) = self.waiting.iter().position(|outgoing| outgoing.id == id) {
+            self.waiting.remove(at);
+            return;
+        }
+        let found = self.begun.iter().find(|(_, outgoing)| outgoing.id == id).map(|(&message, _)| message);
+        if let Some(message) = found
+            && let Some(outgoing) = self.remove_begun(message)
+        {
+            self.withdrawn.push_back(Word::Withdraw { message, pushed_bytes: outgoing.pushed as u64 });
+        }
+    }
+
+    fn remove_begun(&mut self, message: u64) -> Option<Outgoing> {
+        self.pushing = self.pushing.filter(|&pushing| pushing != message);
+        self.pulling.retain(|&pulling| pulling != message);
+        self.begun.remove(&message)
+    }
+
+    /// The peer is gone: every message ends.
+    pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
+        for outgoing in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
+            ledger.end_send(outgoing.id, SendOutcome::PeerGone);
+        }
+        (self.pushing, self.pulling, self.withdrawn) = (None, VecDeque::new(), VecDeque::new());
+    }
+
+    /// Whether all of a message has been sent at least once; also if it is not here any more.
+    pub(super) fn has_gone(&self, id: SendId) -> bool {
+        let waits = self.waiting.iter().any(|outgoing| outgoing.id == id);
+        let partly = |outgoing: &Outgoing| outgoing.id == id && (!outgoing.begun || outgoing.gone < outgoing.bytes.len());
+        !waits && !self.begun.values().any(partly)
+    }
+
+    /// Bytes of the messages in the queue.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.waiting.iter().chain(self.begun.values()).map(|outgoing| outgoing.bytes.len()).sum()
+    }
+
+    /// Bytes of memory that the queue takes beside the messages.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let slots = self.waiting.capacity() + self.begun.len();
+        slots * size_of::<Outgoing>() + self.pulling.capacity() * size_of::<u64>() + self.withdrawn.capacity() * size_of::<Word>()
+    }
+
+    /// Checks what the queue knows against itself; a sentence that names the first disagreement.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        if self.next_message > self.limit.messages || self.pushed_bytes > self.limit.bytes {
+            let (message, pushed) = (self.next_message, self.pushed_bytes);
+            return Err(format!("{message} messages and {pushed} bytes pushed into room for {:?}", self.limit));
+        }
+        for (message, outgoing) in &self.begun {
+            let queued = self.pushing == Some(*message) || self.pulling.contains(message);
+            if queued != (outgoing.gone < outgoing.allowed || !outgoing.begun) {
+                return Err(format!("message {message} queued: {queued}, but {} of {} gone", outgoing.gone, outgoing.allowed));
+            }
+        }
+        Ok(())
+    }
+}

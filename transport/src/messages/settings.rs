@@ -1,0 +1,104 @@
+//! The numbers of a mailbox, each with its unit, its source and its reason.
+
+use crate::tuning::Tuning;
+use std::time::Duration;
+
+/// Messages that every mailbox has room for from the start, from each peer, before it has said anything. Protocol.
+pub const INITIAL_MESSAGES: u64 = 16;
+/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU 1500.
+pub const INITIAL_BYTES: u64 = 21_600;
+/// Frames that every mailbox can take out of order, and so the most that may be unacknowledged. Protocol; 10 ms at 1 Gbit/s.
+pub const SPAN_FRAMES: u64 = 1024;
+
+/// The numbers of a mailbox. [`Settings::default`] is what the library runs on; [`Settings::paper`] is the EQA paper's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// BTP1: bytes in the first frame of a message that is not pushed whole in one frame. A short one lets the receiver's
+    /// grant overlap the rest of the push.
+    pub btp1_bytes: usize,
+    /// BTP2: bytes pushed after the first frame. BTP1 + BTP2 should be what the link carries while a grant is on its way, or it
+    /// stands still; more of it would only be copied through the pushed buffer when the receive comes late.
+    pub btp2_bytes: usize,
+    /// The send queue: messages of which the application has not yet taken the outcome.
+    pub send_messages: usize,
+    /// The send queue: bytes kept for messages on their way. A single longer message is taken while there is no other.
+    pub send_bytes: usize,
+    /// The receive queue: receives of which the application has not yet taken the outcome.
+    pub receives: usize,
+    /// The pushed buffer: messages waiting for a receive, shared out evenly among the peers (at least [`INITIAL_MESSAGES`] each).
+    pub pushed_messages: u64,
+    /// The pushed buffer: bytes, shared out likewise (at least [`INITIAL_BYTES`] each).
+    pub pushed_bytes: u64,
+    /// A peer that owes an acknowledgement and is not heard for so long is given up, so that nothing is asked for ever.
+    pub silent_after: Duration,
+    /// Windows, acknowledgements and timeouts, as for streams.
+    pub tuning: Tuning,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            // As much as fits the first frame, and eight frames more: 13 KB, which 1 Gbit/s carries in 104 µs, about the round trip
+            // of a grant where cards moderate their interrupts; and below INITIAL_BYTES, so that a first message is pushed in full.
+            btp1_bytes: 65_535,
+            btp2_bytes: 11_488,
+            send_messages: 1024,
+            send_bytes: 64 << 20,
+            receives: 1024,
+            pushed_messages: 16_384,
+            pushed_bytes: 16 << 20,
+            silent_after: Duration::from_secs(10),
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The EQA paper's numbers: BTP1 80 and BTP2 780 bytes (§4.1), go-back-n with a window of 16 (§3.2).
+    pub fn paper() -> Self {
+        Settings { btp1_bytes: 80, btp2_bytes: 780, tuning: Tuning::paper(), ..Settings::default() }
+    }
+
+    /// One peer's share of the pushed buffer, in messages and bytes.
+    pub(super) fn share(&self, peers: usize) -> Room {
+        let peers = peers.max(1) as u64;
+        Room {
+            messages: (self.pushed_messages / peers).max(INITIAL_MESSAGES),
+            bytes: (self.pushed_bytes / peers).max(INITIAL_BYTES),
+        }
+    }
+}
+
+/// Room for messages and for pushed bytes; as a limit, counted from the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+impl Room {
+    /// What a sender may assume before it has heard anything.
+    pub(super) const INITIAL: Room = Room { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
+
+    pub(super) fn plus(self, more: Room) -> Room {
+        Room { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
+    }
+
+    /// The larger of both in each respect: limits only grow.
+    pub(super) fn max(self, other: Room) -> Room {
+        Room { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pushed_buffer_is_shared_out_but_nobody_gets_less_than_was_promised() {
+        let settings = Settings::default();
+        assert_eq!(settings.share(8), Room { messages: 2048, bytes: 2 << 20 });
+        assert_eq!(settings.share(10_000), Room::INITIAL);
+        assert!((1436 + settings.btp2_bytes) as u64 <= INITIAL_BYTES, "the default push fits what may be assumed");
+    }
+}

@@ -1,0 +1,166 @@
+//! Messages in the simulator: every loss pattern of short exchanges, seeded large ones, and what they cost.
+
+#[path = "messages/bad_input.rs"]
+mod bad_input;
+#[path = "messages/play.rs"]
+mod play;
+
+use ethbcast_transport::messages::{RecvOutcome, SendOutcome, Settings};
+use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, Script};
+use play::{Message, assert_delivered, content, play};
+use std::time::Duration;
+
+/// Frames of which every way to lose some is tried.
+const LOSABLE: u32 = 12;
+const LATE: Duration = Duration::from_millis(3);
+
+fn presets() -> [(&'static str, Settings); 2] {
+    [("default", Settings::default()), ("paper", Settings::paper())]
+}
+
+/// Bytes of the largest pushed part of a frame.
+const FULL: usize = 1436;
+
+fn push_bytes(settings: &Settings) -> (usize, usize) {
+    let btp1 = settings.btp1_bytes.min(FULL);
+    (btp1, btp1 + settings.btp2_bytes)
+}
+
+#[test]
+fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budget() {
+    for (preset, settings) in presets() {
+        let (btp1, btp) = push_bytes(&settings);
+        for length in [0, 1, btp1, btp, btp + 1, 3 * 1468] {
+            for received_at in [Duration::ZERO, LATE] {
+                let message = [Message::new(0, 1, 7, length, received_at)];
+                let run = |pattern: u64| {
+                    let replay = format!("{preset} length={length} received_at={received_at:?} pattern={pattern:#x}");
+                    let price = play(2, &settings, &message, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+                    assert_delivered(&price, &message, &replay);
+                    (price, replay)
+                };
+                let (free, mut worst) = (run(0).0.frames, 0);
+                for pattern in 0..1_u64 << LOSABLE {
+                    let (price, replay) = run(pattern);
+                    let lost = u64::from(pattern.count_ones());
+                    // A loss may cost a question, its answer, a repair and its receipt; strict go-back-n repeats what followed.
+                    let budget = free + if preset == "paper" { 6 } else { 4 } * lost + 4;
+                    assert!(price.frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.frames);
+                    worst = worst.max(price.frames);
+                }
+                println!("{preset} {length} bytes, received at {received_at:?}: {free} frames, worst {worst}");
+            }
+        }
+    }
+}
+
+/// A push that uses half of the room the sender was promised makes the receiver renew it.
+#[test]
+fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
+    for (length, pushes, pulls, notes) in [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (12_924, 9, 0, 1), (12_925, 9, 1, 1)] {
+        let message = [Message::new(0, 1, 7, length, Duration::ZERO)];
+        let price = play(2, &Settings::default(), &message, NoFaults, "no faults");
+        assert_delivered(&price, &message, "no faults");
+        let totals = price.totals;
+        assert_eq!((totals.pushes_sent, totals.pulls_sent, totals.notes_sent), (pushes, pulls, notes), "{length} bytes");
+        assert_eq!((totals.resent, totals.asks_sent), (0, 0), "{length} bytes");
+        let receipts = if notes == 0 { 1 } else { 3 };
+        assert!(price.frames <= pushes + pulls + notes + receipts, "{length} bytes: {} frames", price.frames);
+    }
+    let message = [Message::new(0, 1, 7, 3000, LATE)];
+    let totals = play(2, &Settings::paper(), &message, NoFaults, "no faults").totals;
+    assert_eq!((totals.pushes_sent, totals.pulls_sent, totals.notes_sent), (2, 2, 1), "80 and 780 bytes, then 2140");
+}
+
+#[test]
+fn messages_of_one_tag_arrive_in_order_whatever_gets_lost_and_tags_do_not_wait_for_each_other() {
+    for pattern in 0..1_u64 << LOSABLE {
+        let message = |tag, length, at| Message::new(0, 1, tag, length, Duration::from_micros(at));
+        // Same tag: long, short, long; the other tag is received first though it is sent last.
+        let messages =
+            [message(1, 3000, 900), message(1, 10, 901), message(1, 2000, 902), message(2, 500, 0), message(2, 900, 400)];
+        let settings = Settings { btp1_bytes: 80, btp2_bytes: 780, ..Settings::default() };
+        let replay = format!("pattern={pattern:#x}");
+        let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+        assert_delivered(&price, &messages, &replay);
+    }
+}
+
+#[test]
+fn a_receive_that_is_too_short_ends_with_the_length_and_its_sender_goes_on() {
+    for (preset, settings) in presets() {
+        for pattern in 0..1_u64 << LOSABLE {
+            for received_at in [Duration::ZERO, LATE] {
+                let long = Message { max_bytes: 99, ..Message::new(0, 1, 7, 20_000, received_at) };
+                let short = Message { max_bytes: 99, ..Message::new(0, 1, 7, 100, received_at) };
+                let messages = [long, short, Message::new(0, 1, 7, 50, received_at)];
+                let replay = format!("{preset} received_at={received_at:?} pattern={pattern:#x}");
+                let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+                let ends: Vec<_> = price.sends.values().copied().collect();
+                assert_eq!(ends, [SendOutcome::Refused, SendOutcome::Sent, SendOutcome::Sent], "{replay}");
+                assert_eq!(price.receives[&0], RecvOutcome::TooShort { message_bytes: 20_000 }, "{replay}");
+                assert_eq!(price.receives[&1], RecvOutcome::TooShort { message_bytes: 100 }, "{replay}");
+                assert_eq!(price.receives[&2], RecvOutcome::Received { bytes: content(2, 50) }, "{replay}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_whose_deadline_passes_is_withdrawn_and_the_next_one_of_its_tag_takes_its_place() {
+    for (preset, settings) in presets() {
+        for pattern in 0..1_u64 << LOSABLE {
+            let late = Duration::from_secs(2);
+            let patience = Some(Duration::from_millis(1));
+            let given_up = Message { received_at: None, patience, ..Message::new(0, 1, 7, 20_000, late) };
+            let next = Message { sent_at: Duration::from_millis(1), ..Message::new(0, 1, 7, 2000, late) };
+            let messages = [given_up, next];
+            let replay = format!("{preset} pattern={pattern:#x}");
+            let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+            assert_eq!(price.sends[&0], SendOutcome::TimedOut, "{replay}");
+            assert_eq!(price.sends[&1], SendOutcome::Sent, "{replay}");
+            assert_eq!(price.receives[&1], RecvOutcome::Received { bytes: content(1, 2000) }, "{replay}");
+        }
+    }
+}
+
+/// Random messages among all hosts; receives of one source and tag are posted in the order of the sends.
+fn all_to_all(hosts: u16, random: &mut Random) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let pairs: Vec<(u16, u16)> = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))).collect();
+    for (from, to) in pairs {
+        for at in 0..1 + random.below(4) {
+            let tag = random.below(2) as u32;
+            let longest = [1, 100, 1500, 15_000, 60_000][random.below(5) as usize];
+            let received_at = Duration::from_micros(at * 1000 + random.below(1000));
+            let sent_at = Duration::from_micros(at * 700);
+            messages.push(Message { sent_at, ..Message::new(from, to, tag, random.below(longest) as usize, received_at) });
+        }
+    }
+    messages
+}
+
+#[test]
+fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget() {
+    for seed in 0..2000 {
+        let mut random = Random::new(seed);
+        let hosts = 2 + random.below(7) as u16;
+        let (preset, settings) = &presets()[(seed % 2) as usize];
+        let messages = all_to_all(hosts, &mut random);
+        let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
+        let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
+        let replay = format!("seed={seed} {preset} hosts={hosts} loss={loss}");
+        let price = play(hosts.into(), settings, &messages, faults, &replay);
+        assert_delivered(&price, &messages, &replay);
+        let totals = price.totals;
+        let first = totals.pushes_sent + totals.pulls_sent + totals.notes_sent;
+        // Lost or damaged with probability q, a frame is sent 1/(1-q) times; go-back-n repeats up to its window of 16 for one.
+        let (q, back) = (loss + 0.01, if *preset == "paper" { 16.0 } else { 1.5 });
+        let budget = first as f64 * (q / (1.0 - q) + 0.06) * back + 40.0;
+        assert!((totals.resent as f64) < budget, "{replay}: {} of {first} resent, budget {budget:.0}", totals.resent);
+        let pairs = f64::from(hosts) * f64::from(hosts - 1);
+        let other = (totals.receipts_sent + totals.asks_sent) as f64;
+        let control = (first + totals.resent) as f64 * 1.2 + pairs * 20.0;
+        assert!(other < control, "{replay}: {other} receipts and questions, budget {control:.0}");
+    }
+}

@@ -1,0 +1,268 @@
+//! What applications and peers should not do to a mailbox, and what happens then.
+
+use super::play::{Message, content, mailbox, play};
+use ethbcast_transport::messages::{
+    Completion, INITIAL_BYTES, INITIAL_MESSAGES, Mailbox, RecvError, RecvOutcome, SendError, SendOutcome, Settings,
+};
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, host_mac};
+use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, Link, OVERHEAD_BYTES, parse, seal};
+use ethbcast_transport::{Instant, Machine};
+use std::time::Duration;
+
+const PAYLOAD_BYTES: usize = 1468;
+
+/// The least room there may be.
+fn small() -> Settings {
+    Settings { pushed_messages: 0, pushed_bytes: 0, ..Settings::default() }
+}
+
+fn pair(settings: &Settings) -> [Mailbox; 2] {
+    [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, settings))
+}
+
+/// Hands every frame over at once, until there is none.
+fn exchange(mailboxes: &mut [Mailbox; 2], now: Instant) {
+    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    loop {
+        let mut moved = false;
+        for (from, to) in [(0, 1), (1, 0)] {
+            while let Some(length) = mailboxes[from].poll_transmit(now, &mut buffer) {
+                mailboxes[to].handle_frame(now, &buffer[..length]);
+                moved = true;
+            }
+        }
+        mailboxes.iter().for_each(|mailbox| mailbox.audit().expect("counts agree"));
+        if !moved {
+            return;
+        }
+    }
+}
+
+/// A frame as rank 1 would send it to rank 0.
+fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    frame[OVERHEAD_BYTES..].copy_from_slice(body);
+    let header = Header { kind, session: 77, stream: 0, rank: 1, epoch: 0, flags: Flags::default(), sequence, stamp };
+    let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: 0x88B5 };
+    seal(&mut frame, link, &header, body.len());
+    frame
+}
+
+fn ack_body(cursor: u64) -> Vec<u8> {
+    let mut body = vec![0; AckBody::BYTES];
+    AckBody { limit: cursor + 1024, below: cursor, passed: cursor, held_us: 0 }.write(&mut body, 0);
+    body
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
+    let now = Instant::from_nanos(1_000_000);
+    let mut both = pair(&small());
+    let id = both[0].send(1, 7, content(0, 100)).expect("there is room");
+    both[0].handle_frame(now, &made_up(Kind::Receipt, 1, 0, &ack_body(1)));
+    both[0].handle_frame(now, &made_up(Kind::Receipt, 0, 99, &ack_body(0)));
+    assert_eq!(both[0].stats().forged_acks, 2);
+    // A grant of message 5 in an otherwise honest note: what, reserved, echo, message, pushed, room, cursor.
+    let mut note = vec![1, 0, 0, 0, 0, 0, 0, 0];
+    note.extend([5_u64, 0, 16, 21_600, 0].iter().flat_map(|number| number.to_be_bytes()));
+    note.extend(ack_body(0));
+    both[0].handle_frame(now, &made_up(Kind::Note, 0, 1, &note));
+    assert_eq!(both[0].stats().forged_acks, 3);
+    assert_eq!(both[0].poll_completion(), None);
+    both[1].recv(0, 7, 100).expect("there is room");
+    exchange(&mut both, now);
+    both[1].handle_timeout(now + Duration::from_millis(2));
+    exchange(&mut both, now + Duration::from_millis(2));
+    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
+}
+
+#[test]
+fn a_rank_that_does_not_exist_and_a_full_queue_are_refused_with_what_to_do() {
+    let settings = Settings { send_messages: 2, send_bytes: 100, receives: 1, ..Settings::default() };
+    let [mut mailbox, _] = pair(&settings);
+    assert_eq!(mailbox.send(2, 0, []), Err(SendError::NoSuchRank { rank: 2, ranks: 2 }));
+    assert_eq!(mailbox.recv(9, 0, 1), Err(RecvError::NoSuchRank { rank: 9, ranks: 2 }));
+    assert!(SendError::NoSuchRank { rank: 2, ranks: 2 }.to_string().contains("from 0 to 1"));
+    mailbox.send(1, 0, content(0, 1000)).expect("a single long message is taken");
+    assert_eq!(mailbox.send(1, 0, [1]), Err(SendError::QueueFull { messages: 1, bytes: 1000 }));
+    let [mut mailbox, _] = pair(&settings);
+    let ids = [(); 2].map(|()| mailbox.send(1, 0, [1]).expect("there is room"));
+    assert_eq!(mailbox.send(1, 0, [1]), Err(SendError::QueueFull { messages: 2, bytes: 2 }));
+    assert!(mailbox.cancel_send(ids[0]) && !mailbox.cancel_send(ids[0]));
+    mailbox.send(1, 0, [1]).expect("there is room again");
+    let receive = mailbox.recv(1, 0, 1).expect("there is room");
+    assert_eq!(mailbox.recv(1, 0, 1), Err(RecvError::QueueFull { receives: 1 }));
+    assert!(mailbox.cancel_recv(receive) && !mailbox.cancel_recv(receive));
+}
+
+#[test]
+fn a_message_to_oneself_is_delivered_without_a_frame() {
+    let after = Duration::from_millis(1);
+    for received_at in [Duration::ZERO, after] {
+        let lengths = [0, 1, 20_000, 100_000];
+        let mut messages: Vec<Message> = lengths.map(|length| Message::new(0, 0, 7, length, received_at)).into();
+        messages.push(Message { max_bytes: 5, ..Message::new(0, 0, 8, 50_000, received_at) });
+        let price = play(2, &small(), &messages, NoFaults, "to oneself");
+        assert_eq!(price.frames, 0);
+        for (number, length) in lengths.into_iter().enumerate() {
+            assert_eq!(price.sends[&number], SendOutcome::Sent);
+            assert_eq!(price.receives[&number], RecvOutcome::Received { bytes: content(number, length) });
+        }
+        assert_eq!(price.sends[&4], SendOutcome::Refused);
+        assert_eq!(price.receives[&4], RecvOutcome::TooShort { message_bytes: 50_000 });
+    }
+}
+
+#[test]
+fn a_tag_that_is_never_received_fills_its_share_of_the_pushed_buffer_and_then_deadlines_pass() {
+    let patience = Some(Duration::from_millis(50));
+    let forgotten = |_| Message { received_at: None, patience, ..Message::new(0, 1, 666, 2000, Duration::ZERO) };
+    let mut messages: Vec<Message> = (0..100).map(forgotten).collect();
+    let late = Duration::from_millis(200);
+    messages.push(Message { sent_at: Duration::from_millis(100), ..Message::new(0, 1, 7, 30_000, late) });
+    messages.push(Message::new(2, 1, 666, 30_000, late));
+    let price = play(3, &small(), &messages, NoFaults, "forgotten");
+    let ended = |outcome| (0..100).filter(|number| price.sends[number] == outcome).count();
+    let held = (INITIAL_BYTES / 2000) as usize;
+    assert_eq!((ended(SendOutcome::Sent), ended(SendOutcome::TimedOut)), (held, 100 - held));
+    // Those withdrawn have made room: others of this sender and of other senders go on.
+    assert!(matches!(price.receives[&100], RecvOutcome::Received { .. }) && price.sends[&100] == SendOutcome::Sent);
+    assert!(matches!(price.receives[&101], RecvOutcome::Received { .. }) && price.sends[&101] == SendOutcome::Sent);
+}
+
+#[test]
+fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
+    let [mut mailbox, _] = pair(&small());
+    let now = Instant::from_nanos(1_000_000);
+    for message in 0..1000_u64 {
+        let mut push = message.to_be_bytes().to_vec();
+        push.extend([0, 0, 0, 0]);
+        push.extend(1400_u32.to_be_bytes());
+        push.extend((1_u64 << 60).to_be_bytes());
+        push.extend([0; 8]);
+        push.extend([1; 1400]);
+        mailbox.handle_frame(now, &made_up(Kind::Push, message, message as u32 + 1, &push));
+        mailbox.audit().expect("counts agree");
+    }
+    let memory = mailbox.memory();
+    assert!(memory.pushed_bytes as u64 <= INITIAL_BYTES && memory.pushed_messages as u64 <= INITIAL_MESSAGES, "{memory:?}");
+    assert_eq!(mailbox.stats().beyond_credit, 1000 - INITIAL_BYTES / 1400);
+    let receive = mailbox.recv(1, 0, 1 << 20).expect("there is room");
+    let outcome = RecvOutcome::TooShort { message_bytes: 1 << 60 };
+    assert_eq!(mailbox.poll_completion(), Some(Completion::Recv { id: receive, outcome }));
+}
+
+#[test]
+fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let [mut mailbox, _] = pair(&small());
+        let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+        for step in 0..200 {
+            let now = Instant::from_nanos(step * 100_000);
+            let kind = [Kind::Push, Kind::Pull, Kind::Note, Kind::Receipt, Kind::Ask][random.below(5) as usize];
+            let mut body = vec![0; random.below(200) as usize];
+            random.fill(&mut body);
+            // Mostly small numbers, so that some make sense.
+            body.iter_mut().enumerate().filter(|(at, _)| at % 8 != 7 || *at > 47).for_each(|(_, byte)| *byte = 0);
+            body.iter_mut().for_each(|byte| *byte %= 8);
+            if !body.is_empty() {
+                body[0] = random.below(4) as u8 * u8::from(kind == Kind::Note);
+            }
+            mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
+            let _ = mailbox.recv(1, 0, random.below(300) as usize);
+            let _ = mailbox.send(1, 0, vec![0; random.below(3000) as usize]);
+            mailbox.handle_timeout(now);
+            while mailbox.poll_transmit(now, &mut buffer).is_some() {}
+            while mailbox.poll_completion().is_some() {}
+            mailbox.audit().unwrap_or_else(|why| panic!("seed={seed} step={step}: {why}"));
+            assert!(mailbox.memory().pushed_bytes as u64 <= INITIAL_BYTES, "seed={seed} step={step}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
+    let settings = Settings { silent_after: Duration::from_millis(500), ..Settings::default() };
+    let messages = [
+        Message::new(0, 1, 7, 20_000, Duration::ZERO),
+        Message::new(1, 0, 8, 50_000, Duration::ZERO),
+        Message { max_bytes: 9, ..Message::new(0, 2, 7, 9, Duration::ZERO) },
+    ];
+    let deaf = |delivery: &Delivery<'_>| match delivery.from == Some(1) || delivery.to == 1 {
+        true if delivery.at > Instant::from_nanos(60_000) => Fate::Drop,
+        _ => Fate::Deliver,
+    };
+    let price = play(3, &settings, &messages, deaf, "silent");
+    assert_eq!((price.sends[&0], price.sends[&1]), (SendOutcome::PeerGone, SendOutcome::PeerGone));
+    assert_eq!(price.receives[&0], RecvOutcome::PeerGone);
+    assert_eq!(price.receives[&1], RecvOutcome::PeerGone);
+    assert_eq!(price.sends[&2], SendOutcome::Sent);
+    assert!(price.quiet_at < Duration::from_secs(2), "{:?}", price.quiet_at);
+}
+
+#[test]
+fn who_was_away_itself_does_not_take_the_others_for_silent() {
+    let now = Instant::from_nanos(1_000_000);
+    let mut both = pair(&small());
+    let id = both[0].send(1, 7, content(0, 100)).expect("there is room");
+    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    let length = both[0].poll_transmit(now, &mut buffer).expect("a push");
+    both[1].handle_frame(now, &buffer[..length]);
+    let back = now + Duration::from_secs(60);
+    both[0].handle_timeout(back);
+    both[1].handle_timeout(back);
+    exchange(&mut both, back);
+    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
+}
+
+#[test]
+fn what_came_in_full_before_its_sender_left_can_still_be_received() {
+    let now = Instant::from_nanos(1_000_000);
+    let mut both = pair(&small());
+    both[0].send(1, 7, content(0, 100)).expect("there is room");
+    both[0].send(1, 7, content(1, 50_000)).expect("there is room");
+    exchange(&mut both, now);
+    both[1].remove_peer(0);
+    let ids = [(); 2].map(|()| both[1].recv(0, 7, 50_000).expect("there is room"));
+    let ends = [RecvOutcome::Received { bytes: content(0, 100) }, RecvOutcome::PeerGone];
+    for (id, outcome) in ids.into_iter().zip(ends) {
+        assert_eq!(both[1].poll_completion(), Some(Completion::Recv { id, outcome }));
+    }
+    assert_eq!(both[1].send(0, 7, []), Err(SendError::PeerGone { rank: 0 }));
+    assert!(both[1].poll_timeout().is_none() && both[1].is_idle());
+}
+
+#[test]
+fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and_its_sender_is_told() {
+    let (start, deadline) = (Instant::from_nanos(1_000_000), Instant::from_nanos(30_000_000));
+    let mut both = pair(&small());
+    let send = both[0].send(1, 7, content(0, 50_000)).expect("there is room");
+    let receive = both[1].recv_until(0, 7, 50_000, Some(deadline)).expect("there is room");
+    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    while let Some(length) = both[0].poll_transmit(start, &mut buffer) {
+        both[1].handle_frame(start, &buffer[..length]);
+    }
+    assert!(!both[1].cancel_recv(receive), "its message has begun to arrive");
+    both[1].handle_timeout(deadline);
+    assert_eq!(both[1].poll_completion(), Some(Completion::Recv { id: receive, outcome: RecvOutcome::TimedOut }));
+    exchange(&mut both, deadline);
+    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id: send, outcome: SendOutcome::Refused }));
+    assert_eq!(both[1].memory().destination_bytes, 0);
+}
+
+#[test]
+fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
+    let [mut mailbox, _] = pair(&small());
+    let mut frame = made_up(Kind::Ask, 0, 1, &[]);
+    let mut header = parse(&frame).expect("own frames parse").header;
+    let link = |host| Link { source: host_mac(host), destination: host_mac(0), ether_type: 0x88B5 };
+    seal(&mut frame, link(3), &header, 0);
+    mailbox.handle_frame(Instant::START, &frame);
+    (header.session, header.rank) = (78, 1);
+    seal(&mut frame, link(1), &header, 0);
+    mailbox.handle_frame(Instant::START, &frame);
+    assert_eq!(mailbox.stats().strangers, 2);
+    let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
+    assert_eq!(mailbox.poll_transmit(Instant::START, &mut buffer), None);
+}
