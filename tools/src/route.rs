@@ -1,10 +1,11 @@
 //! What `--via`, `--plan` and `--calibration` mean.
 
 use crate::exit::{Code, Failure, WithCode};
+use crate::topology_file::read_text;
 use ethbcast_collectives::group::Route;
 use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::plan::Via;
 use ethbcast_collectives::plan::file::SavedPlan;
+use ethbcast_collectives::plan::{UnknownVia, Via};
 use std::path::Path;
 
 /// The route that `--via` names.
@@ -14,7 +15,10 @@ use std::path::Path;
 pub fn read_route(via: &str) -> anyhow::Result<Route> {
     match via {
         "auto" => Ok(Route::Auto),
-        name => Ok(Route::Via(name.parse::<Via>().map_err(|error| Failure::new(Code::Usage, format!("{error}, auto")))?)),
+        name => Ok(Route::Via(name.parse::<Via>().map_err(|error| match error {
+            UnknownVia::Name(_) => Failure::new(Code::Usage, format!("{error}, auto")),
+            UnknownVia::Children(_) => Failure::new(Code::Usage, error),
+        })?)),
     }
 }
 
@@ -24,7 +28,7 @@ pub fn read_route(via: &str) -> anyhow::Result<Route> {
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     let name = path.display().to_string();
-    SavedPlan::parse(&read(path, "plan")?, &name).code(Code::Usage)
+    SavedPlan::parse(&read_text(path, "plan file")?, &name).code(Code::Usage)
 }
 
 /// Reads a calibration that `ethbcast probe --out` wrote.
@@ -33,10 +37,5 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     let name = path.display().to_string();
-    Calibration::parse(&read(path, "calibration")?, &name).code(Code::Usage)
-}
-
-fn read(path: &Path, what: &str) -> anyhow::Result<String> {
-    let failure = |error| Failure::new(Code::System, format!("cannot read the {what} file {}: {error}", path.display()));
-    Ok(std::fs::read_to_string(path).map_err(failure)?)
+    Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)
 }

@@ -9,7 +9,7 @@ use ethbcast_transport::packet::{Counters, Interface, OpenError, Port, PortConfi
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 
 /// The longest group name: it travels behind a length byte, with room to spare in the smallest frame.
-const MAX_GROUP_BYTES: usize = 64;
+pub const MAX_GROUP_BYTES: usize = 64;
 /// Below this a frame has no room for an acknowledgement's bitmap.
 pub const MIN_MTU_BYTES: usize = 576;
 

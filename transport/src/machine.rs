@@ -59,6 +59,8 @@ pub enum Timer {
     View,
     /// A member's periodic report to the root, or the root's sign of life.
     Status,
+    /// An application's deadline for an operation.
+    Operation,
     /// A peer about to be declared dead.
     Dead,
     /// A verdict not yet confirmed, or the last moments of a session.

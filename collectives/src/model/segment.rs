@@ -31,7 +31,7 @@ fn segments(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);
     let frames = if shape.via.is_in_blocks() {
         let ranks = shape.ranks as u64;
-        vec![message_frames.div_ceil(ranks).min(MAX_ATOMIC_SEGMENT_FRAMES / ranks).max(1)]
+        vec![message_frames.div_ceil(ranks).min(most_block_frames(ranks)).max(1)]
     } else if shape.via.is_atomic() {
         vec![most]
     } else {
@@ -40,6 +40,12 @@ fn segments(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64
     };
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes };
     frames.into_iter().map(|frames| (frames * frame_payload_bytes).min(limit)).collect()
+}
+
+/// The longest block the engine deals with its usual feed: a quarter of each stream's, whose slots are a power of two.
+fn most_block_frames(ranks: u64) -> u64 {
+    let slots = (MAX_ATOMIC_SEGMENT_FRAMES * 4 / ranks.max(1)).max(64);
+    (1 << slots.ilog2()) / 4
 }
 
 /// 1, 2, 3, 4, 6, 8, 12, …: two to each doubling, near enough for a curve as flat as this one is round its minimum.

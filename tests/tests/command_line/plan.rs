@@ -85,7 +85,7 @@ fn a_saved_plan_decides_alone() {
     let place = Place::new();
     let file = place.file("plan.toml", CHAIN);
     let file = file.to_str().expect("UTF-8");
-    for other in ["--via=binary", "--via=chain", "--topology=fig9-1"] {
+    for other in ["--via=binary", "--via=chain"] {
         let ended = ended_here(&["send", "-i", "nosuch", "--plan", file, other, "source"]);
         ended.assert_code(2);
         let flag = other.split('=').next().expect("a flag");

@@ -91,7 +91,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
     /// Run a plan that `ethbcast plan --out` saved.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["via", "topology"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "via")]
     pub plan: Option<PathBuf>,
     /// What the network costs, as `ethbcast probe --out` writes it; without it a short probe runs before the start.
     #[arg(long, value_name = "FILE")]

@@ -40,7 +40,7 @@ pub struct ImportArgs {
     #[command(flatten)]
     pub source: ImportSource,
     /// Of what hosts heard by LLDP, take what they heard on this interface only.
-    #[arg(long, value_name = "IFACE", requires = "lldp")]
+    #[arg(long, value_name = "IFACE", conflicts_with_all = ["slurm", "slurm_addr"])]
     pub interface: Option<String>,
     /// Write the topology to this file instead of stdout.
     #[arg(long, value_name = "FILE")]

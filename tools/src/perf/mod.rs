@@ -12,7 +12,7 @@ mod terms;
 
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
-use crate::session::Wire;
+use crate::session::{MAX_GROUP_BYTES, Wire};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, Waker};
 
@@ -28,13 +28,27 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
         let text = format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G");
         return Err(Failure::new(Code::Usage, text).into());
     }
+    let network = root::Network::read(&args)?;
+    check_group(&args.wire.group)?;
     // Whoever receives files under the same name is not meant.
-    args.wire.group.push_str("/perf");
+    args.wire.group.push_str(SUFFIX);
     let waker = Waker::new().code(Code::System)?;
     let interrupt = Interrupt::wake(&waker).code(Code::System)?;
     let mut station = Loop { wire: Wire::open(&args.wire, None)?, waker, clock: Clock::start(), interrupt };
     station.interrupt.heed();
-    if args.root { root::run(&args, &mut station) } else { member::run(&args, &mut station) }
+    if args.root { root::run(&args, network, &mut station) } else { member::run(&args, &mut station) }
+}
+
+/// What tells the group apart from that of `send` and `recv`.
+const SUFFIX: &str = "/perf";
+
+fn check_group(group: &str) -> anyhow::Result<()> {
+    let most = MAX_GROUP_BYTES - SUFFIX.len();
+    if group.is_empty() || group.len() > most {
+        let text = format!("the group name has {} bytes: choose one of 1 to {most} with -g", group.len());
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    Ok(())
 }
 
 /// What every session of a run is driven with.

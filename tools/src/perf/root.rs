@@ -7,9 +7,11 @@ use super::{Loop, MAX_SIZE_BYTES};
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::route::{read_calibration, read_route};
-use crate::send::read_topology;
 use crate::signals::Interrupt;
-use ethbcast_collectives::group::{Outcome, Root, RootConfig, RootEvent, RootFailure, Timing, Trailer, Wanted};
+use crate::topology_file::read_topology;
+use ethbcast_collectives::group::{Outcome, Root, RootConfig, RootEvent, RootFailure, Route, Timing, Trailer, Wanted};
+use ethbcast_collectives::model::Calibration;
+use ethbcast_collectives::topology::Topology;
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::drive;
 use std::ops::ControlFlow;
@@ -18,14 +20,32 @@ use std::time::Duration;
 /// The byte that lets everybody go on.
 const RELEASE: [u8; 1] = [1];
 
+/// What the arguments say of the network and the way, on whatever rank they are given.
+pub struct Network {
+    topology: Option<Topology>,
+    calibration: Option<Calibration>,
+    route: Route,
+}
+
+impl Network {
+    /// Reads what the arguments name.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
+    pub fn read(args: &PerfArgs) -> anyhow::Result<Network> {
+        let route = read_route(&args.via)?;
+        let topology = args.topology.as_deref().map(read_topology).transpose()?;
+        let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
+        Ok(Network { topology, calibration, route })
+    }
+}
+
 /// Measures all sizes and reports.
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
-pub fn run(args: &PerfArgs, station: &mut Loop) -> anyhow::Result<()> {
-    let topology = args.topology.as_deref().map(read_topology).transpose()?;
-    let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
-    let route = read_route(&args.via)?;
+pub fn run(args: &PerfArgs, network: Network, station: &mut Loop) -> anyhow::Result<()> {
+    let Network { topology, calibration, route } = network;
     let mut report = Report::new(args);
     for (at, &size_bytes) in args.sizes.iter().enumerate() {
         debug_assert!(size_bytes <= MAX_SIZE_BYTES, "sizes were checked");
@@ -178,7 +198,15 @@ impl Measurer {
             return Err(failure.into());
         }
         match root.failure() {
-            Some(failure @ RootFailure::TooFew { .. }) => return Err(Failure::new(Code::Nobody, failure).into()),
+            Some(RootFailure::TooFew { joined, wanted, patience, .. }) => {
+                let (there, ranks, seconds) = (joined.len(), wanted + 1, patience.as_secs_f64());
+                let who = if joined.is_empty() { "nobody".to_owned() } else { joined.join(", ") };
+                let text = format!(
+                    "{there} of {wanted} other ranks were there within {seconds} s ({who}); \
+                     run `ethbcast perf -n {ranks}` on the missing hosts, or ask for fewer with -n"
+                );
+                return Err(Failure::new(Code::Nobody, text).into());
+            }
             Some(failure @ RootFailure::NoPlan(_)) => return Err(Failure::new(Code::Usage, failure).into()),
             None => {}
         }

@@ -111,6 +111,8 @@ impl Report {
             "via": self.via(),
             "segment_bytes": self.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
+            "reason": self.choice.as_ref().map(|choice| choice.reason.as_str()),
+            "surprise": self.surprise(),
             "frames": {
                 "data_sent": self.stream.data_sent,
                 "data_resent": self.stream.data_resent,

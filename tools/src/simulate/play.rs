@@ -35,6 +35,8 @@ pub struct Played {
     pub predicted_seconds: f64,
     /// From the first data frame to the last verdict.
     pub took: Duration,
+    /// From the first data frame until the last receiver has taken the last bytes: what the model prices.
+    pub delivered_after: Duration,
     /// From the last verdict until nothing was left to do.
     pub quiet_after: Duration,
     /// Bytes that a relay collects before it sends them on.
@@ -84,12 +86,14 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     }
     let took = root.took();
     let choice = root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
+    let delivered = machines.iter().map(Process::moment).max().unwrap_or(Instant::START);
     let sum = |count: fn(&Process) -> u64| machines.iter().map(count).sum();
     Ok(Played {
         via: choice.plan.via(),
         reason: choice.reason.clone(),
         predicted_seconds: choice.predicted_seconds,
         took,
+        delivered_after: delivered.since(machines[settings.root].moment()),
         quiet_after: watch.quiet_after(at),
         segment_bytes: choice.segment_bytes,
         data_sent: sum(|process| process.stream_stats().data_sent),

@@ -39,7 +39,8 @@ pub struct Sender {
     source: Rc<Source>,
     pushed: usize,
     finished: bool,
-    started: bool,
+    /// When data began to flow.
+    started_at: Option<Instant>,
     all_reported: bool,
 }
 
@@ -48,6 +49,8 @@ pub struct Sender {
 pub struct Taker {
     source: Rc<Source>,
     taken: usize,
+    /// When it took the last of them.
+    taken_at: Instant,
     equal: bool,
     /// What it needs for its verdict once it has all bytes.
     conclusion: Duration,
@@ -58,17 +61,19 @@ pub struct Taker {
 impl Sender {
     /// An application that sends `source`.
     pub fn new(source: Rc<Source>) -> Sender {
-        Sender { source, pushed: 0, finished: false, started: false, all_reported: false }
+        Sender { source, pushed: 0, finished: false, started_at: None, all_reported: false }
     }
 
     /// Pushes what the stream takes; returns when it wants to be called again.
     fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
-        let begun = self.started;
+        let begun = self.started_at.is_some();
         while let Some(event) = root.poll_event() {
-            self.started |= matches!(event, RootEvent::Started { .. });
+            if matches!(event, RootEvent::Started { .. }) {
+                self.started_at = Some(now);
+            }
             self.all_reported |= event == RootEvent::AllReported;
         }
-        if self.started && !begun {
+        if self.started_at.is_some() && !begun {
             // The same moment, but a step of its own: counters can be read before the first data frame.
             return Some(now);
         }
@@ -84,7 +89,7 @@ impl Sender {
 impl Taker {
     /// An application that expects `source` and needs `conclusion` for its verdict.
     pub fn new(source: Rc<Source>, conclusion: Duration) -> Taker {
-        Taker { source, taken: 0, equal: true, conclusion, concludes_at: None }
+        Taker { source, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
     }
 
     /// Takes what has arrived; returns when it wants to be called again.
@@ -97,6 +102,7 @@ impl Taker {
                     let expected = self.source.bytes.get(self.taken..).unwrap_or_default();
                     self.equal &= expected.starts_with(bytes);
                     self.taken += bytes.len();
+                    self.taken_at = now;
                     receiver.consume();
                 }
                 Arrival::End(trailer) => {
@@ -139,7 +145,15 @@ impl Process {
 
     /// Whether this is the root and data is about to flow.
     pub fn has_begun(&self) -> bool {
-        matches!(self, Process::Root(_, sender) if sender.started)
+        matches!(self, Process::Root(_, sender) if sender.started_at.is_some())
+    }
+
+    /// When data began to flow, at the root; when the last bytes were taken, at a receiver.
+    pub fn moment(&self) -> Instant {
+        match self {
+            Process::Root(_, sender) => sender.started_at.unwrap_or(Instant::START),
+            Process::Receiver(_, taker) => taker.taken_at,
+        }
     }
 
     /// Whether this is the root and every verdict is in.

@@ -79,7 +79,9 @@ impl<'a> Report<'a> {
             self.share(run)
         );
         if let Some(predicted) = self.predicted(run) {
-            text += &format!("predicted   {predicted:.6} s ({})\n", off_by(predicted, seconds));
+            let delivered = run.delivered_after.as_secs_f64();
+            text += &format!("delivered   {delivered:.6} s, without the verdicts\n");
+            text += &format!("predicted   {predicted:.6} s ({})\n", off_by(predicted, delivered));
         }
         let limit = goodput(self.settings.bytes, self.settings.copy.time.as_secs_f64());
         text += &format!("goodput     {} of {}\n", units::rate(self.goodput(run)), units::rate(limit));
@@ -104,7 +106,7 @@ impl<'a> Report<'a> {
         for run in &self.runs {
             let Played { via, took, data_sent, data_resent, control_sent, .. } = run;
             let seconds = took.as_secs_f64();
-            let predicted = self.predicted(run).map(|predicted| format!(" {predicted:>12.6} {:>8}", off_by(predicted, seconds)));
+            let predicted = self.predicted(run).map(|predicted| format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64())));
             let busiest = self.busiest(run).first().map(|load| {
                 format!("{} → {}: {:.2} copies, {:.0} % busy", load.from, load.to, self.copies(load), load.busy * 100.0)
             });
@@ -160,6 +162,7 @@ impl<'a> Report<'a> {
             "hosts": self.settings.topology.hosts().len(),
             "bytes": self.settings.bytes,
             "seconds": run.took.as_secs_f64(),
+            "delivered_seconds": run.delivered_after.as_secs_f64(),
             "limit_seconds": self.settings.copy.time.as_secs_f64(),
             "predicted_seconds": self.predicted(run),
             "quiet_after_seconds": run.quiet_after.as_secs_f64(),

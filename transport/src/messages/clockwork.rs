@@ -115,7 +115,7 @@ impl Machine for Mailbox {
     fn poll_timeout(&self) -> Option<Deadline> {
         let peers = self.timers.first().map(|&(deadline, _)| deadline);
         // A send or receive whose time is up is the application's giving up on a peer.
-        let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::Dead });
+        let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::Operation });
         [peers, asked].into_iter().flatten().min()
     }
 }

@@ -111,7 +111,7 @@ impl Root {
         let station = &self.config.station;
         let names: Vec<&str> =
             std::iter::once(station.host.as_str()).chain(candidates.iter().map(|candidate| candidate.host.as_str())).collect();
-        let choice = self.choose(&names)?;
+        let mut choice = self.choose(&names)?;
         log::info!("{}", choice.reason);
         let plan = &choice.plan;
         let macs = std::iter::once((station.mac, 0)).chain(candidates.iter().map(|candidate| (candidate.mac, candidate.nonce)));
@@ -128,15 +128,18 @@ impl Root {
             }
         });
         let payload_bytes = station.mtu_bytes - HEADER_BYTES as u16;
+        let segment_frames = self.segment_frames(&choice, payload_bytes, names.len());
         let view = View {
             epoch: 1,
             via: plan.via(),
-            segment_frames: self.segment_frames(&choice, payload_bytes, names.len()),
+            segment_frames,
             policy: self.config.tuning.policy,
             payload_bytes,
             size: self.config.size,
             members: members.collect(),
         };
+        // What is reported is what is done.
+        choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
         Ok((view, choice))
     }
 
