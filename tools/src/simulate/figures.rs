@@ -30,8 +30,9 @@ const LAB_PORT_QUEUE_BYTES: u64 = 256 << 10;
 /// What the lab's token buckets hold: two frames at least, and what comes in this time.
 const LAB_BURST: Duration = Duration::from_micros(500);
 
-/// The driver counts arrivals for so long before it sleeps through dense ones.
+/// The driver counts arrivals for so long before it sleeps through dense ones, and lets a stream begin with so many frames.
 const NAP_AFTER: Duration = Duration::from_millis(5);
+const NAP_AFTER_FRAMES: u32 = 64;
 /// It sleeps so long at least, if that takes in two frames; through bulk, longer.
 const NAP: (Duration, Duration) = (Duration::from_micros(250), Duration::from_millis(1));
 const BULK_FRAMES_PER_SECOND: f64 = 20_000.0;
@@ -98,7 +99,7 @@ impl Conditions {
     fn nap(&self, transfer: Duration) -> Duration {
         let frames_per_second = 1.0 / self.frame_time().as_secs_f64();
         let (short, long) = NAP;
-        if transfer < NAP_AFTER || frames_per_second * short.as_secs_f64() < 2.0 {
+        if transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES) || frames_per_second * short.as_secs_f64() < 2.0 {
             return Duration::ZERO;
         }
         let nap = match frames_per_second >= BULK_FRAMES_PER_SECOND {

@@ -97,13 +97,13 @@ impl Stream {
         Link { source: self.identity.mac, destination, ether_type: self.identity.ether_type }
     }
 
-    /// Whether a message is short or at its end, so that somebody waits for each frame of it.
+    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
     pub fn is_urgent(&self) -> bool {
         let (head, began) = (self.feed.head(), self.marks.before(self.feed.head()));
-        if began == 0 || self.feed.is_complete() {
+        if self.feed.is_complete() {
             return false;
         }
         let sent = self.lanes.iter().map(Lane::next).chain(self.cast.as_ref().map(Cast::next)).all(|next| next == head);
-        head - began < BULK_FRAMES || (sent && self.passed < head)
+        head - began < BULK_FRAMES || (began > 0 && sent && self.passed < head)
     }
 }
