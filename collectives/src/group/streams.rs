@@ -138,7 +138,7 @@ impl Streams {
         match ending {
             Ending::None if self.left > 0 => {}
             Ending::None => self.next_turn(),
-            Ending::Message => {
+            Ending::Message | Ending::Quiet => {
                 let others = (0..self.streams.len()).filter(|&at| at != self.turn);
                 others.for_each(|at| assert!(self.streams[at].push(&[], ending), "there was room in all"));
                 self.start_over();
@@ -174,7 +174,7 @@ impl Streams {
         self.left -= 1;
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
-            if ending == Ending::Message {
+            if ending != Ending::Stream {
                 self.start_over();
             }
             self.skip_fillers();

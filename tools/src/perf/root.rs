@@ -165,7 +165,9 @@ impl Measurer {
             Step::End => return false,
         };
         let taken = root.push(&message[pushed..]);
-        let done = pushed + taken == message.len() && root.end_message();
+        // Nobody waits for a release to be passed: the next message will show it.
+        let reported = !matches!(self.step, Step::Release(_));
+        let done = pushed + taken == message.len() && root.end_message(reported);
         self.pushed = (!done).then_some(pushed + taken);
         done || taken > 0
     }

@@ -106,7 +106,9 @@ impl<'a> Report<'a> {
         for run in &self.runs {
             let Played { via, took, data_sent, data_resent, control_sent, .. } = run;
             let seconds = took.as_secs_f64();
-            let predicted = self.predicted(run).map(|predicted| format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64())));
+            let predicted = self
+                .predicted(run)
+                .map(|predicted| format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64())));
             let busiest = self.busiest(run).first().map(|load| {
                 format!("{} → {}: {:.2} copies, {:.0} % busy", load.from, load.to, self.copies(load), load.busy * 100.0)
             });

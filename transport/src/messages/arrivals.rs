@@ -142,7 +142,7 @@ impl Arrivals {
         let held_us = u32::try_from(now.since(arrived).as_micros()).unwrap_or(u32::MAX);
         let fixed = AckBody { limit: cursor + SPAN_FRAMES, below: cursor, passed: cursor, held_us };
         let bitmap_bytes = self.write_holes(&mut body[AckBody::BYTES..]);
-        (fixed.write(body, bitmap_bytes), cursor, echo)
+        (fixed.write(cursor, body, bitmap_bytes), cursor, echo)
     }
 
     fn write_holes(&self, bitmap: &mut [u8]) -> usize {

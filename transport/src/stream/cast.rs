@@ -238,7 +238,7 @@ impl Cast {
         }
         let (sequence, stamp) = (self.next, stamp());
         self.next += 1;
-        if marks.has(sequence) {
+        if marks.is_reported(sequence) {
             self.awaited = self.next;
         }
         self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);

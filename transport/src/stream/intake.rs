@@ -149,7 +149,7 @@ impl Intake {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),
             Policy::InOrderOnly => 0,
         };
-        Some((fixed.write(body, bitmap_bytes), feed.head(), echo))
+        Some((fixed.write(feed.head(), body, bitmap_bytes), feed.head(), echo))
     }
 
     fn note_stamp(&mut self, now: Instant, stamp: Stamp) {

@@ -274,7 +274,7 @@ impl Lane {
                 return None;
             }
         };
-        if marks.has(sequence) {
+        if marks.is_reported(sequence) {
             self.awaited = self.awaited.max(sequence + 1);
         }
         let stamp = stamp();

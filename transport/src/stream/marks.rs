@@ -1,18 +1,18 @@
 //! Where messages and segments end within a stream.
 //!
-//! A *mark* is a frame after which a message ends: it is handed on at once, and whoever sent it wants to know when every
+//! A *mark* is a frame after which a message ends: it is handed on at once, and whoever sent it may want to know when every
 //! application has passed it. Between marks the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all of a segment
 //! before it sends any of it on, and sends it to one child after the other. Segments are counted from the mark before them.
 
 use super::memory::tree_bytes;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The marks of a feed's frames, and the length of a segment.
 #[derive(Debug)]
 pub(super) struct Marks {
     segment_frames: u64,
-    /// Marked frames that are kept, and the newest of those that are not: segments are counted from there.
-    frames: BTreeSet<u64>,
+    /// Marked frames that are kept and whether their passing is to be reported, and the newest of those that are not: segments are counted from there.
+    frames: BTreeMap<u64, bool>,
 }
 
 impl Marks {
@@ -22,12 +22,12 @@ impl Marks {
     /// If `segment_frames` is zero.
     pub(super) fn new(segment_frames: u64) -> Marks {
         assert!(segment_frames > 0, "a segment has at least one frame");
-        Marks { segment_frames, frames: BTreeSet::new() }
+        Marks { segment_frames, frames: BTreeMap::new() }
     }
 
-    /// Frame `sequence` ends a message.
-    pub(super) fn add(&mut self, sequence: u64) {
-        self.frames.insert(sequence);
+    /// Frame `sequence` ends a message, whose passing is to be reported or not.
+    pub(super) fn add(&mut self, sequence: u64, report: bool) {
+        self.frames.insert(sequence, report);
     }
 
     /// Frames below `tail` are not kept any more.
@@ -44,12 +44,22 @@ impl Marks {
 
     /// Whether frame `sequence` ends a message.
     pub(super) fn has(&self, sequence: u64) -> bool {
-        self.frames.contains(&sequence)
+        self.frames.contains_key(&sequence)
+    }
+
+    /// Whether frame `sequence` ends a message whose passing is to be reported.
+    pub(super) fn is_reported(&self, sequence: u64) -> bool {
+        self.frames.get(&sequence) == Some(&true)
+    }
+
+    /// One past the newest mark below `position` whose passing is to be reported; zero if there is none.
+    pub(super) fn reported_before(&self, position: u64) -> u64 {
+        self.frames.range(..position).rev().find(|(_, report)| **report).map_or(0, |(mark, _)| mark + 1)
     }
 
     /// One past the newest mark below `position`; zero if there is none.
     pub(super) fn before(&self, position: u64) -> u64 {
-        self.frames.range(..position).next_back().map_or(0, |mark| mark + 1)
+        self.frames.range(..position).next_back().map_or(0, |(mark, _)| mark + 1)
     }
 
     /// How far whole segments reach in a stream of which everything below `head` is here.
@@ -75,7 +85,7 @@ mod tests {
     fn segments_are_counted_from_the_last_mark() {
         let mut marks = Marks::new(4);
         assert_eq!([3, 4, 9].map(|head| marks.whole_segments(head, false)), [0, 4, 8]);
-        marks.add(5);
+        marks.add(5, true);
         assert_eq!([5, 6, 9, 10, 11].map(|head| marks.whole_segments(head, false)), [4, 6, 6, 10, 10]);
         assert_eq!((0..12).filter(|&at| marks.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 6, 10]);
         assert_eq!(marks.whole_segments(9, true), 9);
@@ -84,10 +94,11 @@ mod tests {
     #[test]
     fn what_is_forgotten_still_counts_as_a_beginning() {
         let mut marks = Marks::new(4);
-        [5, 7, 20].into_iter().for_each(|mark| marks.add(mark));
+        [5, 7, 20].into_iter().for_each(|mark| marks.add(mark, mark != 20));
         marks.forget_below(15);
         assert_eq!((marks.has(5), marks.has(7), marks.has(20)), (false, true, true));
         assert_eq!(marks.whole_segments(17, false), 16);
         assert_eq!(marks.before(15), 8);
+        assert_eq!((marks.before(30), marks.reported_before(30)), (21, 8));
     }
 }

@@ -76,6 +76,8 @@ pub enum Ending {
     /// Nothing: more follows.
     #[default]
     None,
+    /// A message that nobody waits for: its passing will show with what follows.
+    Quiet,
     /// A message. The frame goes out without waiting for its segment to fill, and [`Stream::passed`] soon says when every
     /// application has passed it.
     Message,
@@ -182,8 +184,8 @@ impl Stream {
     pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         assert!(self.intake.is_none(), "only the origin pushes");
         let taken = self.feed.push(payload, ending == Ending::Stream);
-        if let Some(sequence) = taken.filter(|_| ending == Ending::Message) {
-            self.marks.add(sequence);
+        if let Some(sequence) = taken.filter(|_| matches!(ending, Ending::Message | Ending::Quiet)) {
+            self.marks.add(sequence, ending == Ending::Message);
             self.marks.forget_below(self.feed.tail());
         }
         taken.is_some()
@@ -198,7 +200,8 @@ impl Stream {
     fn ending(&self, sequence: u64) -> Ending {
         match sequence {
             last if self.feed.last() == Some(last) => Ending::Stream,
-            mark if self.marks.has(mark) => Ending::Message,
+            mark if self.marks.is_reported(mark) => Ending::Message,
+            mark if self.marks.has(mark) => Ending::Quiet,
             _ => Ending::None,
         }
     }
@@ -215,7 +218,7 @@ impl Stream {
     /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
     pub fn drained(&mut self, now: Instant) {
         self.passed = self.passed.max(self.count_passed());
-        let (below, flushed) = (self.below(), self.marks.before(self.passed));
+        let (below, flushed) = (self.below(), self.marks.reported_before(self.passed));
         if let Some(intake) = &mut self.intake {
             intake.on_drained(now, &self.feed, below, flushed);
         }
@@ -321,7 +324,7 @@ impl Stream {
             return;
         };
         if frame.header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&frame.header.sequence) {
-            self.marks.add(frame.header.sequence);
+            self.marks.add(frame.header.sequence, frame.header.flags.has(Flags::REPORT));
             self.marks.forget_below(self.feed.tail());
         }
         intake.on_data(now, from_parent, &frame.header, frame.payload, &mut self.feed, &mut self.stats);

@@ -75,6 +75,7 @@ impl Stream {
                 let bits = [
                     (self.feed.last() == Some(sequence), Flags::LAST),
                     (self.marks.has(sequence), Flags::FLUSH),
+                    (self.marks.is_reported(sequence), Flags::REPORT),
                     (urgent, Flags::ACK_NOW),
                     (again, Flags::RESENT),
                 ];

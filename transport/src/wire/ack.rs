@@ -1,6 +1,6 @@
 //! The body of an acknowledgement: credit, the subtree's cursor, and the holes as a bitmap.
 
-use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The longest bitmap there is: 1024 bytes cover 8192 frames, twice the largest feed; a small MTU leaves room for less.
@@ -9,9 +9,11 @@ pub const MAX_BITMAP_BYTES: usize = 1024;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    limit: U64,
-    below: U64,
-    passed: U64,
+    /// How far above the cursor the limit is.
+    limit_above: U32,
+    /// How far below the cursor the others are.
+    below_behind: U32,
+    passed_behind: U32,
     held_us: U32,
     bitmap_bytes: U16,
     reserved: U16,
@@ -47,12 +49,19 @@ impl AckBody {
     /// Bytes of the fixed part.
     pub const BYTES: usize = size_of::<Raw>();
 
-    /// Writes the body with a bitmap of `bitmap_bytes` that already lies behind the fixed part; returns the body's length.
-    pub fn write(&self, payload: &mut [u8], bitmap_bytes: usize) -> usize {
+    /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of `bitmap_bytes` that already lies
+    /// behind the fixed part; returns the body's length.
+    ///
+    /// # Panics
+    /// If `below` or `passed` is beyond the cursor, or the cursor beyond the limit.
+    pub fn write(&self, cursor: u64, payload: &mut [u8], bitmap_bytes: usize) -> usize {
+        assert!(self.below <= cursor && self.passed <= cursor && cursor <= self.limit, "{self:?} does not fit cursor {cursor}");
+        // A distance that 32 bits do not hold is as good as the greatest that they do: nobody keeps so many frames.
+        let distance = |far: u64| U32::new(u32::try_from(far).unwrap_or(u32::MAX));
         let raw = Raw {
-            limit: U64::new(self.limit),
-            below: U64::new(self.below),
-            passed: U64::new(self.passed),
+            limit_above: distance(self.limit - cursor),
+            below_behind: distance(cursor - self.below),
+            passed_behind: distance(cursor - self.passed),
             held_us: U32::new(self.held_us),
             bitmap_bytes: U16::new(u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes")),
             reserved: U16::new(0),
@@ -67,11 +76,14 @@ impl<'a> Ack<'a> {
     pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
         let (raw, rest) = Raw::ref_from_prefix(frame.payload).ok()?;
         let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
-        let (limit, below, passed) = (raw.limit.get(), raw.below.get(), raw.passed.get());
-        let body = AckBody { limit, below, passed, held_us: raw.held_us.get() };
         let cursor = frame.header.sequence;
-        let sane = body.below <= cursor && body.passed <= cursor && cursor <= body.limit && bitmap.len() <= MAX_BITMAP_BYTES;
-        sane.then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
+        let body = AckBody {
+            limit: cursor.checked_add(raw.limit_above.get().into())?,
+            below: cursor.checked_sub(raw.below_behind.get().into())?,
+            passed: cursor.checked_sub(raw.passed_behind.get().into())?,
+            held_us: raw.held_us.get(),
+        };
+        (bitmap.len() <= MAX_BITMAP_BYTES).then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
     }
 
     /// One past the highest frame the acknowledgement speaks about.

@@ -109,8 +109,10 @@ impl Flags {
     /// The frame was sent before.
     pub const RESENT: Flags = Flags(4);
 
-    /// The last frame of a message: to be handed on at once, and acknowledged when every application behind has passed it.
+    /// The last frame of a message: to be handed on at once.
     pub const FLUSH: Flags = Flags(8);
+    /// With FLUSH: the sender waits to hear that every application behind has passed the message.
+    pub const REPORT: Flags = Flags(16);
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {

@@ -207,7 +207,7 @@ impl Receiver {
     pub fn peek(&self) -> Option<Arrival<'_>> {
         Some(match self.streams.as_ref()?.peek()? {
             (payload, Ending::None) => Arrival::Bytes(payload),
-            (payload, Ending::Message) => Arrival::Message(payload),
+            (payload, Ending::Message | Ending::Quiet) => Arrival::Message(payload),
             (payload, Ending::Stream) => {
                 Arrival::End(Trailer::decode(payload).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
             }

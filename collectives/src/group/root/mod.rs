@@ -288,11 +288,11 @@ impl Root {
     }
 
     /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon says when
-    /// every application has passed them. False, and nothing ended, while there is no room.
-    pub fn end_message(&mut self) -> bool {
+    /// every application has passed them, if that is to be `reported`. False, and nothing ended, while there is no room.
+    pub fn end_message(&mut self, reported: bool) -> bool {
         let ready = self.wants_data();
         if let Some(streams) = self.streams.as_mut().filter(|_| ready) {
-            streams.push(&self.partial, Ending::Message);
+            streams.push(&self.partial, if reported { Ending::Message } else { Ending::Quiet });
             self.partial.clear();
         }
         ready
