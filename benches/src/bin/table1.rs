@@ -3,11 +3,12 @@
 //! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2): the time
 //! of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one send from host to host.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
+use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_collectives::model::papers::Network;
 use ethbcast_collectives::model::{Shape, best_segment};
@@ -21,11 +22,11 @@ const FRAME_PAYLOAD_BYTES: u64 = 1024;
 /// How far from Table 1 a multiple may be: g(m) of Table 2 is not exactly proportional to m.
 const TOLERANCE: f64 = 0.04;
 
-/// Write Table 1 of Patarasuk 2008 beside the same from our model, as text and CSV.
+/// Write Table 1 of Patarasuk 2008 beside the same from our model, as text, CSV and SVG.
 #[derive(Debug, Parser)]
 #[command(name = "table1")]
 struct Arguments {
-    /// Where table1.txt and table1.csv go.
+    /// Where table1.txt, table1.csv and table1.svg go.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -54,11 +55,19 @@ fn main() -> anyhow::Result<()> {
     let mut table =
         Table::new(&["algorithm", "network", "ranks", "segment", "predicted s", "T s", "ratio", "expected", "off %", "Table 1"]);
     let mut furthest: f64 = 0.0;
+    let mut lines: Vec<Series> = Vec::new();
     for network in Network::ALL {
+        let mut of_network: Vec<Series> = ROWS.iter().map(|row| Series::new(format!("{}", row.via), [])).collect();
         for ranks in [8, 16, 32, 64] {
-            for row in &ROWS {
-                furthest = furthest.max(compare(row, network, ranks, &mut table)?.abs());
+            for (row, line) in ROWS.iter().zip(&mut of_network) {
+                let (ratio, off) = compare(row, network, ranks, &mut table)?;
+                line.points.push((ranks as f64, ratio));
+                furthest = furthest.max(off.abs());
             }
+        }
+        if network == Network::Fast {
+            // `flat` would flatten every other line.
+            lines = of_network.into_iter().zip(&ROWS).filter(|(_, row)| row.via != Via::Flat).map(|(line, _)| line).collect();
         }
     }
     let text = format!(
@@ -70,18 +79,17 @@ fn main() -> anyhow::Result<()> {
         furthest * 100.0,
         table.aligned()
     );
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    for (name, content) in [("table1.txt", text.clone()), ("table1.csv", table.csv())] {
-        let path = out.join(name);
-        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    let title = "Table 1: time of very large messages over T(msize), 100Mbps (flat, P - 1, is left out)";
+    let svg = line_chart(title, "ranks", "T(msize)", &lines, true);
+    let files = [("table1.txt", text.clone()), ("table1.csv", table.csv()), ("table1.svg", svg)];
+    results::write(&out, &files.map(|(name, content)| (name.to_owned(), content)))?;
     print!("{text}");
     ensure!(furthest <= TOLERANCE, "the model is {:.1} % off Table 1, more than {:.0} %", furthest * 100.0, TOLERANCE * 100.0);
     Ok(())
 }
 
-/// Adds a row; how far the ratio is off, as a share of what Table 1 has.
-fn compare(row: &Row, network: Network, ranks: usize, table: &mut Table) -> anyhow::Result<f64> {
+/// Adds a row; the ratio, and how far it is off as a share of what Table 1 has.
+fn compare(row: &Row, network: Network, ranks: usize, table: &mut Table) -> anyhow::Result<(f64, f64)> {
     let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
     let members: Vec<usize> = (0..ranks).collect();
     let plan = plan::make(row.via, &topology, 0, &members, &Costs::default())?;
@@ -103,5 +111,5 @@ fn compare(row: &Row, network: Network, ranks: usize, table: &mut Table) -> anyh
         format!("{:+.2}", off * 100.0),
         row.entry.to_owned(),
     ]);
-    Ok(off)
+    Ok((ratio, off))
 }

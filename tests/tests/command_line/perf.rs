@@ -30,7 +30,7 @@ fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
         ended_here(&["perf", "-i", "nosuch", "-n", "4", "--sizes", sizes]).assert_refusal(2, &["cannot be measured", "1 to 1G"]);
     }
     let long = "g".repeat(65);
-    ended_here(&["perf", "-i", "nosuch", "-n", "4", "-g", &long]).assert_refusal(2, &["1 to 64", "-g"]);
+    ended_here(&["perf", "-i", "nosuch", "-n", "4", "-g", &long]).assert_refusal(2, &["1 to 59", "-g"]);
     ended_here(&["perf", "-i", "nosuch", "-n", "4"]).assert_refusal(4, &["nosuch", "-i"]);
 }
 
