@@ -124,10 +124,10 @@ impl Taker {
         let (at, taken) = (self.broadcast(terms), self.taken);
         self.taken += bytes.len();
         let expected: &[u8] = match at {
-            Some(iteration) => self.pattern.message(iteration),
-            None => &[1],
+            Some(iteration) => self.pattern.rest(iteration, taken),
+            None => [1].get(taken..).unwrap_or_default(),
         };
-        let same = expected.get(taken..self.taken).is_some_and(|expected| expected == bytes);
+        let same = expected.get(..bytes.len()).is_some_and(|expected| expected == bytes);
         self.damaged |= !same;
         if same {
             return Ok(());

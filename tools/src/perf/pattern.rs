@@ -1,7 +1,14 @@
 //! What is broadcast: bytes that every rank can tell, different in each iteration.
+//!
+//! They repeat, so that a long message takes no more memory or time to make than a short one: a rank that is busy making
+//! bytes says nothing, and would be taken for dead.
 
-/// How far apart two iterations look into the pattern, at most.
-const SHIFTS: usize = 251;
+/// After so many bytes they repeat: a prime, so that no two frames of a message begin alike for long.
+const PERIOD: usize = 65_521;
+/// The most bytes that can be asked for at once: more than a frame carries.
+const LONGEST: usize = 65_536;
+/// How far one iteration is ahead of the one before.
+const SHIFT: usize = 251;
 
 /// The bytes of all iterations of one size.
 #[derive(Debug)]
@@ -13,22 +20,25 @@ pub struct Pattern {
 impl Pattern {
     /// The pattern for messages of `size_bytes`.
     pub fn new(size_bytes: u64) -> Pattern {
-        let size = size_bytes as usize;
         let mut state = size_bytes ^ 0x9E37_79B9_7F4A_7C15;
-        let mut bytes = Vec::with_capacity(size + SHIFTS + 8);
-        while bytes.len() < size + SHIFTS {
+        let mut bytes = Vec::with_capacity(PERIOD + LONGEST + 8);
+        while bytes.len() < PERIOD {
             // xorshift64: good enough that no frame is mistaken for another.
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
             bytes.extend_from_slice(&state.to_le_bytes());
         }
-        Pattern { bytes, size }
+        bytes.truncate(PERIOD);
+        bytes.extend_from_within(..LONGEST.min(PERIOD));
+        bytes.extend_from_within(PERIOD..PERIOD + LONGEST - LONGEST.min(PERIOD));
+        Pattern { bytes, size: size_bytes as usize }
     }
 
-    /// The message of one iteration.
-    pub fn message(&self, iteration: u32) -> &[u8] {
-        &self.bytes[iteration as usize % SHIFTS..][..self.size]
+    /// The message of one iteration from byte `at` on, 65 536 bytes of it at most.
+    pub fn rest(&self, iteration: u32, at: usize) -> &[u8] {
+        let start = (at + iteration as usize % PERIOD * SHIFT) % PERIOD;
+        &self.bytes[start..][..self.size.saturating_sub(at).min(LONGEST)]
     }
 }
 
@@ -39,8 +49,19 @@ mod tests {
     #[test]
     fn every_iteration_has_bytes_of_its_own() {
         let pattern = Pattern::new(1000);
-        assert_eq!(pattern.message(0).len(), 1000);
-        assert_ne!(pattern.message(0), pattern.message(1));
-        assert_eq!(pattern.message(5), Pattern::new(1000).message(5));
+        assert_eq!(pattern.rest(0, 0).len(), 1000);
+        assert_eq!(pattern.rest(0, 990).len(), 10);
+        assert_ne!(pattern.rest(0, 0), pattern.rest(1, 0));
+        assert_eq!(pattern.rest(5, 7), Pattern::new(1000).rest(5, 7));
+    }
+
+    #[test]
+    fn a_message_is_the_same_in_whatever_pieces_it_is_asked_for() {
+        let pattern = Pattern::new(1 << 20);
+        let whole: Vec<u8> = (0..1 << 20).map(|at| pattern.rest(3, at)[0]).collect();
+        for at in [0, 1, PERIOD - 1, PERIOD, 3 * PERIOD - 10, (1 << 20) - 1] {
+            let rest = pattern.rest(3, at);
+            assert!(rest.len() == LONGEST.min((1 << 20) - at) && rest == &whole[at..at + rest.len()], "from {at}");
+        }
     }
 }

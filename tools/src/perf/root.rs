@@ -158,16 +158,16 @@ impl Measurer {
             self.began = now;
         }
         let terms = self.terms.encode();
-        let message: &[u8] = match self.step {
-            Step::Terms => &terms,
-            Step::Barrier(_) | Step::Release(_) => &RELEASE,
-            Step::Broadcast(iteration) => self.pattern.message(iteration),
+        let (rest, length): (&[u8], usize) = match self.step {
+            Step::Terms => (&terms[pushed..], terms.len()),
+            Step::Barrier(_) | Step::Release(_) => (&RELEASE[pushed..], RELEASE.len()),
+            Step::Broadcast(iteration) => (self.pattern.rest(iteration, pushed), self.terms.size_bytes as usize),
             Step::End => return false,
         };
-        let taken = root.push(&message[pushed..]);
+        let taken = root.push(rest);
         // Nobody waits for a release to be passed: the next message will show it.
         let reported = !matches!(self.step, Step::Release(_));
-        let done = pushed + taken == message.len() && root.end_message(reported);
+        let done = pushed + taken == length && root.end_message(reported);
         self.pushed = (!done).then_some(pushed + taken);
         done || taken > 0
     }
