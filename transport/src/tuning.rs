@@ -92,6 +92,21 @@ impl Tuning {
         }
     }
 
+    /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all, at
+    /// `position` among them: acknowledgements become rarer and staggered as they grow in number (DESIGN §8), so that at full
+    /// speed their parent hears about one for every 32 frames.
+    pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {
+        let mut tuning = self.clone();
+        let siblings = siblings.max(1) as u32;
+        let spread = siblings.div_ceil(8);
+        tuning.ack_every_frames = (u64::from(siblings) * 32).clamp(tuning.ack_every_frames, 512);
+        tuning.ack_delay *= 2 * spread;
+        tuning.timeout_min *= 2 * spread;
+        // A step of 37 spreads neighbours over the 100 µs.
+        tuning.gap_delay = Duration::from_micros(position as u64 * 37 % 100) * spread;
+        tuning
+    }
+
     /// Slots of a feed whose frames carry up to `payload_bytes`: a power of two within both limits, at least 64.
     pub fn feed_frames_for(&self, payload_bytes: usize) -> u64 {
         let affordable = (self.feed_bytes / payload_bytes.max(1) as u64).max(64);

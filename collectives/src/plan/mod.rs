@@ -5,6 +5,7 @@
 //! all of them; there is one file per planner. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
+mod ack_tree;
 mod binary;
 mod binomial;
 mod blocks;
@@ -22,6 +23,7 @@ mod make;
 mod unaware;
 mod via;
 
+pub use ack_tree::{DIRECT_RECEIVERS, ack_fan_out, ack_parent};
 pub use binary::{ALGORITHM_2_RANKS, binary};
 pub use binomial::{binomial, recursive_doubling, scatter_allgather};
 pub use blocks::{block, block_parents, blocks};

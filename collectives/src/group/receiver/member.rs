@@ -7,7 +7,6 @@ use crate::group::view::{Member, View};
 use crate::plan::Via;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::Frame;
-use std::time::Duration;
 
 impl Receiver {
     pub(super) fn on_announce(&mut self, frame: &Frame<'_>, message: &Message) {
@@ -105,15 +104,9 @@ impl Receiver {
 /// The engine's numbers for one member of a view: under a cast acknowledgements become rarer and staggered as receivers grow
 /// in number (DESIGN §8), so that at full speed the root hears about one for every 32 frames.
 pub(in crate::group) fn tuned(tuning: &Tuning, view: &View, rank: u16) -> Tuning {
-    let mut tuning = Tuning { policy: view.policy, ..tuning.clone() };
+    let tuning = Tuning { policy: view.policy, ..tuning.clone() };
     if view.via == Via::Cast {
-        let receivers = view.members.len().saturating_sub(1).max(1) as u32;
-        let spread = receivers.div_ceil(8);
-        tuning.ack_every_frames = (u64::from(receivers) * 32).clamp(tuning.ack_every_frames, 512);
-        tuning.ack_delay *= 2 * spread;
-        tuning.timeout_min *= 2 * spread;
-        // A step of 37 spreads neighbouring ranks over the 100 µs.
-        tuning.gap_delay = Duration::from_micros(u64::from(rank) * 37 % 100) * spread;
+        return tuning.for_cast(view.members.len().saturating_sub(1), usize::from(rank));
     }
     tuning
 }
