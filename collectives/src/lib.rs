@@ -1,5 +1,6 @@
 //! Topology, plans and groups: who sends to whom, in which order, and who is there.
 
+pub mod communicator;
 pub mod draw;
 pub mod group;
 pub mod model;
