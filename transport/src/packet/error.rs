@@ -38,7 +38,7 @@ pub enum OpenError {
 }
 
 /// Why a loop ended before its application wanted.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum DriveError {
     /// The interface was switched off or removed.
     #[error("interface {interface} went down: bring it up with `ip link set {interface} up` and start again")]

@@ -1,7 +1,8 @@
 //! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the real clock.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through a
-//! staging area and `sendmmsg`. [`drive`] is the loop around both. Only this folder knows a file descriptor.
+//! staging area and `sendmmsg`. [`drive`] is the loop around both; [`Shared`] runs a machine for blocking calls of several threads, and
+//! goes on in the background. Only this folder knows a file descriptor.
 //!
 //! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not for
 //! our own MAC or our group's (a veth, a promiscuous NIC or a flooding switch hands over frames for other hosts).
@@ -19,6 +20,7 @@
 //! # Ok(()) }
 //! ```
 
+mod alarm;
 mod backlog;
 mod clock;
 mod counters;
@@ -27,9 +29,13 @@ mod error;
 mod filter;
 mod gather;
 mod interface;
+mod patience;
 mod port;
 mod ring;
+mod rounds;
 mod sender;
+mod shared;
+mod sleep;
 mod staging;
 mod syscall;
 #[cfg(test)]
@@ -42,6 +48,7 @@ pub use drive::drive;
 pub use error::{DriveError, OpenError};
 pub use interface::{Interface, InterfaceError};
 pub use port::{Port, PortConfig};
+pub use shared::Shared;
 pub use waker::Waker;
 
 /// Bytes of an Ethernet header: destination, source, EtherType.

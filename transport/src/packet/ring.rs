@@ -111,17 +111,19 @@ impl Ring {
         Ok(Ring { memory, geometry, offsets, next_slot: 0 })
     }
 
+    /// Whether there is an arrival.
+    pub(super) fn has_arrival(&self) -> bool {
+        self.next_status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
     /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has arrived.
     pub(super) fn receive<R>(&mut self, take: impl FnOnce(Arrival<'_>) -> R) -> Option<R> {
-        let header = self.next_header();
-        // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket has
-        // its ring, the kernel and we access the word only atomically.
-        let status = unsafe { AtomicU32::from_ptr(header.as_ptr().cast()) };
+        let status = self.next_status();
         let seen = status.load(Ordering::Acquire);
         if seen & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        let result = take(self.arrival(header, seen));
+        let result = take(self.arrival(self.next_header(), seen));
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next_slot = if self.next_slot + 1 == self.offsets.len() { 0 } else { self.next_slot + 1 };
         Some(result)
@@ -130,6 +132,13 @@ impl Ring {
     fn next_header(&self) -> NonNull<tpacket2_hdr> {
         // SAFETY: every offset is that of a slot inside the mapping.
         unsafe { self.memory.add(self.offsets[self.next_slot]) }.cast()
+    }
+
+    /// Says to whom the next slot belongs.
+    fn next_status(&self) -> &AtomicU32 {
+        // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket has
+        // its ring, the kernel and we access the word only atomically.
+        unsafe { AtomicU32::from_ptr(self.next_header().as_ptr().cast()) }
     }
 
     /// What is in a slot whose status word has been seen to be ours.

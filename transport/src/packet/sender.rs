@@ -56,6 +56,11 @@ impl Sender {
         self.staging.frame_bytes()
     }
 
+    /// Most frames waiting at a time.
+    pub(super) fn batch_frames(&self) -> usize {
+        self.staging.capacity()
+    }
+
     /// The `SO_SNDBUF` to begin with.
     pub(super) fn buffer_bytes(&self) -> usize {
         self.backlog.present_bytes()

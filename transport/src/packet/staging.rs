@@ -39,6 +39,11 @@ impl Staging {
         self.frame_bytes
     }
 
+    /// Most frames it holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Whether every staged frame has left.
     pub(super) fn is_empty(&self) -> bool {
         self.sent == self.lengths.len()

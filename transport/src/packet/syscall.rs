@@ -8,6 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io::IoSlice;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -107,6 +108,32 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize
     // promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
     let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
     Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// A timer as a descriptor that becomes readable; not set.
+pub(super) fn timer() -> nix::Result<OwnedFd> {
+    // SAFETY: `timerfd_create` takes no pointer.
+    let fd = Errno::result(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
+    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a [`timer`] to go off once, after `time`, whatever it was set to before; zero for never.
+pub(super) fn set_timer(timer: BorrowedFd, time: Duration) -> nix::Result<()> {
+    let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
+    let value = libc::timespec { tv_sec: seconds.try_into().unwrap_or(libc::time_t::MAX), tv_nsec: nanos.into() };
+    let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+    // SAFETY: `setting` is a whole `itimerspec` that outlives the call, and the old setting is not asked for.
+    let result = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
+    Errno::result(result).map(drop)
+}
+
+/// Makes a [`timer`] unreadable again, if it is readable.
+pub(super) fn read_timer(timer: BorrowedFd) -> nix::Result<()> {
+    match nix::unistd::read(timer, &mut [0; size_of::<u64>()]) {
+        Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// The largest payload of one frame on the interface, in bytes.

@@ -46,6 +46,11 @@ impl Waker {
         self.shared.event.as_fd()
     }
 
+    /// Whether there was a wake that has not been acknowledged.
+    pub(super) fn is_pending(&self) -> bool {
+        self.shared.pending.load(Ordering::Acquire)
+    }
+
     /// Takes note of all wakes so far; the caller then runs its turn.
     ///
     /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the turn that

@@ -3,7 +3,7 @@
 use super::network::{Cable, GROUP};
 use super::script::{Script, frame, numbers, send};
 use crate::Instant;
-use crate::packet::{Clock, Waker, drive};
+use crate::packet::{Clock, Counters, Waker, drive};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -122,4 +122,64 @@ fn frames_wake_a_sleeping_loop_one_by_one_and_in_batches() {
         assert_eq!(numbers(&script.received), (0..1020).collect::<Vec<_>>());
     });
     assert!(b.counters().poll_wakeups >= 20, "{:?}", b.counters());
+}
+
+/// What a loop with `spin` counted that got 50 frames, 2 ms apart.
+fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
+    let cable = Cable::lay(1500);
+    let mut a = cable.open(0, |_| {});
+    let mut b = cable.open(1, |config| config.spin = spin);
+    let mut script = Script { urgent, ..Script::default() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..50 {
+                std::thread::sleep(Duration::from_millis(2));
+                send(&mut a, [frame(GROUP, number, 100)]);
+            }
+        });
+        let waker = Waker::new().expect("a descriptor is free");
+        let ended = drive(&mut b, &mut script, &waker, &Clock::start(), |script, now| {
+            let over = script.received.len() == 50 || now > Instant::from_nanos(5_000_000_000);
+            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        ended.expect("the interface is up");
+    });
+    assert_eq!(numbers(&script.received), (0..50).collect::<Vec<_>>());
+    b.counters()
+}
+
+#[test]
+fn only_an_urgent_loop_looks_before_it_sleeps_and_not_for_longer_than_it_may() {
+    let (short, long) = (Duration::from_micros(100), Duration::from_secs(1));
+    let sleeps = |urgent, spin| fifty_frames_far_apart(urgent, spin).poll_wakeups;
+    let [patient, hasty, calm] = [sleeps(true, long), sleeps(true, short), sleeps(false, long)];
+    println!("sleeps: {patient} looking for 1 s, {hasty} for 100 µs, {calm} if nobody waits");
+    assert!(patient <= 2 && hasty >= 45 && calm >= 45, "{patient}, {hasty}, {calm}");
+}
+
+#[test]
+fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
+    let cable = Cable::lay(1500);
+    let mut b = cable.open(1, |_| {});
+    let mut c = cable.open(0, |config| config.spin = Duration::from_secs(10));
+    let waker = Waker::new().expect("a descriptor is free");
+    let (asked, period) = (AtomicBool::new(false), Some(Duration::from_millis(1)));
+    let mut script = Script { urgent: true, deadline: Some(Instant::START), period, ..Script::default() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            asked.store(true, Ordering::Release);
+            waker.wake();
+        });
+        // One frame, and it looks for the next for ten seconds.
+        send(&mut b, [frame(c.interface().mac, 1, 100)]);
+        let ended = drive(&mut c, &mut script, &waker, &Clock::start(), |script, _| {
+            if asked.load(Ordering::Acquire) { ControlFlow::Break(script.lateness.len()) } else { ControlFlow::Continue(()) }
+        });
+        let timers = ended.expect("the interface is up");
+        assert!(timers >= 60, "{timers} timers in 100 ms");
+    });
+    script.lateness.sort();
+    assert!(script.lateness[script.lateness.len() / 2] < Duration::from_millis(1), "{:?}", script.lateness);
+    assert_eq!(c.counters().poll_wakeups, 0, "it never slept");
 }

@@ -6,3 +6,4 @@ mod network;
 mod receive;
 mod script;
 mod send;
+mod shared;

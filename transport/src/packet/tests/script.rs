@@ -16,6 +16,8 @@ pub struct Script {
     pub period: Option<Duration>,
     /// How late each timeout came.
     pub lateness: Vec<Duration>,
+    /// Somebody waits for each frame.
+    pub urgent: bool,
 }
 
 impl Script {
@@ -45,6 +47,10 @@ impl Machine for Script {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         self.deadline.map(|at| Deadline { at, why: Timer::Heartbeat })
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.urgent
     }
 }
 

@@ -19,6 +19,13 @@ fn drive_until_sent(port: &mut Port, to: crate::MacAddr, count: u32) -> (Counter
     (port.counters(), begin.elapsed())
 }
 
+/// Whether each of `count` numbered frames has arrived once. Shaped by tbf they may overtake each other: some leave on the CPU of its timer.
+fn all_of(count: u32, port: &mut Port) -> bool {
+    let mut arrived = numbers(&collect(port));
+    arrived.sort_unstable();
+    arrived == (0..count).collect::<Vec<_>>()
+}
+
 #[test]
 fn a_full_socket_buffer_loses_nothing_and_sleeps() {
     let cable = Cable::lay(1500);
@@ -28,7 +35,7 @@ fn a_full_socket_buffer_loses_nothing_and_sleeps() {
     assert!(counters.send_would_block > 0 && counters.send_no_buffers == 0, "{counters:?}");
     assert_eq!(counters.frames_sent, 2000);
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(numbers(&collect(&mut b)), (0..2000).collect::<Vec<_>>());
+    assert!(all_of(2000, &mut b));
     // The buffer holds 4 ms, 16 frames here, and there is room again when half of it has gone.
     assert!(counters.poll_wakeups < 2000 / 4, "{counters:?} in {time:?}");
 }
@@ -41,7 +48,7 @@ fn a_full_transmit_queue_loses_nothing_and_does_not_spin() {
     let (counters, time) = drive_until_sent(&mut a, b.interface().mac, 500);
     assert!(counters.send_no_buffers > 0 && counters.send_would_block == 0, "{counters:?}");
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(numbers(&collect(&mut b)), (0..500).collect::<Vec<_>>());
+    assert!(all_of(500, &mut b));
     // One frame takes 242 µs at this rate: no more than two questions per frame.
     assert!(time < Duration::from_millis(250), "{time:?} for 121 ms of frames");
     assert!(counters.poll_wakeups < 1000 && counters.send_no_buffers < 1000, "{counters:?} in {time:?}");

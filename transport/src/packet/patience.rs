@@ -1,0 +1,95 @@
+//! How long to look for the next frame before going to sleep.
+//!
+//! Who sleeps must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays half of it. So a
+//! loop that somebody waits for goes on looking at the ring for a while. Between two looks it gives its CPU away
+//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes from one that has
+//! yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
+
+use super::Clock;
+use crate::Instant;
+use std::time::Duration;
+
+/// The patience of one loop.
+#[derive(Debug)]
+pub(super) struct Patience {
+    longest: Duration,
+    /// When a frame last came or left.
+    moved_at: Instant,
+}
+
+impl Patience {
+    /// Looks for up to `longest` after a frame has come or left; not at all, if that is zero.
+    pub(super) fn new(longest: Duration) -> Self {
+        Patience { longest, moved_at: Instant::START }
+    }
+
+    /// A frame has come or left.
+    pub(super) fn moved(&mut self, now: Instant) {
+        self.moved_at = now;
+    }
+
+    /// Until when to look, if it is worth while at all; the loop must be back within `limit`.
+    pub(super) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
+        let end = self.moved_at + self.longest;
+        let end = limit.map_or(end, |limit| end.min(now + limit));
+        (end > now).then_some(end)
+    }
+}
+
+/// Lets others run until `ready` or `end`.
+pub(super) fn look_until(end: Instant, clock: &Clock, mut ready: impl FnMut() -> bool) {
+    while !ready() && clock.now() < end {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_micros(100);
+
+    fn micros(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn it_lasts_from_the_last_frame_and_not_beyond_a_deadline() {
+        let mut patience = Patience::new(LONGEST);
+        patience.moved(micros(1000));
+        assert_eq!(patience.until(micros(1000), None), Some(micros(1100)));
+        assert_eq!(patience.until(micros(1099), None), Some(micros(1100)));
+        assert_eq!(patience.until(micros(1100), None), None);
+        assert_eq!(patience.until(micros(1050), Some(Duration::from_micros(10))), Some(micros(1060)));
+        assert_eq!(patience.until(micros(1050), Some(Duration::from_millis(10))), Some(micros(1100)));
+        assert_eq!(patience.until(micros(1050), Some(Duration::ZERO)), None);
+        patience.moved(micros(5000));
+        assert_eq!(patience.until(micros(5001), None), Some(micros(5100)));
+    }
+
+    #[test]
+    fn it_can_be_turned_off() {
+        let mut patience = Patience::new(Duration::ZERO);
+        patience.moved(micros(1000));
+        assert_eq!(patience.until(micros(1000), None), None);
+    }
+
+    #[test]
+    fn looking_ends_with_what_was_looked_for_or_with_the_time() {
+        let clock = Clock::start();
+        let mut looks = 0;
+        look_until(clock.now() + Duration::from_secs(60), &clock, || {
+            looks += 1;
+            looks == 5
+        });
+        assert_eq!(looks, 5);
+        let end = clock.now() + Duration::from_millis(2);
+        look_until(end, &clock, || false);
+        assert!(clock.now() >= end);
+        look_until(end, &clock, || {
+            looks += 1;
+            false
+        });
+        assert_eq!(looks, 6, "it looks once even when it is late");
+    }
+}
