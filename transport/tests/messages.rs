@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "messages/play.rs"]
 mod play;
+#[path = "messages/urgency.rs"]
+mod urgency;
 
 use ethbcast_transport::messages::{RecvOutcome, SendOutcome, Settings};
 use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, Script};
@@ -57,7 +59,7 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
 /// A push that uses half of the room the sender was promised makes the receiver renew it.
 #[test]
 fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
-    for (length, pushes, pulls, notes) in [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (12_924, 9, 0, 1), (12_925, 9, 1, 1)] {
+    for (length, pushes, pulls, notes) in [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (18_668, 13, 0, 1), (18_669, 13, 1, 1)] {
         let message = [Message::new(0, 1, 7, length, Duration::ZERO)];
         let price = play(2, &Settings::default(), &message, NoFaults, "no faults");
         assert_delivered(&price, &message, "no faults");

@@ -16,6 +16,11 @@ use crate::time::Instant;
 use crate::timing::stamp::Stamp;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, OVERHEAD_BYTES};
 
+/// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves, not how soon each is.
+/// A driver then takes in 64 frames at a time, so twice as many must be to come.
+const BULK_FRAMES: u64 = 64;
+const BULK_BYTES: u64 = 128 << 10;
+
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -242,6 +247,11 @@ impl Channel {
         let length = Note::write(word, self.inbox.tell(), cursor, echo.0, ack_bytes, payload);
         let flags = if again { Flags::RESENT } else { Flags::default() };
         desk.seal(self.peer.mac, Label(Kind::Note, flags, sequence, stamp), buffer, length)
+    }
+
+    /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited for.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
 
     /// The peer is gone: everything with it ends.

@@ -118,4 +118,8 @@ impl Machine for Mailbox {
         let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::Operation });
         [peers, asked].into_iter().flatten().min()
     }
+
+    fn is_urgent(&self) -> bool {
+        self.desk.ledger.peers().any(|rank| self.channels[usize::from(rank)].is_urgent())
+    }
 }

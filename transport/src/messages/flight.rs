@@ -90,6 +90,11 @@ impl Flight {
         self.due
     }
 
+    /// How many frames are on their way, as far as is known.
+    pub(super) fn flying(&self) -> u64 {
+        self.flying
+    }
+
     /// Bytes of memory that the frames take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Sent>()

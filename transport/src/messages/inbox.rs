@@ -247,6 +247,12 @@ impl Inbox {
         held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))
     }
 
+    /// Bytes that have yet to come of the messages that have met their receives.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Matched(_)));
+        matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived)).sum()
+    }
+
     /// Bytes of destinations that are being filled.
     pub(super) fn destination_bytes(&self) -> usize {
         let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Matched(_)));

@@ -3,6 +3,7 @@
 
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::time::Instant;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A send that has not ended.
@@ -42,6 +43,8 @@ pub(super) struct Ledger {
     /// The receive queue: receives without a message, by source and tag, oldest first.
     posted: BTreeMap<(u16, u32), VecDeque<RecvId>>,
     deadlines: BTreeSet<(Instant, Asked)>,
+    /// How many sends and receives of each peer have not ended.
+    open: BTreeMap<u16, usize>,
     done: VecDeque<Completion>,
     /// How many of those are sends.
     done_sends: usize,
@@ -62,6 +65,7 @@ impl Ledger {
         let id = SendId(self.draw());
         self.sends.insert(id, Sending { to, bytes, deadline });
         self.send_bytes += bytes;
+        *self.open.entry(to).or_default() += 1;
         self.deadlines.extend(deadline.map(|at| (at, Asked::Send(id))));
         id
     }
@@ -70,6 +74,7 @@ impl Ledger {
         let id = RecvId(self.draw());
         self.receives.insert(id, Receiving { from, tag, max_bytes, message: None, deadline });
         self.posted.entry((from, tag)).or_default().push_back(id);
+        *self.open.entry(from).or_default() += 1;
         self.deadlines.extend(deadline.map(|at| (at, Asked::Recv(id))));
         id
     }
@@ -120,6 +125,7 @@ impl Ledger {
     pub(super) fn forget_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.sends.remove(&id) else { return false };
         self.send_bytes -= sending.bytes;
+        self.close(sending.to);
         if let Some(at) = sending.deadline {
             self.deadlines.remove(&(at, Asked::Send(id)));
         }
@@ -129,6 +135,7 @@ impl Ledger {
     /// Strikes out a receive without a completion; false if it has ended.
     pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
         let Some(receiving) = self.receives.remove(&id) else { return false };
+        self.close(receiving.from);
         if let Some(at) = receiving.deadline {
             self.deadlines.remove(&(at, Asked::Recv(id)));
         }
@@ -142,6 +149,20 @@ impl Ledger {
             }
         }
         true
+    }
+
+    fn close(&mut self, peer: u16) {
+        if let Entry::Occupied(mut open) = self.open.entry(peer) {
+            *open.get_mut() -= 1;
+            if *open.get() == 0 {
+                open.remove();
+            }
+        }
+    }
+
+    /// Peers with whom a send or a receive has not ended.
+    pub(super) fn peers(&self) -> impl Iterator<Item = u16> {
+        self.open.keys().copied()
     }
 
     /// The receives from a peer that have no message.
@@ -185,6 +206,14 @@ impl Ledger {
         }
         let deadlines = self.sends.values().filter_map(|sending| sending.deadline).count()
             + self.receives.values().filter_map(|receiving| receiving.deadline).count();
+        let open: usize = self.open.values().sum();
+        if open != self.sends.len() + self.receives.len() {
+            return Err(format!(
+                "{open} sends and receives counted by peer, {} and {} there",
+                self.sends.len(),
+                self.receives.len()
+            ));
+        }
         if deadlines != self.deadlines.len() {
             return Err(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len()));
         }

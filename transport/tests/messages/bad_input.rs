@@ -170,8 +170,10 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
                 body[0] = random.below(4) as u8 * u8::from(kind == Kind::Note);
             }
             mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
-            let _ = mailbox.recv(1, 0, random.below(300) as usize);
-            let _ = mailbox.send(1, 0, vec![0; random.below(3000) as usize]);
+            let receive = mailbox.recv(1, 0, random.below(300) as usize);
+            assert!(matches!(receive, Ok(_) | Err(RecvError::QueueFull { .. })), "seed={seed} step={step}: {receive:?}");
+            let send = mailbox.send(1, 0, vec![0; random.below(3000) as usize]);
+            assert!(matches!(send, Ok(_) | Err(SendError::QueueFull { .. })), "seed={seed} step={step}: {send:?}");
             mailbox.handle_timeout(now);
             while mailbox.poll_transmit(now, &mut buffer).is_some() {}
             while mailbox.poll_completion().is_some() {}
