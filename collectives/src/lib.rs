@@ -3,6 +3,8 @@
 pub mod communicator;
 pub mod draw;
 pub mod group;
+pub mod host;
 pub mod model;
 pub mod plan;
+mod schema;
 pub mod topology;

@@ -152,8 +152,8 @@ fn reason(candidates: &[Candidate], frame_payload_bytes: u64) -> String {
     text + &format!("; segment {frames} frame{}", if frames == 1 { "" } else { "s" })
 }
 
-/// Three digits that count, with the unit that suits.
-pub(super) fn duration(seconds: f64) -> String {
+/// Seconds for people, with three digits that count and the unit that suits: `5.61 s`, `48.2 ms` or `120 µs`.
+pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         _ if seconds >= 0.9995 => (seconds, "s"),
         _ if seconds >= 0.000_999_5 => (seconds * 1e3, "ms"),

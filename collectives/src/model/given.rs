@@ -1,7 +1,6 @@
 //! The price of a plan that somebody else chose.
 
-use super::choose::{ASSUMED_SIZE_BYTES, duration};
-use super::{Candidate, Choice, Job, Shape, Situation, best_segment, predict};
+use super::{ASSUMED_SIZE_BYTES, Candidate, Choice, Job, Shape, Situation, best_segment, duration, predict};
 use crate::plan::Plan;
 
 /// Prices `plan` in segments of `segment_bytes`; without a length, in those of least predicted time.

@@ -17,7 +17,7 @@ mod segment;
 mod shape;
 
 pub use calibration::{Calibration, CalibrationError, CalibrationProblem, Point};
-pub use choose::{ASSUMED_SIZE_BYTES, Candidate, Choice, Priced, Situation, choose, price};
+pub use choose::{ASSUMED_SIZE_BYTES, Candidate, Choice, Priced, Situation, choose, duration, price};
 pub use given::given;
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};

@@ -3,7 +3,7 @@
 use super::lldp::LldpProblem;
 use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError};
 use super::slurm::SlurmProblem;
-use std::fmt;
+use crate::schema::{Place, SchemaProblem};
 use thiserror::Error;
 
 /// A refused topology: where, and what is wrong. Displayed as `cluster.toml:4: switch …`.
@@ -21,15 +21,9 @@ pub struct TopologyError {
 /// What can be wrong with a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TopologyProblem {
-    /// Not TOML, or not the keys and types of a topology file; the text is the TOML parser's.
-    #[error("{0}")]
-    Toml(String),
-    /// No `schema` key.
-    #[error("expected `schema = 1`, which says how to read this file, but there is no `schema`")]
-    NoSchema,
-    /// A `schema` other than 1.
-    #[error("expected `schema = 1`, found `schema = {0}`")]
-    WrongSchema(String),
+    /// Not TOML of schema 1.
+    #[error(transparent)]
+    Schema(#[from] SchemaProblem),
     /// No switch at all.
     #[error("the topology names no switch; add a `[[switch]]` with a name and hosts")]
     NoSwitch,
@@ -124,19 +118,6 @@ impl TopologyError {
     /// A problem of an output of `lldpcli`.
     pub(super) fn from_lldp(source_name: Option<&str>, line: Option<usize>, problem: LldpProblem) -> Self {
         Self { source_name: source_name.map(str::to_string), line, problem: Box::new(TopologyProblem::Lldp(problem)) }
-    }
-}
-
-struct Place<'a>(&'a Option<String>, &'a Option<usize>);
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0, self.1) {
-            (Some(source), Some(line)) => write!(formatter, "{source}:{line}: "),
-            (Some(source), None) => write!(formatter, "{source}: "),
-            (None, Some(line)) => write!(formatter, "line {line}: "),
-            (None, None) => Ok(()),
-        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod lldp;
 pub mod nodeset;
 pub mod slurm;
 
+pub use crate::schema::SchemaProblem;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
 

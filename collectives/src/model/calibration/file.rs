@@ -12,7 +12,7 @@
 //! ```
 
 use super::{Calibration, CalibrationError, CalibrationProblem, Field, Point};
-use crate::plan::file::schema;
+use crate::schema::{self, Lines};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -50,7 +50,7 @@ impl Calibration {
             cast_max_frames_per_second: file.cast_max_frames_per_second.as_ref().map(|rate| *rate.get_ref()),
         };
         calibration.checked().map_err(|(field, problem)| {
-            let line = file.offset_of(field).map(|offset| schema::line_at(text, offset));
+            let line = file.offset_of(field).map(|offset| Lines::of(text).at(offset));
             refuse(line, problem)
         })
     }

@@ -6,7 +6,7 @@
 mod file;
 mod measured;
 
-use crate::plan::file::schema::{Place, SchemaProblem};
+use crate::schema::{Place, SchemaProblem};
 use thiserror::Error;
 
 /// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).

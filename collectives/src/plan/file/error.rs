@@ -1,7 +1,7 @@
 //! Why a saved plan was refused, and where it says so.
 
-use super::schema::{Place, SchemaProblem};
 use crate::plan::{PlanError, UnknownVia};
+use crate::schema::{Place, SchemaProblem};
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 

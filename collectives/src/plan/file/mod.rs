@@ -5,10 +5,9 @@
 
 mod error;
 mod parse;
-pub(crate) mod schema;
 
+pub use crate::schema::SchemaProblem;
 pub use error::{SavedPlanError, SavedPlanProblem};
-pub use schema::SchemaProblem;
 
 use super::{Plan, PlanError, Via};
 use crate::topology::nodeset;

@@ -15,9 +15,9 @@
 //! order = 0                     # n0 sends to n2 first
 //! ```
 
-use super::schema::{self, line_at};
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::Via;
+use crate::schema::{self, Lines};
 use crate::topology::nodeset;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ impl SavedPlan {
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
         let refuse = |line, problem| SavedPlanError { source_name: Some(file_name.to_string()), line, problem: Box::new(problem) };
         let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, SavedPlanProblem::Schema(problem)))?;
-        let saved = file.resolve().map_err(|(offset, problem)| refuse(Some(line_at(text, offset)), problem))?;
+        let saved = file.resolve().map_err(|(offset, problem)| refuse(Some(Lines::of(text).at(offset)), problem))?;
         let identity = |member| member;
         saved.plan(identity, saved.members.len()).map_err(|error| refuse(None, SavedPlanProblem::Plan(error)))?;
         Ok(saved)

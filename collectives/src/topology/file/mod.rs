@@ -11,6 +11,7 @@
 use super::build::{self, Draft, DraftHost, DraftLink};
 use super::nodeset::{self, MAX_HOSTS, natural_order};
 use super::{Topology, TopologyError, TopologyProblem};
+use crate::schema::{self, Lines};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -24,8 +25,7 @@ impl Topology {
     /// [`TopologyError`] with source and line, for anything that is not TOML of this form or not a tree of switches.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, TopologyError> {
         let named = |error| TopologyError { source_name: Some(source_name.to_string()), ..error };
-        let lines = Lines::of(text);
-        read(text, &lines).and_then(build::build).map_err(named)
+        read(text).and_then(build::build).map_err(named)
     }
 
     /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as compact node sets.
@@ -49,12 +49,6 @@ impl Topology {
         }
         text
     }
-}
-
-/// Only what must be known before the rest can be read: another schema may have other keys.
-#[derive(Deserialize)]
-struct Head {
-    schema: Option<Spanned<toml::Value>>,
 }
 
 #[derive(Deserialize)]
@@ -121,15 +115,18 @@ impl<'de> Visitor<'de> for OneOrManyVisitor {
     }
 }
 
-fn read(text: &str, lines: &Lines) -> Result<Draft, TopologyError> {
-    let head: Head = toml::from_str(text).map_err(|error| lines.refuse_toml(&error))?;
-    check_schema(head.schema, lines)?;
-    let file: File = toml::from_str(text).map_err(|error| lines.refuse_toml(&error))?;
+fn read(text: &str) -> Result<Draft, TopologyError> {
+    let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, TopologyProblem::Schema(problem)))?;
+    let lines = Lines::of(text);
+    let line_of = |value: &Spanned<String>| Some(lines.at(value.span().start));
     let mut draft = Draft::default();
     for (id, table) in file.switch.into_iter().enumerate() {
-        add_hosts(&mut draft, id, &table, lines)?;
-        let link = |link: Spanned<String>| DraftLink { line: lines.line_of(&link), to: link.into_inner() };
-        let line = lines.line_of(&table.name);
+        for set in &table.hosts.0 {
+            let line = line_of(set);
+            add_hosts(&mut draft, id, table.name.get_ref(), set.get_ref(), line).map_err(|problem| refuse(line, problem))?;
+        }
+        let link = |link: Spanned<String>| DraftLink { line: line_of(&link), to: link.into_inner() };
+        let line = line_of(&table.name);
         draft.add_switch(table.name.into_inner(), line).links = table.links.into_iter().map(link).collect();
     }
     // Stable: of a host named twice, the one further down in the file is the error.
@@ -137,56 +134,19 @@ fn read(text: &str, lines: &Lines) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-fn check_schema(schema: Option<Spanned<toml::Value>>, lines: &Lines) -> Result<(), TopologyError> {
-    let Some(schema) = schema else {
-        return Err(lines.refuse(Some(1), TopologyProblem::NoSchema));
-    };
-    if schema.get_ref().as_integer() == Some(1) {
-        return Ok(());
+/// Adds the hosts of one node set, which stands in `line`, to the switch numbered `id`.
+fn add_hosts(draft: &mut Draft, id: usize, switch: &str, set: &str, line: Option<usize>) -> Result<(), TopologyProblem> {
+    let names = nodeset::expand(set).map_err(|error| TopologyProblem::Hosts { switch: switch.to_string(), error })?;
+    if draft.hosts.len() + names.len() > MAX_HOSTS {
+        return Err(TopologyProblem::TooManyHosts);
     }
-    Err(lines.refuse(lines.line_of(&schema), TopologyProblem::WrongSchema(schema.get_ref().to_string())))
-}
-
-fn add_hosts(draft: &mut Draft, switch: usize, table: &SwitchTable, lines: &Lines) -> Result<(), TopologyError> {
-    for set in &table.hosts.0 {
-        let line = lines.line_of(set);
-        let names = nodeset::expand(set.get_ref())
-            .map_err(|error| lines.refuse(line, TopologyProblem::Hosts { switch: table.name.get_ref().clone(), error }))?;
-        if draft.hosts.len() + names.len() > MAX_HOSTS {
-            return Err(lines.refuse(line, TopologyProblem::TooManyHosts));
-        }
-        draft.hosts.extend(names.into_iter().map(|name| DraftHost { name, switch, line }));
-    }
+    draft.hosts.extend(names.into_iter().map(|name| DraftHost { name, switch: id, line }));
     Ok(())
 }
 
-/// Where the lines of a text begin, so that byte offsets can be told as lines.
-struct Lines {
-    starts: Vec<usize>,
-}
-
-impl Lines {
-    fn of(text: &str) -> Self {
-        let after_breaks = text.match_indices('\n').map(|(offset, _)| offset + 1);
-        Self { starts: std::iter::once(0).chain(after_breaks).collect() }
-    }
-
-    fn line_at(&self, offset: usize) -> usize {
-        self.starts.partition_point(|&start| start <= offset)
-    }
-
-    fn line_of<T>(&self, value: &Spanned<T>) -> Option<usize> {
-        Some(self.line_at(value.span().start))
-    }
-
-    fn refuse(&self, line: Option<usize>, problem: TopologyProblem) -> TopologyError {
-        TopologyError { source_name: None, line, problem: Box::new(problem) }
-    }
-
-    fn refuse_toml(&self, error: &toml::de::Error) -> TopologyError {
-        let message = error.message().replace('\n', ", ");
-        self.refuse(error.span().map(|span| self.line_at(span.start)), TopologyProblem::Toml(message))
-    }
+/// An error in a file that [`Topology::parse`] has still to name.
+fn refuse(line: Option<usize>, problem: TopologyProblem) -> TopologyError {
+    TopologyError { source_name: None, line, problem: Box::new(problem) }
 }
 
 #[cfg(test)]

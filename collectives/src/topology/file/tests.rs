@@ -79,8 +79,14 @@ fn what_the_toml_parser_refuses_is_told_with_its_line() {
 #[test]
 fn the_schema_is_judged_before_the_keys_it_defines() {
     assert_eq!(refusal(""), "rack.toml:1: expected `schema = 1`, which says how to read this file, but there is no `schema`");
-    assert_eq!(refusal("# new\nschema = 2\nvlan = 7\n"), "rack.toml:2: expected `schema = 1`, found `schema = 2`");
-    assert_eq!(refusal("schema = '1'\n"), "rack.toml:1: expected `schema = 1`, found `schema = \"1\"`");
+    assert_eq!(
+        refusal("# new\nschema = 2\nvlan = 7\n"),
+        "rack.toml:2: expected `schema = 1`, found `schema = 2`; write the file anew with this version"
+    );
+    assert_eq!(
+        refusal("schema = '1'\n"),
+        "rack.toml:1: expected `schema = 1`, found `schema = \"1\"`; write the file anew with this version"
+    );
 }
 
 /// Switch tables in one line each: name, hosts, links; the first is line 2 of the file.
@@ -170,7 +176,7 @@ proptest! {
         let count = topology.switches().len();
         let (low, high) = (ends.0.index(count), ends.1.index(count));
         prop_assume!(low != high && !topology.neighbours(low).contains(&high));
-        let mut draft = read(&topology.to_toml(), &Lines::of("")).expect("a valid file");
+        let mut draft = read(&topology.to_toml()).expect("a valid file");
         draft.switches[low].links.push(DraftLink { to: topology.switches()[high].clone(), line: None });
         let problem = build::build(draft).expect_err("a loop").problem;
         let TopologyProblem::Loop(ring) = *problem else { panic!("{problem}") };
