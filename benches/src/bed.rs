@@ -31,23 +31,23 @@ impl Bed {
         let topology = Topology::builtin(name).with_context(unknown)?;
         // A lab's name holds no `-`.
         let lab = format!("{bench}{}.{}", std::process::id(), name.replace('-', "."));
-        Self::up(lab, Some(name.to_owned()), topology, rate_bits_per_second)
+        Self::up(lab, Some(name.to_owned()), topology, Some(rate_bits_per_second))
     }
 
-    /// Brings up `hosts` hosts on one switch.
+    /// Brings up `hosts` hosts on one switch; without a rate, as fast as the machine copies.
     ///
     /// # Errors
     /// Without root, or what keeps the lab from coming up.
-    pub fn one_switch(bench: &str, hosts: usize, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+    pub fn one_switch(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<Self> {
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
         Self::up(format!("{bench}{}", std::process::id()), None, topology, rate_bits_per_second)
     }
 
-    fn up(lab: String, name: Option<String>, topology: Topology, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+    fn up(lab: String, name: Option<String>, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<Self> {
         if !Uid::effective().is_root() {
             bail!("network namespaces need root: run this bench with `sudo -E`");
         }
-        let config = LabConfig { name: lab, rate_bits_per_second: Some(rate_bits_per_second), ..LabConfig::new(topology.clone()) };
+        let config = LabConfig { name: lab, rate_bits_per_second, ..LabConfig::new(topology.clone()) };
         let lab = LabGuard::up(&config).context("bringing up the lab")?;
         // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
         let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();

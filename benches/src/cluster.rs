@@ -25,17 +25,33 @@ pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) ->
     LabGuard::up(&config).context("bringing up the lab")
 }
 
-/// Gives every host an IPv4 address, 10.77.0.1 for the first, and a route for multicast.
+/// The IPv4 network of hosts that have addresses.
+pub const NETWORK: &str = "10.77.0.0/24";
+
+/// The IPv4 address of a lab's host, hosts counted from 0.
+pub fn address(number: usize) -> String {
+    format!("10.77.0.{}", number + 1)
+}
+
+/// Gives every host its IPv4 [`address`], and a route for multicast.
 ///
 /// # Errors
 /// If `ip` fails on a host.
 pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
-    for (host, name) in lab.hosts().iter().enumerate() {
-        let address = format!("10.77.0.{}/24", host + 1);
+    for (number, name) in lab.hosts().iter().enumerate() {
+        let address = format!("{}/24", address(number));
         ip(lab, name, &["address", "add", &address, "broadcast", "+", "dev", INTERFACE])?;
         ip(lab, name, &["route", "add", "224.0.0.0/4", "dev", INTERFACE])?;
     }
     Ok(())
+}
+
+/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does not.
+///
+/// # Errors
+/// If `ip` fails on a host.
+pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
+    lab.hosts().iter().try_for_each(|host| ip(lab, host, &["link", "set", "dev", INTERFACE, "gso_max_segs", "1"]))
 }
 
 /// Makes every host, the sender included, lose this fraction of the frames that reach it.

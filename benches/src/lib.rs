@@ -1,5 +1,5 @@
 //! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of those that
-//! repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`).
+//! repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`), one of them beside Open MPI (`mpi`).
 //!
 //! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
@@ -8,6 +8,8 @@ pub mod chart;
 pub mod cluster;
 pub mod ends;
 pub mod interrupt;
+pub mod messages;
+pub mod mpi;
 pub mod payload;
 pub mod perf;
 pub mod program;
@@ -16,6 +18,7 @@ pub mod running;
 pub mod segments;
 pub mod shapes;
 pub mod table;
+pub mod times;
 pub mod tools;
 pub mod transfer;
 pub mod units;

@@ -12,6 +12,7 @@ use crate::cluster::INTERFACE;
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::running::{Ended, Running};
+use crate::times::Times;
 
 /// How long the hosts of a lab may take to find each other, and a run more than predicted.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,6 +79,10 @@ pub struct Measured {
     pub median: f64,
     /// Mean of a barrier alone.
     pub barrier: f64,
+    /// Broadcasts with the barrier behind each.
+    pub broadcasts: Times,
+    /// Barriers alone.
+    pub barriers: Times,
 }
 
 impl Measured {
@@ -150,6 +155,9 @@ fn read(report: &str, iterations: u32) -> anyhow::Result<Measured> {
     let report: Value = serde_json::from_str(report).context("`ethbcast perf` printed no JSON")?;
     let result = &report["results"][0];
     let number = |key: &str| result[key].as_f64().with_context(|| format!("`ethbcast perf` reports no {key}"));
+    let times = |[middle80, median, p99]: [&str; 3]| {
+        Ok::<_, anyhow::Error>(Times { middle80: number(middle80)?, median: number(median)?, p99: number(p99)? })
+    };
     Ok(Measured {
         via: result["via"].as_str().unwrap_or_default().to_owned(),
         segment_bytes: result["segment_bytes"].as_u64().unwrap_or_default(),
@@ -157,6 +165,8 @@ fn read(report: &str, iterations: u32) -> anyhow::Result<Measured> {
         predicted: number("predicted_seconds")?,
         median: number("median")?,
         barrier: number("barrier_seconds")?,
+        broadcasts: times(["middle_80_percent_mean", "median", "p99"])?,
+        barriers: times(["barrier_middle_80_percent_mean", "barrier_median", "barrier_p99"])?,
     })
 }
 
@@ -167,10 +177,13 @@ mod tests {
     #[test]
     fn a_report_is_read_and_one_without_times_is_none() {
         let report = r#"{"schema": 1, "ranks": 8, "via": "auto", "results": [{"size": 65536, "via": "chain", "segment_bytes": 1468,
-            "predicted_seconds": 0.25, "bcast_seconds": 9.0, "barrier_seconds": 0.125, "min": 0.5, "median": 0.75, "p99": 1.0}]}"#;
+            "predicted_seconds": 0.25, "bcast_seconds": 9.0, "barrier_seconds": 0.125, "min": 0.5, "median": 0.75, "p99": 1.0,
+            "middle_80_percent_mean": 0.875, "barrier_median": 0.1, "barrier_p99": 0.3, "barrier_middle_80_percent_mean": 0.2}]}"#;
         let measured = read(report, 5).expect("a report");
         assert_eq!((measured.via.as_str(), measured.segment_bytes, measured.iterations), ("chain", 1468, 5));
         assert_eq!((measured.predicted, measured.broadcast()), (0.25, 0.625));
+        assert_eq!(measured.broadcasts, Times { middle80: 0.875, median: 0.75, p99: 1.0 });
+        assert_eq!(measured.barriers, Times { middle80: 0.2, median: 0.1, p99: 0.3 });
         let error = read(r#"{"results": []}"#, 5).expect_err("no result").to_string();
         assert_eq!(error, "`ethbcast perf` reports no predicted_seconds");
     }

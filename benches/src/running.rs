@@ -58,7 +58,8 @@ impl Running {
             return Ok(Ok(text(&mut self.stdout)?));
         }
         let log = text(&mut self.stderr)?;
-        let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim();
+        // A line of dashes at the end, as some programs draw them, says nothing.
+        let words = log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
         Ok(Err(format!("{}: {status}: {words}", self.name)))
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use ethbcast_collectives::plan::Via;
 use ethbcast_collectives::topology::Topology;
 
 use crate::results::verdict;
@@ -45,22 +46,22 @@ impl fmt::Display for Claim {
 }
 
 /// One side of a comparison: topology and way to send.
-type Side<'a> = (&'a str, &'a str);
+type Side<'a> = (&'a str, Via);
 
 /// All claims about what was measured; `seconds` has the time of a way to send on a topology, if there is one.
-pub fn claims(sizes: &[u64], topologies: &[String], seconds: impl Fn(&str, &str, u64) -> Option<f64>) -> Vec<Claim> {
+pub fn claims(sizes: &[u64], topologies: &[String], seconds: impl Fn(&str, Via, u64) -> Option<f64>) -> Vec<Claim> {
     let mut compared: Vec<(Side, Side, RangeInclusive<f64>)> = Vec::new();
     // §5.2, Figures 13 to 15: what knows the switches does not care how ranks lie on them, the rest does.
-    for via in ["chain", "binary"] {
+    for via in [Via::Chain, Via::Binary] {
         compared.push((("fig9-5", via), ("fig9-4", via), SAME));
     }
-    compared.push((("fig9-5", "chain-unaware"), ("fig9-5", "chain"), TWICE));
-    compared.push((("fig9-5", "binary-unaware"), ("fig9-5", "binary"), SLOWER));
+    compared.push((("fig9-5", Via::ChainUnaware), ("fig9-5", Via::Chain), TWICE));
+    compared.push((("fig9-5", Via::BinaryUnaware), ("fig9-5", Via::Binary), SLOWER));
     for topology in topologies {
         // Figure 12, and Figures 13 and 14: LAM's algorithm, and MPICH's for large messages.
-        compared.push(((topology, "kary=3"), (topology, "binary"), SLOWER));
-        for via in ["binomial", "scatter-allgather"] {
-            compared.push(((topology, via), (topology, "chain"), SLOWER));
+        compared.push(((topology, Via::Kary(3)), (topology, Via::Binary), SLOWER));
+        for via in [Via::Binomial, Via::ScatterAllgather] {
+            compared.push(((topology, via), (topology, Via::Chain), SLOWER));
         }
     }
     let claim = |&size_bytes: &u64, (left, right, bounds): &(Side, Side, RangeInclusive<f64>)| {
@@ -86,10 +87,10 @@ mod tests {
 
     #[test]
     fn claims_are_made_of_what_was_measured_and_long_enough() {
-        let seconds = |topology: &str, via: &str, bytes: u64| match (topology, via) {
-            ("fig9-4", "chain") => Some(bytes as f64),
-            ("fig9-5", "chain") => Some(bytes as f64 * 1.05),
-            ("fig9-5", "chain-unaware") => Some(bytes as f64 * 1.5),
+        let seconds = |topology: &str, via: Via, bytes: u64| match (topology, via) {
+            ("fig9-4", Via::Chain) => Some(bytes as f64),
+            ("fig9-5", Via::Chain) => Some(bytes as f64 * 1.05),
+            ("fig9-5", Via::ChainUnaware) => Some(bytes as f64 * 1.5),
             _ => None,
         };
         // 8 KiB are 6 frames for 32 hosts.

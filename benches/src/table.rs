@@ -5,14 +5,14 @@ use std::fmt::Write;
 /// Rows of text under a heading.
 #[derive(Clone, Debug)]
 pub struct Table {
-    heading: Vec<&'static str>,
+    heading: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table.
-    pub fn new(heading: &[&'static str]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new() }
+    pub fn new(heading: &[impl AsRef<str>]) -> Self {
+        Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.
@@ -49,8 +49,7 @@ impl Table {
     }
 
     fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
-        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect());
-        std::iter::once(self.heading.clone()).chain(rows)
+        std::iter::once(&self.heading).chain(&self.rows).map(|line| line.iter().map(String::as_str).collect())
     }
 }
 

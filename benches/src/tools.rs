@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
 use ethbcast_lab::Lab;
 
 use crate::cluster::INTERFACE;
+use crate::program::Program;
 
 /// How much of the rate the other tools are told to use, in thousandths; both lose frames in the switch above it.
 ///
@@ -70,7 +70,8 @@ impl Tool {
     }
 }
 
-fn is_installed(program: &str) -> bool {
+/// Whether a program is where programs are looked for.
+pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
@@ -85,7 +86,7 @@ pub struct Job<'a> {
     /// Rate of the lab's cables.
     pub rate_bits_per_second: u64,
     /// The program `ethbcast`.
-    pub ethbcast: &'a Path,
+    pub program: &'a Program,
     /// The file to send.
     pub source: &'a Path,
     /// An empty directory for what is received and for logs.
@@ -121,8 +122,8 @@ impl Job<'_> {
         let received = self.received(host);
         let command = match self.tool {
             Tool::Chain | Tool::Cast => {
-                let mut command = self.ethbcast(host, &["recv", "--quiet", "-i", INTERFACE])?;
-                command.arg(received);
+                let mut command = self.program.on(self.lab, host, "recv")?;
+                command.args(["--quiet", "-i", INTERFACE]).arg(received);
                 command
             }
             Tool::Udpcast => {
@@ -153,8 +154,8 @@ impl Job<'_> {
         let command = match self.tool {
             Tool::Chain | Tool::Cast => {
                 let via = if self.tool == Tool::Chain { "chain" } else { "cast" };
-                let mut command = self.ethbcast(&root, &["send", "--quiet", "-i", INTERFACE, "--via", via, "-n", &count])?;
-                command.arg(self.source);
+                let mut command = self.program.on(self.lab, &root, "send")?;
+                command.args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count]).arg(self.source);
                 command
             }
             Tool::Udpcast => {
@@ -173,13 +174,6 @@ impl Job<'_> {
                 command
             }
         };
-        Ok(command)
-    }
-
-    fn ethbcast(&self, host: &str, arguments: &[&str]) -> anyhow::Result<Command> {
-        let program = self.ethbcast.to_str().context("the path of ethbcast is not valid UTF-8: give another with --ethbcast")?;
-        let mut command = self.command(host, program, arguments)?;
-        command.env("ETHBCAST_HOST", host);
         Ok(command)
     }
 

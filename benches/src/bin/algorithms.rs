@@ -22,22 +22,9 @@ use ethbcast_benches::shapes::{Claim, claims};
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{copy_seconds, milliseconds, parse_size, size};
 use ethbcast_collectives::model::Calibration;
+use ethbcast_collectives::plan::Via;
 use ethbcast_lab::{format_rate, parse_rate};
 
-/// The ways to send, in the order of the table's columns.
-const VIAS: [&str; 11] = [
-    "chain",
-    "binary",
-    "kary=3",
-    "cast",
-    "flat",
-    "binomial",
-    "scatter-allgather",
-    "recursive-doubling",
-    "chain-unaware",
-    "binary-unaware",
-    "latency",
-];
 /// Broadcasts of a point at most: a median of more is no better.
 const MOST_ITERATIONS: u32 = 15;
 /// What finding each other, barriers and the end take beside the broadcasts, for the estimate.
@@ -56,9 +43,9 @@ struct Arguments {
     /// Sizes of the messages.
     #[arg(long, value_delimiter = ',', default_value = "8K,32K,128K,512K,1M", value_name = "SIZES", value_parser = parse_size)]
     sizes: Vec<u64>,
-    /// Ways to send.
-    #[arg(long, value_delimiter = ',', default_values_t = VIAS, value_name = "VIAS", value_parser = known_via)]
-    vias: Vec<&'static str>,
+    /// Ways to send, in the order of the table's columns.
+    #[arg(long, value_delimiter = ',', default_values_t = Via::ALL.iter().copied(), value_name = "VIAS")]
+    vias: Vec<Via>,
     /// Segments of the chain in Figure 16, in frames.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=64))]
     segments: Vec<u64>,
@@ -74,11 +61,6 @@ struct Arguments {
     /// Where the results go.
     #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
     out: PathBuf,
-}
-
-fn known_via(name: &str) -> Result<&'static str, String> {
-    let unknown = || format!("`{name}` is not measured here: choose among {}", VIAS.join(","));
-    VIAS.into_iter().find(|via| *via == name).ok_or_else(unknown)
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -100,7 +82,8 @@ fn main() -> anyhow::Result<ExitCode> {
     for point in points.iter_mut().filter(|point| point.iterations > 0) {
         let site = Site { bed: &beds[point.bed], calibration: Some(&file), ..first };
         let Point { via, size_bytes, iterations, predicted: predicted_seconds, .. } = *point;
-        let outcome = perf::measure(&site, &Job { via, size_bytes, iterations, predicted_seconds })?;
+        let name = via.to_string();
+        let outcome = perf::measure(&site, &Job { via: &name, size_bytes, iterations, predicted_seconds })?;
         eprintln!("{:<8} {via:<19} {:>5}  {}", arguments.topologies[point.bed], size(size_bytes), words(&outcome));
         point.outcome = Some(outcome);
     }
@@ -114,7 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
 struct Point {
     /// Number of its topology.
     bed: usize,
-    via: &'static str,
+    via: Via,
     size_bytes: u64,
     /// Seconds the model expects.
     predicted: f64,
@@ -130,7 +113,7 @@ fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> an
     for &size_bytes in &arguments.sizes {
         for &via in &arguments.vias {
             for (number, bed) in beds.iter().enumerate() {
-                let predicted = bed.predict(via.parse()?, size_bytes, calibration)?;
+                let predicted = bed.predict(via, size_bytes, calibration)?;
                 let is_measured = predicted <= arguments.longest;
                 let iterations = if is_measured { perf::iterations(predicted, arguments.budget, MOST_ITERATIONS) } else { 0 };
                 points.push(Point { bed: number, via, size_bytes, predicted, iterations, outcome: None });
@@ -157,13 +140,13 @@ struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    fn at(&self, topology: &str, via: &str, size_bytes: u64) -> Option<&Point> {
+    fn at(&self, topology: &str, via: Via, size_bytes: u64) -> Option<&Point> {
         let name = |point: &Point| self.arguments.topologies[point.bed].as_str();
         self.points.iter().find(|point| (name(point), point.via, point.size_bytes) == (topology, via, size_bytes))
     }
 
     /// Seconds of a broadcast.
-    fn seconds(&self, topology: &str, via: &str, size_bytes: u64) -> Option<f64> {
+    fn seconds(&self, topology: &str, via: Via, size_bytes: u64) -> Option<f64> {
         let outcome = self.at(topology, via, size_bytes)?.outcome.as_ref()?;
         outcome.as_ref().ok().map(Measured::broadcast)
     }
@@ -174,11 +157,13 @@ impl Findings<'_> {
 
     /// One row for each size, one column for each way; `cell` writes the seconds.
     fn table(&self, topology: &str, cell: impl Fn(f64, u64) -> String) -> Table {
-        let heading = [&["size", "copy"], self.arguments.vias.as_slice(), &["remarks"]].concat();
+        let names = self.arguments.vias.iter().map(Via::to_string);
+        let heading: Vec<String> =
+            ["size", "copy"].map(str::to_owned).into_iter().chain(names).chain(["remarks".to_owned()]).collect();
         let mut table = Table::new(&heading);
         for &size_bytes in &self.arguments.sizes {
             let mut row = vec![size(size_bytes), cell(self.copy_seconds(size_bytes), size_bytes)];
-            let time = |via: &&str| self.seconds(topology, via, size_bytes);
+            let time = |&via: &Via| self.seconds(topology, via, size_bytes);
             row.extend(self.arguments.vias.iter().map(|via| time(via).map_or("-".to_owned(), |time| cell(time, size_bytes))));
             row.push(self.remarks(topology, size_bytes));
             table.push(row);
@@ -188,7 +173,7 @@ impl Findings<'_> {
 
     /// Why a row has gaps.
     fn remarks(&self, topology: &str, size_bytes: u64) -> String {
-        let points = self.arguments.vias.iter().filter_map(|via| self.at(topology, via, size_bytes));
+        let points = self.arguments.vias.iter().filter_map(|&via| self.at(topology, via, size_bytes));
         points.filter_map(remark).collect::<Vec<_>>().join("; ")
     }
 
@@ -211,7 +196,7 @@ impl Findings<'_> {
             let time = |of: fn(&Measured) -> f64| measured.map_or(String::new(), |measured| format!("{:.6}", of(measured)));
             table.push(vec![
                 self.arguments.topologies[point.bed].clone(),
-                point.via.to_owned(),
+                point.via.to_string(),
                 point.size_bytes.to_string(),
                 measured.map_or(String::new(), |measured| measured.segment_bytes.to_string()),
                 point.iterations.to_string(),
@@ -228,13 +213,13 @@ impl Findings<'_> {
 
     /// Time over size, in copies of the message; without `flat`, beside which all others would be one line.
     fn chart(&self, topology: &str) -> Option<String> {
-        let line = |via: &&str| {
+        let line = |&via: &Via| {
             let sizes = self.arguments.sizes.iter();
             let time = |&size_bytes: &u64| Some((size_bytes, self.seconds(topology, via, size_bytes)?));
             let points = sizes.filter_map(time).map(|(bytes, time)| (bytes as f64, time / self.copy_seconds(bytes)));
-            Series::new(*via, points)
+            Series::new(via.to_string(), points)
         };
-        let drawn = self.arguments.vias.iter().filter(|via| **via != "flat").map(line);
+        let drawn = self.arguments.vias.iter().filter(|&&via| via != Via::Flat).map(line);
         let series: Vec<Series> = drawn.filter(|series| !series.points.is_empty()).collect();
         let title = format!("Ways to send on {topology}, cables of {}", format_rate(self.arguments.rate));
         (!series.is_empty()).then(|| line_chart(&title, "bytes", "time / time of one copy on a cable", &series, true))

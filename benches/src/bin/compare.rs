@@ -3,16 +3,15 @@
 //! `cargo run --release -p ethbcast-benches --bin compare`, as root. All tools are timed from outside and alike; see
 //! [`Finished`] for what is counted.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use clap::Parser;
 use ethbcast_benches::cluster::{bring_up, give_addresses, set_loss};
 use ethbcast_benches::interrupt::Interrupt;
 use ethbcast_benches::payload::{make_file, scratch};
+use ethbcast_benches::program::Program;
 use ethbcast_benches::table::{Table, median};
 use ethbcast_benches::tools::{Job, Tool};
 use ethbcast_benches::transfer::{self, Finished, Outcome};
@@ -58,14 +57,14 @@ struct Arguments {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let ethbcast = find_ethbcast(arguments.ethbcast.as_deref())?;
+    let program = Program::find(arguments.ethbcast.as_deref())?;
     let interrupt = Interrupt::hold()?;
     let lab = bring_up("compare", arguments.hosts.into(), Some(arguments.rate))?;
     give_addresses(&lab)?;
     let directory = scratch()?;
     let source = directory.path().join("source.bin");
     make_file(&source, arguments.mebibytes << 20)?;
-    let bench = Bench { arguments: &arguments, ethbcast: &ethbcast, lab: &lab, source: &source, interrupt: &interrupt };
+    let bench = Bench { arguments: &arguments, program: &program, lab: &lab, source: &source, interrupt: &interrupt };
 
     let mut table = Table::new(&["tool", "loss", "seconds", "x wire", "whole s", "verified", "remark"]);
     let mut all_verified = true;
@@ -84,7 +83,7 @@ fn main() -> anyhow::Result<ExitCode> {
 /// What all runs have in common.
 struct Bench<'a> {
     arguments: &'a Arguments,
-    ethbcast: &'a Path,
+    program: &'a Program,
     lab: &'a Lab,
     source: &'a Path,
     interrupt: &'a Interrupt,
@@ -155,7 +154,7 @@ impl Bench<'_> {
             tool,
             lab: self.lab,
             rate_bits_per_second: self.arguments.rate,
-            ethbcast: self.ethbcast,
+            program: self.program,
             source: self.source,
             directory: directory.path(),
         };
@@ -196,21 +195,6 @@ impl Bench<'_> {
         println!("seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start.");
         println!("wire: {:.3} s, the file in frames of {FRAME_BYTES} bytes, {PAYLOAD_BYTES} of them payload.", self.wire_seconds());
     }
-}
-
-/// The program to test.
-fn find_ethbcast(given: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let path = match given {
-        Some(path) => path.to_owned(),
-        None => std::env::current_exe()?.with_file_name("ethbcast"),
-    };
-    if !path.is_file() {
-        bail!(
-            "there is no {}: build it with `cargo build --release -p ethbcast`, or say where it is with --ethbcast",
-            path.display()
-        );
-    }
-    fs::canonicalize(&path).with_context(|| format!("looking for {}", path.display()))
 }
 
 /// A share of frames that can be lost.

@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let program = Program::find(arguments.ethbcast.as_deref())?;
     let interrupt = Interrupt::hold()?;
-    let bed = Bed::one_switch("prediction", arguments.hosts.into(), arguments.rate)?;
+    let bed = Bed::one_switch("prediction", arguments.hosts.into(), Some(arguments.rate))?;
     let directory = scratch()?;
     let file = directory.path().join("calibration.toml");
     let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };

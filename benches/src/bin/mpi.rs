@@ -1,0 +1,225 @@
+//! `ethbcast perf` beside Open MPI over TCP: broadcast with a barrier, and the barrier alone, in one lab and one run.
+//!
+//! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p ethbcast`: writes
+//! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower does so for
+//! both; each figure is the median of the rounds'. Open MPI does not verify what arrives, `ethbcast perf` does, on every rank.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::Parser;
+use ethbcast_benches::bed::Bed;
+use ethbcast_benches::cluster::{cut_segments, give_addresses};
+use ethbcast_benches::interrupt::Interrupt;
+use ethbcast_benches::mpi::{self, Cluster, Measured};
+use ethbcast_benches::perf::{self, Job, Site};
+use ethbcast_benches::program::Program;
+use ethbcast_benches::results::{self, verdict};
+use ethbcast_benches::table::Table;
+use ethbcast_benches::times::Times;
+use ethbcast_benches::units::{parse_size, size};
+
+/// How many times faster a broadcast with its barrier is to be, by size in bytes.
+const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];
+/// The exit code for what the system lacks, as the tool has it.
+const SYSTEM: u8 = 4;
+/// The longest message `ethbcast perf` takes, and well within what MPI counts with.
+const LONGEST_BYTES: u64 = 1 << 30;
+/// What an iteration may take at most, in seconds, for the time a run is given.
+const SLOWEST_ITERATION_SECONDS: f64 = 0.02;
+
+/// Compare `ethbcast perf` with Open MPI over TCP in a lab, unshaped; needs root.
+#[derive(Debug, Parser)]
+#[command(name = "mpi")]
+struct Arguments {
+    /// Sizes of the messages.
+    #[arg(long, value_delimiter = ',', default_value = "256,4K", value_name = "SIZES", value_parser = measured_size)]
+    sizes: Vec<u64>,
+    /// Ranks, each on a host of its own.
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=64))]
+    hosts: u8,
+    /// Rounds in which both take their turn.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Broadcasts, and barriers alone, of each size; the EQA paper has 500.
+    #[arg(long, default_value_t = 500, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    iterations: u32,
+    /// How `ethbcast` sends.
+    #[arg(long, default_value = "auto", value_name = "VIA")]
+    via: String,
+    /// Have Open MPI's hosts cut TCP's data into frames of 1500 bytes, as a wire carries it; without it they leave that to the
+    /// network card, and veth, which has none, carries pieces of up to 64 KiB.
+    #[arg(long)]
+    cut: bool,
+    /// The program ethbcast; without it, the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    ethbcast: Option<PathBuf>,
+    /// Where the results go.
+    #[arg(long, default_value = "docs/results", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+fn measured_size(text: &str) -> Result<u64, String> {
+    let too_long = || format!("{text} is more than can be measured: choose at most {}", size(LONGEST_BYTES));
+    parse_size(text).and_then(|bytes| Some(bytes).filter(|&bytes| bytes <= LONGEST_BYTES).ok_or_else(too_long))
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    if let Some(text) = mpi::missing() {
+        eprintln!("mpi: {text}");
+        return Ok(ExitCode::from(SYSTEM));
+    }
+    let program = Program::find(arguments.ethbcast.as_deref())?;
+    let interrupt = Interrupt::hold()?;
+    let load = load_average()?;
+    let bed = Bed::one_switch("mpi", arguments.hosts.into(), None)?;
+    give_addresses(&bed.lab)?;
+    if arguments.cut {
+        cut_segments(&bed.lab)?;
+    }
+    let cluster = Cluster::prepare(&bed.lab)?;
+    let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
+    let mut points: Vec<Point> = arguments.sizes.iter().map(|&size_bytes| Point::new(size_bytes)).collect();
+    for round in 1..=arguments.runs {
+        eprintln!("round {round} of {}", arguments.runs);
+        take_turns(&arguments, &cluster, &site, &mut points)?;
+    }
+    drop(cluster);
+    drop(bed);
+    report(&arguments, &load, &points)
+}
+
+/// How many programs wanted a core in the last minute: on a busy machine ranks wait for others than each other, Open MPI's most.
+fn load_average() -> anyhow::Result<String> {
+    let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+}
+
+/// All rounds of one size.
+struct Point {
+    size_bytes: u64,
+    /// How `ethbcast` sent, each way once.
+    vias: Vec<String>,
+    ours: Vec<Measured>,
+    theirs: Vec<Measured>,
+}
+
+/// One round: Open MPI at all sizes, then `ethbcast perf` at all sizes.
+fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mut [Point]) -> anyhow::Result<()> {
+    let Arguments { sizes, iterations, via, .. } = arguments;
+    let steps = f64::from(*iterations) * 2.0 * sizes.len() as f64;
+    let limit = Duration::from_secs_f64(60.0 + steps * SLOWEST_ITERATION_SECONDS);
+    let theirs =
+        cluster.measure(sizes, *iterations, limit, site.interrupt)?.map_err(|words| anyhow!("Open MPI failed: {words}"))?;
+    for (point, theirs) in points.iter_mut().zip(theirs) {
+        point.theirs.push(theirs);
+    }
+    for point in points {
+        let job = Job { via, size_bytes: point.size_bytes, iterations: *iterations, predicted_seconds: SLOWEST_ITERATION_SECONDS };
+        let ours = perf::measure(site, &job)?.map_err(|words| anyhow!("ethbcast failed: {words}"))?;
+        if !point.vias.contains(&ours.via) {
+            point.vias.push(ours.via);
+        }
+        point.ours.push(Measured { broadcast: ours.broadcasts, barrier: ours.barriers });
+    }
+    Ok(())
+}
+
+impl Point {
+    fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, vias: Vec::new(), ours: Vec::new(), theirs: Vec::new() }
+    }
+
+    /// Theirs and ours, each the median of all rounds.
+    fn times(&self, what: fn(&Measured) -> Times) -> (Times, Times) {
+        let median = |rounds: &[Measured]| Times::median_of(&rounds.iter().map(what).collect::<Vec<_>>());
+        (median(&self.theirs).expect("there is a round"), median(&self.ours).expect("there is a round"))
+    }
+
+    /// What was measured, its name first.
+    fn rows(&self) -> [(&'static str, (Times, Times)); 2] {
+        [("broadcast + barrier", self.times(|round| round.broadcast)), ("barrier", self.times(|round| round.barrier))]
+    }
+
+    /// How many times as long as ours their broadcasts take, if there is a bound for it: the bound, and the ratio.
+    fn bound(&self) -> Option<(f64, f64)> {
+        let (_, bound) = BOUNDS.into_iter().find(|(size_bytes, _)| *size_bytes == self.size_bytes)?;
+        let (theirs, ours) = self.times(|round| round.broadcast);
+        Some((bound, theirs.middle80 / ours.middle80))
+    }
+}
+
+fn table(points: &[Point]) -> Table {
+    let heading = ["size", "middle80", "median", "p99", "ours middle80", "median", "p99", "ratio", "what, via"];
+    let mut table = Table::new(&heading);
+    for point in points {
+        for (what, (theirs, ours)) in point.rows() {
+            let figures = |times: Times| [times.middle80, times.median, times.p99].map(|seconds| format!("{:.1}", seconds * 1e6));
+            let ratio = format!("{:.2}", theirs.middle80 / ours.middle80);
+            let what = format!("{what}, {}", point.vias.join(" or "));
+            let mut cells = vec![size(point.size_bytes)];
+            cells.extend(figures(theirs));
+            cells.extend(figures(ours));
+            cells.extend([ratio, what]);
+            table.push(cells);
+        }
+    }
+    table
+}
+
+fn csv(points: &[Point]) -> Table {
+    let heading = ["what", "size_bytes", "round", "program", "via", "middle80_seconds", "median_seconds", "p99_seconds"];
+    let mut table = Table::new(&heading);
+    for point in points {
+        for (program, via, rounds) in
+            [("openmpi", String::new(), &point.theirs), ("ethbcast", point.vias.join(" or "), &point.ours)]
+        {
+            for (round, measured) in rounds.iter().enumerate() {
+                for (what, times) in [("broadcast + barrier", measured.broadcast), ("barrier", measured.barrier)] {
+                    let figures = [times.middle80, times.median, times.p99].map(|seconds| format!("{seconds:.9}"));
+                    let round = (round + 1).to_string();
+                    let mut cells = vec![what.to_owned(), point.size_bytes.to_string(), round, program.to_owned(), via.clone()];
+                    cells.extend(figures);
+                    table.push(cells);
+                }
+            }
+        }
+    }
+    table
+}
+
+/// Writes and prints everything; a failure if a bound was missed.
+fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result<ExitCode> {
+    let cores = std::thread::available_parallelism()?;
+    let pieces = if arguments.cut { "frames of 1500 bytes" } else { "pieces of up to 64 KiB, which veth carries whole" };
+    let mut text = format!(
+        "Broadcast with a barrier behind it, and barriers alone, {} ranks on hosts of one unshaped lab, {cores} cores for all. First\n\
+         {} over TCP, sent in {pieces}; then ethbcast perf --via {}, in frames\n\
+         of 1500 bytes. {} iterations of each, medians of {} rounds, in µs; ratios of the means of the middle 80 %.\n\
+         Open MPI yields when idle (mpi_yield_when_idle 1): a rank that spins keeps its core from the one it waits for.\n\
+         The machine's load was {load} before; what else runs slows Open MPI more than ethbcast.\n\n{}\n",
+        arguments.hosts,
+        mpi::version()?,
+        arguments.via,
+        arguments.iterations,
+        arguments.runs,
+        table(points).aligned(),
+    );
+    let mut all_met = true;
+    for (point, (bound, ratio)) in points.iter().filter_map(|point| Some((point, point.bound()?))) {
+        all_met &= ratio >= bound;
+        let size = size(point.size_bytes);
+        text += &format!(
+            "broadcast + barrier, {size} bytes: {ratio:.2} times as fast (at least {bound:.0}): {}\n",
+            verdict(ratio >= bound)
+        );
+    }
+    let files = [("mpi.txt".to_owned(), text.clone()), ("mpi.csv".to_owned(), csv(points).csv())];
+    results::write(&arguments.out, &files)?;
+    print!("{text}");
+    Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
