@@ -105,11 +105,15 @@ impl Outbox {
         if self.next_message >= self.limit.messages {
             return None;
         }
-        let mut outgoing = self.waiting.pop_front()?;
         let room = usize::try_from(self.limit.bytes - self.pushed_bytes).unwrap_or(usize::MAX);
         let first = self.btp1.min(self.fit.push_bytes);
-        let push = first.saturating_add(self.btp2).min(room).min(u32::MAX as usize);
-        outgoing.pushed = outgoing.bytes.len().min(push);
+        let push = first.saturating_add(self.btp2).min(u32::MAX as usize).min(self.waiting.front()?.bytes.len());
+        // The answer to what is on its way may bring more room; a message pushed in part would have to wait for its receive.
+        if push > room && self.begun.values().any(|earlier| earlier.flying > 0) {
+            return None;
+        }
+        let mut outgoing = self.waiting.pop_front()?;
+        outgoing.pushed = push.min(room);
         outgoing.allowed = outgoing.pushed;
         let message = self.next_message;
         self.next_message += 1;
