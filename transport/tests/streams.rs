@@ -1,6 +1,8 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
 mod common;
+#[path = "streams/push_pull.rs"]
+mod push_pull;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
@@ -14,8 +16,16 @@ fn case(path: Path, hosts: usize, frames: u64) -> Case {
     Case { path, hosts, frames, tuning, lazy_frames: 0, message_frames: 0 }
 }
 
+/// Makes a case one of another protocol.
+type Protocol = fn(Case) -> Case;
+
 fn strict(case: Case) -> Case {
     Case { tuning: Tuning { feed_frames: 64, ..Tuning::paper() }, ..case }
+}
+
+/// Push-Pull Broadcast, with so few frames pushed that some are pulled.
+fn push_pull(case: Case) -> Case {
+    Case { tuning: Tuning { feed_frames: 64, push_frames: Some(3), ..Tuning::push_pull() }, ..case }
 }
 
 #[test]
@@ -63,30 +73,37 @@ fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_
 
 #[test]
 fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_budget() {
-    for path in [Path::Chain, Path::Cast] {
-        for strictly in [false, true] {
-            let case = Case { hosts: 3, frames: 6, ..case(path, 3, 6) };
-            let case = if strictly { strict(case) } else { case };
-            let mut worst = 0;
-            for pattern in 0..1_u64 << 14 {
-                let replay = format!("{path:?} strict={strictly} pattern={pattern:#x}");
-                let price = broadcast(&case, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
-                worst = worst.max(price.cable_frames);
-                let lost = u64::from(pattern.count_ones());
-                // Each loss may cost a heartbeat, its answer, a repair and its acknowledgement; strict go-back-n resends the rest too.
-                let factor = if strictly { 8 } else { 4 };
-                let budget = 12 + 8 + factor * lost + 4;
-                assert!(price.cable_frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.cable_frames);
-            }
-            println!("{path:?} strict={strictly}: worst of 16384 patterns {worst} frames");
+    let holes = |case| case;
+    let cases: [(Path, Protocol, u64); 6] = [
+        (Path::Chain, holes, 4),
+        (Path::Cast, holes, 4),
+        (Path::AckTree(1), holes, 4),
+        // Strict go-back-n sends again what followed the loss, too.
+        (Path::Chain, strict, 8),
+        (Path::Cast, strict, 8),
+        (Path::TunedCast, push_pull, 8),
+    ];
+    for (path, protocol, factor) in cases {
+        let case = protocol(case(path, 3, 6));
+        let name = format!("{path:?} {:?} pushes {:?}", case.tuning.policy, case.tuning.push_frames);
+        let mut worst = 0;
+        for pattern in 0..1_u64 << 14 {
+            let replay = format!("{name} pattern={pattern:#x}");
+            let price = broadcast(&case, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+            worst = worst.max(price.cable_frames);
+            let lost = u64::from(pattern.count_ones());
+            // Each loss may cost a heartbeat, its answer, a repair and its acknowledgement.
+            let budget = 12 + 8 + factor * lost + 4;
+            assert!(price.cable_frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.cable_frames);
         }
+        println!("{name}: worst of 16384 patterns {worst} frames");
     }
 }
 
 #[test]
 fn heavy_random_faults_are_survived_within_a_frame_budget() {
     for seed in 0..200 {
-        for path in [Path::Chain, Path::Cast] {
+        for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
             let hosts = 2 + (seed % 6) as usize;
             let loss = [0.0, 0.01, 0.1, 0.3][(seed % 4) as usize];
             let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
@@ -129,10 +146,15 @@ fn a_message_of_one_frame_costs_its_copies_and_one_acknowledgement_from_each_hos
 #[test]
 fn messages_are_passed_whatever_gets_lost() {
     for seed in 0..200 {
-        for path in [Path::Chain, Path::Cast, Path::Flat, Path::Binomial] {
+        for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2), Path::Flat, Path::Binomial] {
             let hosts = 2 + (seed % 7) as usize;
             let case = Case { message_frames: 1 + seed % 5, ..case(path, hosts, 60) };
-            let case = if seed % 3 == 0 { strict(case) } else { case };
+            // There is no ack tree for strict go-back-n.
+            let case = match seed % 6 {
+                0 if !matches!(path, Path::AckTree(_)) => strict(case),
+                3 if path == Path::TunedCast => push_pull(case),
+                _ => case,
+            };
             let faults = RandomFaults::new(seed).loss([0.01, 0.1, 0.3][(seed % 3) as usize]).duplicate(0.02);
             broadcast(&case, faults, &format!("seed={seed} {path:?}"));
         }

@@ -13,6 +13,7 @@ mod roster;
 mod streams;
 mod timing;
 mod trees;
+mod tuned;
 mod view;
 
 pub use gathering::Wanted;

@@ -4,11 +4,11 @@
 //! stream has a tree of its own. The reader takes them back in the same turn. A message ends in all streams at once: in the one
 //! that carries its last frame by that frame, in the others by an empty one; dealing then starts over with the first stream.
 
-use super::receiver::tuned;
 use super::trees::{Tree, trees};
+use super::tuned::tuned;
 use super::view::View;
 use crate::plan::Via;
-use ethbcast_transport::stream::{Ending, Identity, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Identity, Memory, Outlet, Peer, Stream, StreamStats};
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Tuning};
 use std::cmp::Reverse;
@@ -82,6 +82,11 @@ impl Streams {
     /// What has been sent and received so far.
     pub fn stats(&self) -> StreamStats {
         self.streams.iter().map(Stream::stats).fold(StreamStats::default(), |sum, stats| sum + stats)
+    }
+
+    /// The bytes of all streams' structures.
+    pub fn memory(&self) -> Memory {
+        self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
     /// Whether every remote reader has acknowledged the whole stream.
@@ -252,10 +257,8 @@ impl Streams {
             if let Some(parent) = tree.parent(rank) {
                 stream.set_parent(peer(view, parent));
             }
-            if view.via != Via::Cast {
-                // New children first: what a dead child was keeping here is what its own children may still need.
-                tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, peer(view, child)));
-            }
+            // New children first: what a dead child was keeping here is what its own children may still need.
+            tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, peer(view, child)));
             let gone: Vec<u16> = stream
                 .cursors()
                 .into_iter()
@@ -289,6 +292,7 @@ fn open(place: Place, view: &View, tree: &Tree<'_>, number: u16, tuning: &Tuning
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| peer(view, child)).collect();
     let outlet = match view.via {
         Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast => Outlet::Wards(children),
         _ => Outlet::Lanes(children),
     };
     let payload_bytes = usize::from(view.payload_bytes);

@@ -1,4 +1,4 @@
-//! Who sends to whom among the present members of a view, for each stream of the session.
+//! Who sends to whom among the present members of a view, for each stream of the session; in a cast, who acknowledges to whom.
 
 use super::view::View;
 use crate::plan::{self, Plan};
@@ -47,7 +47,7 @@ impl Tree<'_> {
         self.view.members[usize::from(rank)].present.then_some(at)
     }
 
-    /// The present members `rank` sends to, in sending order.
+    /// The present members `rank` sends to, in sending order; in a cast those that acknowledge to it.
     pub(super) fn children(&self, rank: u16) -> Vec<u16> {
         let mut children: Vec<u16> = self.view.ranks().filter(|&child| self.parent(child) == Some(rank)).collect();
         children.sort_by_key(|&child| (self.order(child), child));

@@ -14,7 +14,7 @@ pub struct Member {
     pub mac: MacAddr,
     /// The run of the receiver that joined; zero for the root.
     pub nonce: u64,
-    /// Who sends to it; `None` for the root.
+    /// Who sends to it, or in a cast to whom it acknowledges; `None` for the root.
     pub parent: Option<u16>,
     /// Its place among its parent's children.
     pub order: u16,
@@ -33,6 +33,8 @@ pub struct View {
     pub segment_frames: u32,
     /// What receivers do with frames out of order.
     pub policy: Policy,
+    /// Frames of a message that one receiver answers for all (Push-Pull Broadcast, EQA §3.3), if there are such.
+    pub push_frames: Option<u8>,
     /// The longest payload of a frame, in bytes.
     pub payload_bytes: u16,
     /// Bytes in the stream, if known in advance.
@@ -40,6 +42,9 @@ pub struct View {
     /// The members, by rank.
     pub members: Vec<Member>,
 }
+
+/// The most frames that a view can say are pushed.
+pub(super) const MAX_PUSH_FRAMES: u8 = 254;
 
 /// Members a view can have: a rank has 16 bits, and 65 535 stands for "none".
 pub const MAX_MEMBERS: usize = 65_535;
@@ -54,12 +59,7 @@ impl View {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         let (via, children) = via_to_wire(self.via);
-        out.u32(self.epoch)
-            .u8(via)
-            .u8(children)
-            .u32(self.segment_frames)
-            .u8(u8::from(self.policy == Policy::InOrderOnly))
-            .u16(self.payload_bytes);
+        out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
@@ -77,8 +77,17 @@ impl View {
         let count = from.u16()?;
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<Member>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
-        let view = View { epoch, via, segment_frames, policy, payload_bytes, size, members };
+        let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
+        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, members };
         view.is_rooted_at_zero().then_some(view)
+    }
+
+    /// Policy and pushed frames as a byte: 0, or one more than are pushed.
+    fn strictness(&self) -> u8 {
+        match self.policy {
+            Policy::HolesAllowed => 0,
+            Policy::InOrderOnly => 1 + self.push_frames.unwrap_or(0).min(MAX_PUSH_FRAMES),
+        }
     }
 
     /// Whether every member's line of parents ends at rank 0.
@@ -196,6 +205,7 @@ pub(super) mod tests {
             via: Via::Kary(5),
             segment_frames: 7,
             policy: Policy::HolesAllowed,
+            push_frames: None,
             payload_bytes: 1468,
             size: None,
             members: (0..count).map(member).collect(),
@@ -224,6 +234,17 @@ pub(super) mod tests {
         assert_eq!(View::decode(&view.encode()), None);
         view.members[2].parent = Some(9);
         assert_eq!(View::decode(&view.encode()), None);
+    }
+
+    #[test]
+    fn the_papers_protocols_survive_the_journey() {
+        for (policy, push_frames, strict) in
+            [(Policy::HolesAllowed, None, 0), (Policy::InOrderOnly, None, 1), (Policy::InOrderOnly, Some(9), 10)]
+        {
+            let view = View { policy, push_frames, ..chain(2) };
+            assert_eq!(view.encode()[10], strict);
+            assert_eq!(View::decode(&view.encode()), Some(view));
+        }
     }
 
     /// docs/protocol.md §6 quotes these bytes.

@@ -5,7 +5,7 @@
 //! frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one unit from one place to
 //! another, and the tail follows to the first position where somebody stands.
 
-mod bits;
+pub(crate) mod bits;
 mod positions;
 
 pub use positions::ReaderId;
@@ -103,6 +103,11 @@ impl Feed {
         sequence < self.head || (sequence < self.highest && self.arrived.get(sequence))
     }
 
+    /// Whether frame `sequence` has arrived and has not been freed.
+    pub fn keeps(&self, sequence: u64) -> bool {
+        sequence >= self.tail() && self.has(sequence)
+    }
+
     /// Appends a frame in order; `last` ends the stream. Returns `None`, and takes nothing, if there is no room.
     ///
     /// # Panics
@@ -140,12 +145,12 @@ impl Feed {
         Inserted::New
     }
 
-    /// The payload of a frame that is kept and in order.
+    /// The payload of a frame that is kept, in order or not.
     ///
     /// # Panics
-    /// If `sequence` is not in `tail..head`.
+    /// If it has been freed or has not arrived.
     pub fn payload(&self, sequence: u64) -> &[u8] {
-        assert!((self.tail()..self.head).contains(&sequence), "frame {sequence} is not kept");
+        assert!(self.keeps(sequence), "frame {sequence} is not kept");
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
         &self.bytes[at..at + self.lengths[slot] as usize]

@@ -5,11 +5,11 @@
 //! data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward make
 //! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
+use super::hearing::Heard;
 use super::marks::Marks;
 use super::memory::tree_bytes;
 use super::rtt::Rtt;
-use super::stamp::{STALE, Stamp, Stamps};
-use super::stats::StreamStats;
+use super::stamp::{STALE, Stamp};
 use super::window::Window;
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
@@ -46,7 +46,6 @@ pub(super) struct Lane {
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
     grafted: bool,
-    orphaned: bool,
 }
 
 /// What a lane wants to send next.
@@ -54,8 +53,8 @@ pub(super) struct Lane {
 pub(super) enum Outgoing {
     /// Frame `sequence`; `urgent` asks for an acknowledgement at once.
     Data { sequence: u64, again: bool, urgent: bool },
-    /// The last sequence number, to be answered.
-    Heartbeat { highest: u64 },
+    /// The last sequence number, to be answered; with the rank of the designated receiver, if there is one.
+    Heartbeat { highest: u64, designated: Option<u16> },
 }
 
 impl Lane {
@@ -86,7 +85,6 @@ impl Lane {
             heartbeat: false,
             synced: true,
             grafted: false,
-            orphaned: false,
         }
     }
 
@@ -130,31 +128,24 @@ impl Lane {
         self.next
     }
 
-    /// Whether a grafted child needs frames that are gone.
-    pub(super) fn is_orphaned(&self) -> bool {
-        self.orphaned
-    }
-
     /// When the lane wants to send a heartbeat.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Takes an acknowledgement; a forged one changes nothing but a counter.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, stamps: &Stamps, stats: &mut StreamStats) {
+    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> Heard {
         let echo = Stamp(ack.echo);
         // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from here.
         let known = if self.grafted { feed.head() } else { self.highest };
-        if ack.cursor > known || ack.covered() > known || echo.is_after(stamps.newest()) {
-            stats.forged_acks += 1;
-            return;
+        if ack.cursor > known || ack.covered() > known || echo.is_after(newest) {
+            return Heard::Forged;
         }
-        stats.acks_received += 1;
         if !self.synced && !self.sync(ack) {
-            return;
+            return Heard::Orphan;
         }
         if ack.cursor < self.cursor {
-            return;
+            return Heard::Known;
         }
         if self.grafted {
             self.highest = self.highest.max(ack.covered());
@@ -186,18 +177,18 @@ impl Lane {
         } else {
             self.in_flight = self.next - self.cursor;
         }
-        self.window.on_ack(newly, lost, echo, stamps.newest(), limiting);
+        self.window.on_ack(newly, lost, echo, newest, limiting);
         // An application that takes its time is asked less and less often.
         if !only_passing {
             self.tries = 0;
         }
         self.rearm(now, feed);
+        Heard::Known
     }
 
     /// A grafted child has said where it stands; false if what it needs is gone.
     fn sync(&mut self, ack: &Ack<'_>) -> bool {
-        self.orphaned = ack.cursor < self.cursor;
-        if self.orphaned {
+        if ack.cursor < self.cursor {
             return false;
         }
         self.synced = true;
@@ -256,7 +247,7 @@ impl Lane {
         stamp: impl FnOnce() -> Stamp,
     ) -> Option<(Outgoing, Stamp)> {
         if std::mem::take(&mut self.heartbeat) {
-            return Some((Outgoing::Heartbeat { highest: self.highest }, stamp()));
+            return Some((Outgoing::Heartbeat { highest: self.highest, designated: None }, stamp()));
         }
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;

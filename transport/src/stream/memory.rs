@@ -3,6 +3,8 @@
 use super::Stream;
 use super::cast::Cast;
 use super::lane::Lane;
+use super::wards::Wards;
+use std::ops::Add;
 
 /// Bytes of one stream's structures at this moment.
 ///
@@ -13,7 +15,8 @@ pub struct Memory {
     pub payload_bytes: usize,
     /// What the feed knows about its slots: lengths, arrivals, readers at each position.
     pub slots_bytes: usize,
-    /// When a cast last sent each frame, to all its receivers at once.
+    /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each arrived, where a
+    /// receiver has wards.
     pub stamps_bytes: usize,
     /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
     pub readers_bytes: usize,
@@ -40,18 +43,40 @@ impl Memory {
     }
 }
 
+impl Add for Memory {
+    type Output = Memory;
+
+    fn add(self, other: Memory) -> Memory {
+        Memory {
+            payload_bytes: self.payload_bytes + other.payload_bytes,
+            slots_bytes: self.slots_bytes + other.slots_bytes,
+            stamps_bytes: self.stamps_bytes + other.stamps_bytes,
+            readers_bytes: self.readers_bytes + other.readers_bytes,
+            repairs_bytes: self.repairs_bytes + other.repairs_bytes,
+            stream_bytes: self.stream_bytes + other.stream_bytes,
+        }
+    }
+}
+
 impl Stream {
     /// The bytes of each of the stream's structures.
     pub fn memory(&self) -> Memory {
         let cast = self.cast.as_ref();
         let lanes = self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
+        let wards = self.wards.as_ref();
         let stamps = self.lanes.iter().map(Lane::stamps_bytes).sum::<usize>();
         Memory {
             payload_bytes: self.feed.payloads_memory_bytes(),
             slots_bytes: self.feed.slots_memory_bytes(),
-            stamps_bytes: cast.map_or(0, Cast::stamps_bytes),
-            readers_bytes: self.feed.readers_memory_bytes() + cast.map_or(0, Cast::listeners_bytes) + lanes + stamps,
-            repairs_bytes: cast.map_or(0, Cast::repairs_bytes) + self.lanes.iter().map(Lane::repairs_bytes).sum::<usize>(),
+            stamps_bytes: cast.map_or(0, Cast::stamps_bytes) + wards.map_or(0, Wards::stamps_bytes),
+            readers_bytes: self.feed.readers_memory_bytes()
+                + cast.map_or(0, Cast::listeners_bytes)
+                + wards.map_or(0, Wards::readers_bytes)
+                + lanes
+                + stamps,
+            repairs_bytes: cast.map_or(0, Cast::repairs_bytes)
+                + wards.map_or(0, Wards::repairs_bytes)
+                + self.lanes.iter().map(Lane::repairs_bytes).sum::<usize>(),
             stream_bytes: size_of::<Stream>() + self.marks.bytes() + self.orphans.capacity() * size_of::<u16>(),
         }
     }
@@ -150,11 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_cable_costs_a_stamp_for_each_frame_repaired_over_it_and_slots_bound_these() {
+    fn nor_behind_a_cable_that_loses_a_third() {
         for (receivers, frames) in [(1, 20_000), (16, 10_000)] {
             let peak = peak_added_bytes(receivers, frames, RandomFaults::new(3).loss(0.01).loss_at(1, 0.3));
-            assert!(peak <= receivers * 4096 + 4096 * 24, "{receivers} receivers: {peak} bytes");
+            assert!(peak <= receivers * 4096, "{receivers} receivers: {peak} bytes");
         }
+    }
+
+    #[test]
+    fn a_ward_costs_as_much_as_a_listener_and_the_moments_of_arrival_once() {
+        let wards = |count: usize| {
+            let outlet = Outlet::Wards((2..2 + count).map(peer).collect());
+            Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &outlet, Tuning::default()).memory()
+        };
+        assert!(wards(16).added_bytes() <= 16 * 4096, "{:?}", wards(16));
+        assert_eq!(wards(16).stamps_bytes, 4096 * 4);
+        assert_eq!(wards(16).buffer_bytes(), wards(8).buffer_bytes());
     }
 
     #[test]

@@ -1,23 +1,36 @@
 //! One ordered sequence of frames from one origin, through one host: at the root, at a relay, or at a leaf.
 //!
 //! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads it: lanes to
-//! children, the cast, the local application. The same structure serves every role; a role is just which parts are there.
+//! children, the cast, wards, the local application. The same structure serves every role; a role is just which parts are there.
 
+mod asking;
 mod cast;
+mod designated;
+mod hearing;
 mod intake;
 mod lane;
 mod listener;
 mod lone;
 mod marks;
 mod memory;
+mod nack;
 mod output;
+mod outstanding;
 mod pace;
+mod readers;
+mod remote;
+mod repairs;
+mod rhythm;
 mod stats;
+mod terms;
+mod ward;
+mod wards;
 mod window;
 
 pub use lone::Lone;
 pub use memory::Memory;
 pub use stats::StreamStats;
+pub use terms::{Ending, Identity, Outlet, Peer};
 
 use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Timer};
@@ -26,64 +39,12 @@ use crate::timing::{rtt, stamp};
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Kind};
 use cast::Cast;
-use intake::Intake;
+use hearing::Heard;
+use intake::{Arrival, Intake};
 use lane::Lane;
 use marks::Marks;
-use pnet::util::MacAddr;
 use stamp::Stamps;
-
-/// A host as a stream knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its rank in the group.
-    pub rank: u16,
-    /// Its interface.
-    pub mac: MacAddr,
-}
-
-/// What every frame of a stream says about its sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The session, drawn at random by its root.
-    pub session: u32,
-    /// The stream within the session.
-    pub stream: u16,
-    /// The own rank.
-    pub rank: u16,
-    /// The own interface.
-    pub mac: MacAddr,
-    /// The EtherType in use.
-    pub ether_type: u16,
-}
-
-/// Who reads this host's feed over the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outlet {
-    /// Children, each by unicast, in sending order; none for a leaf.
-    Lanes(Vec<Peer>),
-    /// All of them at once through the group address.
-    Cast {
-        /// The group address.
-        group: MacAddr,
-        /// The receivers.
-        listeners: Vec<Peer>,
-    },
-}
-
-/// What ends with a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
-    /// Nothing: more follows.
-    #[default]
-    None,
-    /// A message that nobody waits for: its passing will show with what follows.
-    Quiet,
-    /// A message. The frame goes out without waiting for its segment to fill, and [`Stream::passed`] soon says when every
-    /// application has passed it.
-    Message,
-    /// The stream.
-    Stream,
-}
+use wards::Wards;
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -103,6 +64,7 @@ pub struct Stream {
     /// The lanes in the order in which they are asked, so that children take turns.
     turns: Vec<usize>,
     cast: Option<Cast>,
+    wards: Option<Wards>,
     local: Option<ReaderId>,
     /// Grafted children that need frames which are gone.
     orphans: Vec<u16>,
@@ -118,7 +80,7 @@ impl Stream {
     /// A receiver of a stream, which hands it on to `outlet` and to the local application.
     pub fn receiver(identity: Identity, payload_bytes: usize, parent: Peer, outlet: &Outlet, tuning: Tuning) -> Stream {
         let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
-        stream.intake = Some(Intake::new(&stream.tuning));
+        stream.intake = Some(Intake::new(identity, &stream.tuning));
         stream.local = stream.feed.add_reader(0);
         stream
     }
@@ -127,15 +89,13 @@ impl Stream {
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
         // A relay must have room for a segment that goes and for one that comes.
         let marks = Marks::new(tuning.segment_frames.clamp(1, feed.slots() / 4));
-        let (mut lanes, mut cast) = (Vec::new(), None);
+        let (mut lanes, mut cast, mut wards) = (Vec::new(), None, None);
         match outlet {
             Outlet::Lanes(children) => {
                 lanes = children.iter().map(|child| Lane::new(child.rank, child.mac, &mut feed, &tuning)).collect();
             }
-            Outlet::Cast { group, listeners } => {
-                let members: Vec<_> = listeners.iter().map(|peer| (peer.rank, peer.mac)).collect();
-                cast = Some(Cast::new(*group, &members, &mut feed, &tuning));
-            }
+            Outlet::Cast { group, listeners } => cast = Some(Cast::new(*group, listeners, &mut feed, &tuning)),
+            Outlet::Wards(peers) => wards = Some(Wards::new(peers, &mut feed, &tuning)),
         }
         let turns = (0..lanes.len()).collect();
         Stream {
@@ -151,6 +111,7 @@ impl Stream {
             lanes,
             turns,
             cast,
+            wards,
             local: None,
             orphans: Vec::new(),
             stats: StreamStats::default(),
@@ -215,91 +176,6 @@ impl Stream {
         self.feed.advance(reader, self.feed.position(reader) + 1);
     }
 
-    /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
-    pub fn drained(&mut self, now: Instant) {
-        self.passed = self.passed.max(self.count_passed());
-        let (below, flushed) = (self.below(), self.marks.reported_before(self.passed));
-        if let Some(intake) = &mut self.intake {
-            intake.on_drained(now, &self.feed, below, flushed);
-        }
-    }
-
-    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
-    /// ([`Ending::Message`]); in between it may lag.
-    pub fn passed(&self) -> u64 {
-        self.passed
-    }
-
-    fn count_passed(&self) -> u64 {
-        let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
-        let lanes = self.lanes.iter().map(Lane::passed);
-        lanes.chain(self.cast.as_ref().map(Cast::passed)).min().unwrap_or(u64::MAX).min(here)
-    }
-
-    /// The lowest cursor of this host and the children it serves.
-    fn below(&self) -> u64 {
-        self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX).min(self.feed.head())
-    }
-
-    /// Frames that have arrived and wait for the local application.
-    pub fn backlog_frames(&self) -> u64 {
-        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
-    }
-
-    /// Whether everything that has been pushed or received is acknowledged by every remote reader.
-    pub fn is_settled(&self) -> bool {
-        let mut cursors =
-            self.lanes.iter().map(Lane::cursor).chain(self.cast.iter().flat_map(|cast| cast.cursors().map(|(_, cursor)| cursor)));
-        self.feed.is_complete() && cursors.all(|cursor| cursor == self.feed.head())
-    }
-
-    /// Every remote reader's rank and cursor.
-    pub fn cursors(&self) -> Vec<(u16, u64)> {
-        let lanes = self.lanes.iter().map(|lane| (lane.rank, lane.cursor()));
-        lanes.chain(self.cast.iter().flat_map(Cast::cursors)).collect()
-    }
-
-    /// Stops serving the reader `rank`: what only it needed is freed.
-    pub fn remove_reader(&mut self, now: Instant, rank: u16) {
-        if let Some(at) = self.lanes.iter().position(|lane| lane.rank == rank) {
-            let lane = self.lanes.remove(at);
-            self.feed.remove_reader(lane.reader());
-            self.turns = (0..self.lanes.len()).collect();
-        }
-        if let Some(cast) = &mut self.cast {
-            cast.remove(now, rank, &mut self.feed);
-        }
-        self.drained(now);
-    }
-
-    /// Serves a child that another host served until now.
-    pub fn graft_child(&mut self, now: Instant, child: Peer) {
-        if self.lanes.iter().all(|lane| lane.rank != child.rank) {
-            self.turns.push(self.lanes.len());
-            self.lanes.push(Lane::graft(now, child.rank, child.mac, &mut self.feed, &self.tuning));
-        }
-    }
-
-    /// Ranks that were grafted here and need frames which nobody keeps any more.
-    pub fn take_orphans(&mut self) -> Vec<u16> {
-        std::mem::take(&mut self.orphans)
-    }
-
-    /// Ranks this host serves by lanes.
-    pub fn children(&self) -> impl Iterator<Item = u16> + '_ {
-        self.lanes.iter().map(|lane| lane.rank)
-    }
-
-    /// Takes frames from another parent from now on.
-    pub fn set_parent(&mut self, parent: Peer) {
-        if self.parent != Some(parent) {
-            self.parent = Some(parent);
-            if let Some(intake) = &mut self.intake {
-                intake.forget_parent();
-            }
-        }
-    }
-
     /// Takes a frame of this session that has been parsed; one of another stream is ignored.
     pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.stream != self.identity.stream {
@@ -319,15 +195,22 @@ impl Stream {
 
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.is_parent(frame);
+        let (header, payload) = (&frame.header, frame.payload);
         let Some(intake) = &mut self.intake else {
             self.stats.strangers += 1;
             return;
         };
-        if frame.header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&frame.header.sequence) {
-            self.marks.add(frame.header.sequence, frame.header.flags.has(Flags::REPORT));
+        if header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&header.sequence) {
+            self.marks.add(header.sequence, header.flags.has(Flags::REPORT));
             self.marks.forget_below(self.feed.tail());
         }
-        intake.on_data(now, from_parent, &frame.header, frame.payload, &mut self.feed, &mut self.stats);
+        let since_mark = || header.sequence.saturating_sub(self.marks.before(header.sequence));
+        let pushed = self.tuning.push_frames.is_some_and(|frames| since_mark() < frames);
+        let late = header.sequence < self.feed.highest();
+        let new = intake.on_data(now, Arrival { header, payload, from_parent, pushed }, &mut self.feed, &mut self.stats);
+        if let Some(wards) = self.wards.as_mut().filter(|_| new) {
+            wards.on_data(now, header.sequence, late, &mut self.feed, &self.marks);
+        }
     }
 
     fn on_heartbeat(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -335,8 +218,10 @@ impl Stream {
         match &mut self.intake {
             Some(intake) if from_parent => {
                 self.stats.heartbeats_received += 1;
-                intake.on_heartbeat(now, &frame.header);
+                intake.on_heartbeat(now, &frame.header, frame.payload);
             }
+            // In a cast the root's come by at those, too, who acknowledge to another receiver.
+            Some(_) if frame.header.rank == 0 => {}
             _ => self.stats.strangers += 1,
         }
     }
@@ -346,16 +231,25 @@ impl Stream {
             self.stats.malformed += 1;
             return;
         };
-        let rank = frame.header.rank;
-        if let Some(cast) = &mut self.cast {
-            cast.on_ack(now, rank, &ack, &mut self.feed, &self.stamps, &mut self.stats);
-        } else if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rank == rank && lane.mac == frame.source) {
-            lane.on_ack(now, &ack, &mut self.feed, &self.stamps, &mut self.stats);
-            if lane.is_orphaned() && !self.orphans.contains(&rank) {
-                self.orphans.push(rank);
-            }
+        let from = Peer { rank: frame.header.rank, mac: frame.source };
+        let (feed, newest) = (&mut self.feed, self.stamps.newest());
+        let heard = if let Some(cast) = &mut self.cast {
+            cast.on_ack(now, from, &ack, newest, feed)
+        } else if let Some(wards) = &mut self.wards {
+            wards.on_ack(now, from, &ack, newest, feed, &self.marks)
+        } else if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rank == from.rank && lane.mac == from.mac) {
+            lane.on_ack(now, &ack, feed, newest)
         } else {
-            self.stats.strangers += 1;
+            Heard::Stranger
+        };
+        match heard {
+            Heard::Known => self.stats.acks_received += 1,
+            Heard::Forged => self.stats.forged_acks += 1,
+            Heard::Stranger => self.stats.strangers += 1,
+            Heard::Orphan => {
+                self.stats.acks_received += 1;
+                self.name_orphan(from.rank);
+            }
         }
         self.drained(now);
     }
@@ -363,20 +257,25 @@ impl Stream {
     /// Lets time pass.
     pub fn on_timeout(&mut self, now: Instant) {
         if let Some(intake) = &mut self.intake {
-            intake.on_timeout(now);
+            intake.on_timeout(now, &self.feed, &mut self.stats);
         }
         self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
         if let Some(cast) = &mut self.cast {
-            cast.on_timeout(now);
+            cast.on_timeout(now, &self.feed);
+        }
+        if let Some(wards) = &mut self.wards {
+            wards.on_timeout(now, &self.feed);
         }
     }
 
     /// When and why to call [`on_timeout`](Stream::on_timeout) and [`poll`](Stream::poll) again.
     pub fn deadline(&self, now: Instant) -> Option<Deadline> {
         let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::Ack });
+        let (cast, wards) = (self.cast.as_ref(), self.wards.as_ref());
         let lanes = self.lanes.iter().filter_map(Lane::due);
-        let heartbeat = lanes.chain(self.cast.as_ref().and_then(Cast::due)).min().map(|at| Deadline { at, why: Timer::Heartbeat });
-        let pace = self.cast.as_ref().and_then(|cast| cast.held_until(now, &self.feed)).map(|at| Deadline { at, why: Timer::Pace });
+        let heartbeat = lanes.chain(cast.and_then(Cast::due)).chain(wards.and_then(|wards| wards.due(now))).min();
+        let heartbeat = heartbeat.map(|at| Deadline { at, why: Timer::Heartbeat });
+        let pace = cast.and_then(|cast| cast.held_until(now, &self.feed, &self.marks)).map(|at| Deadline { at, why: Timer::Pace });
         [ack, heartbeat, pace].into_iter().flatten().min()
     }
 

@@ -20,8 +20,12 @@ impl Stream {
         if let Some(length) = self.poll_lanes(now, buffer) {
             return Some(length);
         }
-        let cast = self.cast.as_mut()?;
-        let (outgoing, to, stamp) = cast.poll(now, &self.feed, &self.marks, || self.stamps.draw(now))?;
+        let (cast, wards, stamps) = (&mut self.cast, &mut self.wards, &mut self.stamps);
+        let sent = match cast {
+            Some(cast) => cast.poll(now, &self.feed, &self.marks, || stamps.draw(now)),
+            None => wards.as_mut()?.poll(now, &self.feed, || stamps.draw(now)),
+        };
+        let (outgoing, to, stamp) = sent?;
         Some(self.write(buffer, outgoing, to, stamp))
     }
 
@@ -55,20 +59,23 @@ impl Stream {
 
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let (parent, below, passed) = (self.parent?, self.below(), self.passed.min(self.feed.head()));
+        let (parent, standing) = (self.parent?, self.standing());
         let intake = self.intake.as_mut()?;
-        let (length, cursor, echo) = intake.poll(now, &self.feed, below, passed, &mut buffer[OVERHEAD_BYTES..])?;
-        self.stats.acks_sent += 1;
-        let header = self.header(Kind::Ack, Flags::default(), cursor, echo);
+        let (length, echo) = intake.poll(now, &self.feed, standing, &mut buffer[OVERHEAD_BYTES..], &mut self.stats)?;
+        let header = self.header(Kind::Ack, Flags::default(), self.feed.head(), echo);
         Some(wire::seal(buffer, self.link(parent.mac), &header, length))
     }
 
     fn write(&mut self, buffer: &mut [u8], outgoing: Outgoing, to: MacAddr, stamp: Stamp) -> usize {
         match outgoing {
-            Outgoing::Heartbeat { highest } => {
+            Outgoing::Heartbeat { highest, designated } => {
                 self.stats.heartbeats_sent += 1;
                 let header = self.header(Kind::Heartbeat, Flags::default(), highest, stamp);
-                wire::seal(buffer, self.link(to), &header, 0)
+                let payload = designated.map(u16::to_be_bytes);
+                let payload = payload.as_ref().map_or(&[][..], |rank| &rank[..]);
+                buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
+                let length = payload.len();
+                wire::seal(buffer, self.link(to), &header, length)
             }
             Outgoing::Data { sequence, again, urgent } => {
                 *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;

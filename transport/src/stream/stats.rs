@@ -11,6 +11,8 @@ pub struct StreamStats {
     pub data_resent: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
+    /// Those of them that were sent because of a loss.
+    pub nacks_sent: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
     /// Data frames received and stored.
@@ -41,6 +43,7 @@ impl Add for StreamStats {
             data_sent: self.data_sent + other.data_sent,
             data_resent: self.data_resent + other.data_resent,
             acks_sent: self.acks_sent + other.acks_sent,
+            nacks_sent: self.nacks_sent + other.nacks_sent,
             heartbeats_sent: self.heartbeats_sent + other.heartbeats_sent,
             data_received: self.data_received + other.data_received,
             acks_received: self.acks_received + other.acks_received,

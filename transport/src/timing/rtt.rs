@@ -9,6 +9,7 @@ pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
     initial: Duration,
+    prompt: Duration,
     min: Duration,
     max: Duration,
     reorder_max: Duration,
@@ -22,8 +23,9 @@ const GRANULARITY: Duration = Duration::from_micros(200);
 impl Rtt {
     /// No sample yet.
     pub fn new(tuning: &Tuning) -> Rtt {
-        let Tuning { timeout_initial: initial, timeout_min: min, timeout_max: max, reorder_max, .. } = *tuning;
-        Rtt { smoothed: None, variation: Duration::ZERO, initial, min, max, reorder_max }
+        let Tuning { timeout_initial: initial, timeout_prompt: prompt, timeout_min: min, timeout_max: max, reorder_max, .. } =
+            *tuning;
+        Rtt { smoothed: None, variation: Duration::ZERO, initial, prompt, min, max, reorder_max }
     }
 
     /// Takes a sample: α 1/8, β 1/4.
@@ -40,12 +42,32 @@ impl Rtt {
         }
     }
 
+    /// The smoothed round trip, once there is a sample.
+    pub fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
+    /// The longest that [`reordering`](Rtt::reordering) ever says.
+    pub fn reordering_max(&self) -> Duration {
+        self.reorder_max
+    }
+
     /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight times, which
     /// finds its way through heavy loss; ever longer only when the other end has long been silent.
     pub fn timeout(&self, tries: u32) -> Duration {
-        let doublings = if tries < PATIENT_TRIES { tries.min(3) } else { tries - PATIENT_TRIES + 4 };
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
-        (base.max(self.min) * (1 << doublings.min(8))).min(self.max)
+        self.doubled(base.max(self.min), tries)
+    }
+
+    /// The same for one that is not to be held back.
+    pub fn prompt_timeout(&self, tries: u32) -> Duration {
+        let base = self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
+        self.doubled(base.max(self.prompt), tries)
+    }
+
+    fn doubled(&self, base: Duration, tries: u32) -> Duration {
+        let doublings = if tries < PATIENT_TRIES { tries.min(3) } else { tries - PATIENT_TRIES + 4 };
+        (base * (1 << doublings.min(8))).min(self.max)
     }
 
     /// How much later than a frame another must have been sent for its arrival to prove the first one lost.

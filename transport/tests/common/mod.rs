@@ -10,7 +10,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     Chain,
+    /// As the case's numbers have it, whatever the number of receivers.
     Cast,
+    /// With the numbers of a cast to so many receivers.
+    TunedCast,
+    /// A cast in which so many receivers acknowledge to each host, and to the root.
+    AckTree(usize),
     /// The root to each of the others.
     Flat,
     /// The hypercube's tree: rank `r` receives from `r` without its lowest bit and sends to the farthest first.
@@ -46,31 +51,47 @@ pub fn payload(sequence: u64) -> Vec<u8> {
     sequence.to_be_bytes().iter().copied().chain((8..length).map(|at| (at as u64 ^ sequence) as u8)).collect()
 }
 
-fn stream(case: &Case, host: usize) -> Stream {
-    let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-    let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
-    let lowest_bit = |host: usize| if host == 0 { case.hosts.next_power_of_two() } else { 1 << host.trailing_zeros() };
-    let children = match case.path {
-        Path::Chain if host + 1 < case.hosts => vec![peer(host + 1)],
-        Path::Flat if host == 0 => (1..case.hosts).map(peer).collect(),
-        Path::Binomial => {
-            let steps = std::iter::successors(Some(lowest_bit(host) / 2), |step| Some(step / 2)).take_while(|&step| step > 0);
-            steps.map(|step| host + step).filter(|&child| child < case.hosts).map(peer).collect()
+impl Case {
+    /// The host to which `host` acknowledges, and from which it gets its frames unless all of them come by cast.
+    pub fn parent(&self, host: usize) -> usize {
+        match self.path {
+            Path::Cast | Path::TunedCast | Path::Flat => 0,
+            Path::Chain => host.saturating_sub(1),
+            Path::Binomial => host & host.saturating_sub(1),
+            Path::AckTree(fan_out) => host.saturating_sub(1) / fan_out,
         }
-        _ => vec![],
-    };
-    let outlet = match (case.path, host) {
-        (Path::Cast, 0) => Outlet::Cast { group: group_mac("test"), listeners: (1..case.hosts).map(peer).collect() },
-        _ => Outlet::Lanes(children),
-    };
-    let parent = match case.path {
-        Path::Cast | Path::Flat => 0,
-        Path::Chain => host.saturating_sub(1),
-        Path::Binomial => host & host.saturating_sub(1),
-    };
-    match host {
-        0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, case.tuning.clone()),
-        _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(parent), &outlet, case.tuning.clone()),
+    }
+
+    /// In sending order: down the binomial tree the farthest first.
+    fn children(&self, host: usize) -> Vec<usize> {
+        let mut children: Vec<usize> = (1..self.hosts).filter(|&child| self.parent(child) == host).collect();
+        if self.path == Path::Binomial {
+            children.reverse();
+        }
+        children
+    }
+
+    fn tuning(&self, host: usize) -> Tuning {
+        match self.path {
+            Path::TunedCast => self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1)),
+            Path::AckTree(fan_out) => self.tuning.for_ack_tree(self.hosts - 1, fan_out, host.saturating_sub(1) % fan_out),
+            _ => self.tuning.clone(),
+        }
+    }
+
+    fn stream(&self, host: usize) -> Stream {
+        let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
+        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
+        let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
+        let outlet = match (self.path, host) {
+            (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => Outlet::Cast { group: group_mac("test"), listeners: children },
+            (Path::AckTree(_), _) => Outlet::Wards(children),
+            _ => Outlet::Lanes(children),
+        };
+        match host {
+            0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host)),
+            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host)),
+        }
     }
 }
 
@@ -78,7 +99,7 @@ fn stream(case: &Case, host: usize) -> Stream {
 pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let machines = (0..case.hosts).map(|host| Lone::new(stream(case, host))).collect();
+    let machines = (0..case.hosts).map(|host| Lone::new(case.stream(host))).collect();
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(5_000_000);
     let mut pushed = 0;

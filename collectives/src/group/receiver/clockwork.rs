@@ -3,7 +3,7 @@
 use super::{End, Phase, Receiver};
 use crate::group::message::{Message, State};
 use crate::group::streams::Streams;
-use crate::group::timing::take_due;
+use crate::group::timing::{jitter, take_due};
 use ethbcast_transport::wire::{self, Frame, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 
@@ -56,6 +56,7 @@ impl Receiver {
         let stream = self.streams.as_ref().filter(|_| live).and_then(|streams| streams.deadline(self.now));
         [
             (self.join_due, Timer::Join),
+            (self.ready_due.filter(|_| live), Timer::View),
             (self.status_due, Timer::Status),
             (self.done_due, Timer::Verdict),
             (self.leaving_until, Timer::Verdict),
@@ -132,8 +133,13 @@ impl Machine for Receiver {
                 mtu_bytes: config.station.mtu_bytes,
                 free_bytes: config.free_bytes,
             };
-            self.join_due = Some(now + config.timing.join);
+            // Not all at the same moment again, or the same ones would go under in the root's port each time.
+            let half = config.timing.join / 2;
+            self.join_due = Some(now + half + jitter(half, config.nonce ^ now.as_nanos()));
             self.send(&message);
+        }
+        if take_due(&mut self.ready_due, now) {
+            self.confirm_view();
         }
         if take_due(&mut self.status_due, now) {
             let frames = self.streams.as_ref().map_or(0, |streams| streams.frames() - streams.backlog_frames());

@@ -4,8 +4,6 @@ use super::{End, Known, Phase, Receiver, ReceiverEvent};
 use crate::group::message::{Digest, Message};
 use crate::group::streams::{Place, Streams};
 use crate::group::view::{Member, View};
-use crate::plan::Via;
-use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::Frame;
 
 impl Receiver {
@@ -44,6 +42,14 @@ impl Receiver {
         }
         // Confirmed once for each repetition, when its last part comes by.
         if self.view.as_ref().is_some_and(|view| view.epoch == epoch) && digest == self.view_digest && part + 1 == parts {
+            self.ready_due = self.ready_due.or(Some(self.now + self.turn()));
+        }
+    }
+
+    /// Tells the root that the present view is here.
+    pub(super) fn confirm_view(&mut self) {
+        if let Some(view) = &self.view {
+            let (epoch, digest) = (view.epoch, self.view_digest);
             self.send(&Message::Ready { epoch, digest });
         }
     }
@@ -78,7 +84,9 @@ impl Receiver {
         self.streams = Some(Streams::new(place, view, &self.config.tuning));
         self.phase = Phase::Running;
         self.join_due = None;
-        self.status_due = Some(self.now + self.config.timing.status);
+        // All begin at the same moment, and are to speak at different ones.
+        let phase = self.config.timing.status * u32::from(self.rank) / view.members.len().max(1) as u32;
+        self.status_due = Some(self.now + phase);
         let receivers = view.members.len() - 1;
         log::info!("rank {} of {receivers} receivers via {}", self.rank, view.via);
         self.events.push_back(ReceiverEvent::Started { rank: self.rank, receivers, via: view.via, size: view.size });
@@ -99,14 +107,4 @@ impl Receiver {
             self.end(End::Confirmed);
         }
     }
-}
-
-/// The engine's numbers for one member of a view: under a cast acknowledgements become rarer and staggered as receivers grow
-/// in number (DESIGN §8), so that at full speed the root hears about one for every 32 frames.
-pub(in crate::group) fn tuned(tuning: &Tuning, view: &View, rank: u16) -> Tuning {
-    let tuning = Tuning { policy: view.policy, ..tuning.clone() };
-    if view.via == Via::Cast {
-        return tuning.for_cast(view.members.len().saturating_sub(1), usize::from(rank));
-    }
-    tuning
 }

@@ -5,12 +5,10 @@
 mod clockwork;
 mod member;
 
-pub(in crate::group) use member::tuned;
-
 use super::message::{Digest, Message, Outcome, Refusal, Trailer};
 use super::post::{ControlStats, Outbox, Station};
 use super::streams::Streams;
-use super::timing::Timing;
+use super::timing::{Timing, turn};
 use super::view::{Assembler, View};
 use crate::plan::Via;
 use ethbcast_transport::probe::Responder;
@@ -133,6 +131,7 @@ pub struct Receiver {
     now: Instant,
     began: Instant,
     join_due: Option<Instant>,
+    ready_due: Option<Instant>,
     status_due: Option<Instant>,
     done_due: Option<Instant>,
 }
@@ -163,6 +162,7 @@ impl Receiver {
             now,
             began: now,
             join_due: None,
+            ready_due: None,
             status_due: None,
             done_due: None,
         }
@@ -239,7 +239,7 @@ impl Receiver {
             return;
         }
         self.verdict = Some(Message::Done { outcome, bytes, digest, text: text.to_owned() });
-        self.done_due = Some(now);
+        self.done_due = Some(now + self.turn());
         if outcome != Outcome::Delivered {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.leaving_until = Some(now + self.config.timing.status * 5);
@@ -259,10 +259,16 @@ impl Receiver {
         log::debug!("session ended: {end:?}");
         self.phase = Phase::Ended;
         self.join_due = None;
+        self.ready_due = None;
         self.status_due = None;
         self.done_due = None;
         self.leaving_until = None;
         self.events.push_back(ReceiverEvent::Ended(end));
+    }
+
+    /// How long to wait with what all members say at the same moment.
+    fn turn(&self) -> Duration {
+        turn(self.rank, self.view.as_ref().map_or(0, |view| view.members.len()))
     }
 
     fn send(&mut self, message: &Message) {

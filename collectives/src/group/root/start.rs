@@ -6,11 +6,12 @@ use crate::group::message::{Message, Refusal};
 use crate::group::post::Outbox;
 use crate::group::roster::Roster;
 use crate::group::streams::{Streams, most_block_frames};
-use crate::group::view::{Member, View};
+use crate::group::view::{MAX_PUSH_FRAMES, Member, View};
 use crate::model::Choice;
+use crate::plan::{Plan, Via, ack_fan_out, ack_parent};
 use crate::topology::Topology;
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::{MacAddr, Policy};
 
 impl Root {
     /// Invites whoever listens.
@@ -114,16 +115,17 @@ impl Root {
         let mut choice = self.choose(&names)?;
         log::info!("{}", choice.reason);
         let plan = &choice.plan;
+        let policy = self.config.tuning.policy;
+        let push_frames = self.config.tuning.push_frames.filter(|_| policy == Policy::InOrderOnly);
         let macs = std::iter::once((station.mac, 0)).chain(candidates.iter().map(|candidate| (candidate.mac, candidate.nonce)));
         let members = names.iter().zip(macs).enumerate().map(|(rank, (host, (mac, nonce)))| {
-            let parent = plan.parent(rank);
-            let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
+            let (parent, order) = place(plan, policy, rank);
             Member {
                 host: (*host).to_owned(),
                 mac,
                 nonce,
                 parent: parent.map(|parent| parent as u16),
-                order: order.unwrap_or(0) as u16,
+                order: order as u16,
                 present: true,
             }
         });
@@ -133,7 +135,8 @@ impl Root {
             epoch: 1,
             via: plan.via(),
             segment_frames,
-            policy: self.config.tuning.policy,
+            policy,
+            push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
             payload_bytes,
             size: self.config.size,
             members: members.collect(),
@@ -173,4 +176,17 @@ impl Root {
         self.close(Message::Abort { text: format!("the sender gave up: {failure}") });
         self.failure = Some(failure);
     }
+}
+
+/// A member's parent in the view and its place among its siblings: the plan's, or in a cast to many that of the ack tree. Strict
+/// go-back-n has no use for one: nobody can repair what nobody keeps out of order.
+fn place(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
+    let receivers = plan.ranks() - 1;
+    let fan_out = ack_fan_out(receivers).filter(|_| plan.via() == Via::Cast && policy == Policy::HolesAllowed);
+    if let (Some(fan_out), Some(position)) = (fan_out, rank.checked_sub(1)) {
+        return (Some(ack_parent(receivers, position).map_or(0, |parent| parent + 1)), position % fan_out);
+    }
+    let parent = plan.parent(rank);
+    let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
+    (parent, order.unwrap_or(0))
 }

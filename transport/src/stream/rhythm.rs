@@ -1,0 +1,106 @@
+//! How often a receiver acknowledges what arrives without trouble.
+
+use crate::tuning::{Policy, Tuning};
+use std::time::Duration;
+
+/// Whether this receiver is the designated one of a cast, and what that means.
+#[derive(Debug)]
+pub(super) struct Rhythm {
+    rank: u16,
+    every: u64,
+    delay: Duration,
+    /// What holds for the designated receiver, where there is one.
+    designated: Option<(u64, Duration)>,
+    is_designated: bool,
+    /// The frame of so many that it acknowledges, so that not all speak at the same time.
+    turn: Option<u64>,
+    /// Under strict go-back-n nobody may be silent for longer than the window.
+    window: u64,
+}
+
+impl Rhythm {
+    pub(super) fn new(rank: u16, tuning: &Tuning) -> Rhythm {
+        let designates = tuning.designates || tuning.push_frames.is_some();
+        Rhythm {
+            rank,
+            every: tuning.ack_every_frames,
+            // Whoever comes late in the round waits up to twice as long.
+            delay: tuning.ack_delay + tuning.ack_delay * tuning.ack_turn_permille.unwrap_or(0) as u32 / 1000,
+            designated: designates.then_some((tuning.designated_every_frames, tuning.designated_delay)),
+            is_designated: tuning.designated_first,
+            turn: tuning.ack_turn_permille.map(|permille| tuning.ack_every_frames * permille / 1000),
+            window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
+        }
+    }
+
+    /// The root has said who is the designated receiver.
+    pub(super) fn designate(&mut self, rank: u16) {
+        self.is_designated = rank == self.rank;
+    }
+
+    fn as_designated(&self) -> Option<(u64, Duration)> {
+        self.designated.filter(|_| self.is_designated)
+    }
+
+    /// Whether a frame whose sender cannot go on concerns this receiver: it is the designated one or there is none, or what it has
+    /// granted is used up, be it credit or the window.
+    pub(super) fn must_answer(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
+        self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
+    }
+
+    /// Whether frame `sequence` is to be acknowledged with the `unacknowledged` before it, of which `most` would use up half of the
+    /// credit. What is pushed one receiver answers for all (EQA §3.3).
+    pub(super) fn is_due(&self, sequence: u64, unacknowledged: u64, pushed: bool, most: u64) -> bool {
+        let every = match self.as_designated() {
+            Some((every, _)) => every,
+            None if self.is_silent(pushed) => return unacknowledged >= self.window,
+            None => self.every,
+        };
+        let in_turn = self.turn.is_some_and(|turn| sequence % self.every == turn && unacknowledged >= self.every / 2);
+        in_turn || unacknowledged >= every.min(most)
+    }
+
+    /// Time until the next acknowledgement.
+    pub(super) fn delay(&self, pushed: bool) -> Option<Duration> {
+        match self.as_designated() {
+            Some((_, delay)) => Some(delay),
+            None => (!self.is_silent(pushed)).then_some(self.delay),
+        }
+    }
+
+    /// Whether another receiver answers for this one.
+    pub(super) fn is_silent(&self, pushed: bool) -> bool {
+        pushed && !self.is_designated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
+        let tuning = Tuning::default().for_cast(100, 0);
+        let mut rhythm = Rhythm::new(1, &tuning);
+        let often = tuning.designated_every_frames;
+        assert!(!rhythm.is_due(500, often - 1, false, 5000) && rhythm.is_due(500, often, false, 5000));
+        assert!(rhythm.must_answer(false, 1));
+        rhythm.designate(7);
+        assert!(!rhythm.is_due(500, often, false, 5000) && rhythm.is_due(500, 16, false, 16));
+        assert!(!rhythm.is_due(2048, 1000, false, 5000) && rhythm.is_due(2048, 1024, false, 5000), "its turn is the first of 2048");
+        assert!(rhythm.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
+        assert!(!rhythm.must_answer(false, 1) && rhythm.must_answer(true, 1));
+        rhythm.designate(1);
+        assert!(rhythm.is_due(500, often, false, 5000));
+    }
+
+    #[test]
+    fn a_pushed_frame_is_not_acknowledged_by_the_others_until_the_window_is_used_up() {
+        let tuning = Tuning::push_pull().for_cast(4, 2);
+        let rhythm = Rhythm::new(3, &tuning);
+        assert!(!rhythm.is_due(8, 9, true, 8) && rhythm.is_due(8, 16, true, 8));
+        assert_eq!((rhythm.delay(true), rhythm.delay(false)), (None, Some(tuning.ack_delay)));
+        assert!(rhythm.is_due(12, tuning.ack_every_frames, false, 8));
+        assert!(!rhythm.must_answer(false, 9) && rhythm.must_answer(false, 16));
+    }
+}

@@ -1,0 +1,58 @@
+//! The words a stream is described with.
+
+use pnet::util::MacAddr;
+
+/// A host as a stream knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its rank in the group.
+    pub rank: u16,
+    /// Its interface.
+    pub mac: MacAddr,
+}
+
+/// What every frame of a stream says about its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The session, drawn at random by its root.
+    pub session: u32,
+    /// The stream within the session.
+    pub stream: u16,
+    /// The own rank.
+    pub rank: u16,
+    /// The own interface.
+    pub mac: MacAddr,
+    /// The EtherType in use.
+    pub ether_type: u16,
+}
+
+/// Who reads this host's feed over the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// Children, each by unicast, in sending order; none for a leaf.
+    Lanes(Vec<Peer>),
+    /// All receivers at once through the group address.
+    Cast {
+        /// The group address.
+        group: MacAddr,
+        /// Those that acknowledge to this host: all receivers, or the first level of the ack tree over them.
+        listeners: Vec<Peer>,
+    },
+    /// Receivers of the same cast that acknowledge to this one, and are sent by it what they lost and nothing else.
+    Wards(Vec<Peer>),
+}
+
+/// What ends with a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing: more follows.
+    #[default]
+    None,
+    /// A message that nobody waits for: its passing will show with what follows.
+    Quiet,
+    /// A message. The frame goes out without waiting for its segment to fill, and [`Stream::passed`](super::Stream::passed) soon
+    /// says when every application has passed it.
+    Message,
+    /// The stream.
+    Stream,
+}

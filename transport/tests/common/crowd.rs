@@ -1,0 +1,179 @@
+//! A cast to many receivers at the pace of full frames, without their memory: frames carry 64 bytes over cables that are as much
+//! slower as these frames are shorter, so a frame takes as long as one of 1500 bytes. Acknowledgements then take longer than they
+//! would, so what is measured of them is not flattered.
+
+use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
+use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
+use std::time::Duration;
+
+const PAYLOAD_BYTES: usize = 64;
+/// Bytes on the wire of such a frame, and of a full one: headers of 46 bytes, and 24 of preamble, checksum and gap.
+const WIRE_BYTES: u64 = PAYLOAD_BYTES as u64 + 46 + 24;
+const FULL_WIRE_BYTES: u64 = 1514 + 24;
+
+/// A cast to be simulated.
+pub struct Crowd {
+    pub receivers: usize,
+    /// The children of each host in the ack tree; none if all acknowledge to the root.
+    pub fan_out: Option<usize>,
+    pub frames: u64,
+    /// The rate at which full frames would take as long.
+    pub rate_bits_per_second: u64,
+    pub tuning: Tuning,
+    /// Makes one crowd's waits differ from another's.
+    pub session: u32,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub struct Found {
+    /// Full frames' time on the wire, of all the time until each receiver had everything; by receiver, in percent.
+    pub goodput_percent: Vec<f64>,
+    /// Frames the root was sent, for each second of that time.
+    pub heard_per_second: f64,
+    /// The most that receivers added at the root at any moment, all together.
+    pub added_bytes: usize,
+    /// The most that those who acknowledge to one receiver added there.
+    pub ward_bytes: usize,
+    pub root: StreamStats,
+    pub totals: StreamStats,
+}
+
+/// When the cast begins: by then every host has said something, and the switch knows where it is. Otherwise it would flood the
+/// first acknowledgements of all to all.
+const BEGIN: Instant = Instant::from_nanos(50_000_000);
+/// One after the other.
+const BETWEEN_GREETINGS: Duration = Duration::from_micros(20);
+
+/// A stream whose host has to be known to the switch first.
+struct Host {
+    lone: Lone,
+    mac: MacAddr,
+    greets_at: Option<Instant>,
+    now: Instant,
+}
+
+impl Host {
+    fn new(host: usize, stream: Stream) -> Host {
+        let greets_at = Some(Instant::START + BETWEEN_GREETINGS * host as u32);
+        Host { lone: Lone::new(stream), mac: host_mac(host), greets_at, now: Instant::START }
+    }
+}
+
+impl Machine for Host {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.now = now;
+        // Greetings are for the switch.
+        if now >= BEGIN {
+            self.lone.handle_frame(now, frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.lone.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.now = now;
+        if self.greets_at.take_if(|at| *at <= now).is_some() {
+            buffer[..6].copy_from_slice(&host_mac(0).octets());
+            buffer[6..12].copy_from_slice(&self.mac.octets());
+            buffer[12..60].fill(0);
+            return Some(60);
+        }
+        self.lone.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let greeting = self.greets_at.map(|at| Deadline { at, why: Timer::Announce });
+        greeting.into_iter().chain(self.lone.poll_timeout()).min()
+    }
+}
+
+impl Crowd {
+    fn parent(&self, host: usize) -> usize {
+        self.fan_out.map_or(0, |fan_out| host.saturating_sub(1) / fan_out)
+    }
+
+    fn stream(&self, host: usize) -> Stream {
+        let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
+        let mac = host_mac(host);
+        let identity = Identity { session: self.session, stream: 1, rank: host as u16, mac, ether_type: DEFAULT_ETHER_TYPE };
+        let acknowledging: Vec<Peer> =
+            (1..=self.receivers).filter(|&child| self.parent(child) == host && child != host).map(peer).collect();
+        let position = host.saturating_sub(1);
+        let tuning = match self.fan_out {
+            Some(fan_out) => self.tuning.for_ack_tree(self.receivers, fan_out, position % fan_out),
+            None => self.tuning.for_cast(self.receivers, position),
+        };
+        if host == 0 {
+            let outlet = Outlet::Cast { group: group_mac("crowd"), listeners: acknowledging };
+            return Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning);
+        }
+        Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &Outlet::Wards(acknowledging), tuning)
+    }
+
+    /// Runs it under `faults`, and checks that everybody gets everything and that the cast goes quiet.
+    pub fn run(&self, faults: impl Faults) -> Found {
+        let frame_time = Duration::from_nanos(FULL_WIRE_BYTES * 8 * 1_000_000_000 / self.rate_bits_per_second);
+        let rate = self.rate_bits_per_second * WIRE_BYTES / FULL_WIRE_BYTES;
+        let settings = HostSettings {
+            groups: vec![group_mac("crowd")],
+            nic_receive_frames: 4096,
+            nic_transmit_frames: 32,
+            ..HostSettings::default()
+        };
+        let network = Network::star(self.receivers + 1, Cable::new(rate, Duration::from_nanos(500)), &settings);
+        let machines = (0..=self.receivers).map(|host| Host::new(host, self.stream(host))).collect();
+        let mut simulation = Simulation::new(&network, machines, faults);
+        let mut pushed = 0;
+        let mut taken = vec![(0, BEGIN); self.receivers + 1];
+        let (mut added_bytes, mut ward_bytes) = (0, 0);
+        let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
+            let stream = &mut machine.lone.stream;
+            if host == 0 && now < BEGIN {
+                return Some(BEGIN);
+            }
+            if host == 0 {
+                let ending = |pushed| if pushed + 1 == self.frames { Ending::Stream } else { Ending::None };
+                while pushed < self.frames && stream.push(&[0; PAYLOAD_BYTES], ending(pushed)) {
+                    pushed += 1;
+                }
+                added_bytes = added_bytes.max(stream.memory().added_bytes());
+                return None;
+            }
+            if host == 1 {
+                ward_bytes = ward_bytes.max(stream.memory().added_bytes());
+            }
+            let before = taken[host].0;
+            while stream.peek().is_some() {
+                stream.consume();
+                taken[host] = (taken[host].0 + 1, now);
+            }
+            if taken[host].0 > before {
+                stream.drained(now);
+            }
+            None
+        });
+        assert!(outcome.is_quiet(), "{outcome:?}, {:?}", simulation.next_deadline());
+        let short = taken[1..].iter().filter(|(count, _)| *count != self.frames).count();
+        assert_eq!(short, 0, "receivers that lack frames");
+        for machine in simulation.machines() {
+            machine.lone.stream.audit().unwrap_or_else(|why| panic!("{why}"));
+        }
+        let done = taken[1..].iter().map(|(_, at)| at.since(BEGIN).as_secs_f64()).fold(0.0, f64::max);
+        let percent = |at: Instant| 100.0 * frame_time.as_secs_f64() * self.frames as f64 / at.since(BEGIN).as_secs_f64();
+        let stats = |machine: &Host| machine.lone.stream.stats();
+        Found {
+            goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),
+            heard_per_second: (simulation.host_stats(0).received_frames - self.receivers as u64) as f64 / done,
+            added_bytes,
+            ward_bytes,
+            root: stats(&simulation.machines()[0]),
+            totals: simulation.machines().iter().map(stats).fold(StreamStats::default(), |sum, one| sum + one),
+        }
+    }
+}
