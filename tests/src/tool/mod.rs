@@ -10,7 +10,7 @@ mod site;
 mod transfer;
 
 pub use outcome::Outcome;
-pub use program::program;
+pub use program::{example, program};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
 pub use transfer::{Session, Transfer};

@@ -95,6 +95,12 @@ kinds! {
     Receipt = 35,
     /// The last sequence number of messages and notes sent, and a request for a receipt.
     Ask = 36,
+    /// A process of a group without a root looks for the others, or answers one that does.
+    Call = 40,
+    /// A member of such a group is there; what it is busy with.
+    Alive = 41,
+    /// It has left.
+    Bye = 42,
 }
 
 /// Bits of the flags byte.

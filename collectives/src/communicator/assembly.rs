@@ -1,0 +1,209 @@
+//! How the processes of a group find each other: all are equal, and each calls until all have the same list.
+
+use super::body::Call;
+use super::config::{Config, LEAST_MTU_BYTES, gone_after, period};
+use super::error::CommunicatorError;
+use super::roll::{Digest, Entry, Roll};
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeMap;
+
+/// How often a nonce must come back before two processes are taken to share an interface: late frames of a former process come
+/// back once.
+const TWIN_RETURNS: u32 = 2;
+
+/// Callers that are kept beyond those wanted: who they are goes into an error.
+const SPARE_CALLERS: usize = 16;
+
+/// Another process that calls.
+#[derive(Debug)]
+struct Caller {
+    nonce: u64,
+    /// The nonce before this one.
+    replaced: Option<u64>,
+    /// How often the replaced one came back.
+    returns: u32,
+    host: String,
+    mtu_bytes: u16,
+    digest: Digest,
+    joined: bool,
+    heard_at: Instant,
+}
+
+/// What a process knows of the others before the group is complete.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    config: Config,
+    callers: BTreeMap<MacAddr, Caller>,
+    /// The list, once as many are there as there are to be.
+    roll: Option<Roll>,
+    /// When to call next.
+    due: Instant,
+}
+
+impl Assembly {
+    pub(super) fn new(now: Instant, config: Config) -> Assembly {
+        let mut assembly = Assembly { config, callers: BTreeMap::new(), roll: None, due: now };
+        assembly.recount(now);
+        assembly
+    }
+
+    pub(super) fn roll(&self) -> Option<&Roll> {
+        self.roll.as_ref()
+    }
+
+    pub(super) fn due(&self) -> Instant {
+        self.config.join_by.map_or(self.due, |join_by| self.due.min(join_by))
+    }
+
+    /// Whether it is time to call; the next time is set.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        let due = self.due <= now;
+        if due {
+            self.due = now + period(self.config.size);
+        }
+        due
+    }
+
+    /// What this process calls.
+    pub(super) fn call(&self, joined: bool) -> Call {
+        let Config { station, size, nonce, preset, .. } = &self.config;
+        Call {
+            nonce: *nonce,
+            size: *size,
+            mtu_bytes: station.mtu_bytes,
+            preset: *preset as u8,
+            joined,
+            digest: self.roll.as_ref().map_or([0; 32], Roll::digest),
+            group: station.group.clone(),
+            host: station.host.clone(),
+        }
+    }
+
+    /// Takes the call of another process of this group.
+    ///
+    /// # Errors
+    /// What cannot become a group.
+    pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: Call) -> Result<(), CommunicatorError> {
+        let Config { size, preset, .. } = self.config;
+        if call.size != size {
+            return Err(CommunicatorError::SizesDiffer { host: call.host, theirs: call.size, ours: size });
+        }
+        if call.preset != preset as u8 {
+            return Err(CommunicatorError::PresetsDiffer { host: call.host });
+        }
+        if self.note(now, mac, call) {
+            self.recount(now);
+        }
+        self.check(now)
+    }
+
+    /// Notes a call; true if it changes the list.
+    fn note(&mut self, now: Instant, mac: MacAddr, call: Call) -> bool {
+        let Call { nonce, mtu_bytes, joined, digest, host, .. } = call;
+        let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
+        if self.callers.len() >= usize::from(self.config.size) + SPARE_CALLERS && !self.callers.contains_key(&mac) {
+            return false;
+        }
+        let known = self.callers.remove(&mac);
+        let same = known.as_ref().is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host));
+        let (replaced, returns) = match known {
+            Some(known) if known.nonce == nonce => (known.replaced, known.returns),
+            Some(known) => (Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
+            None => (None, 0),
+        };
+        self.callers.insert(mac, Caller { nonce, replaced, returns, host, mtu_bytes, digest, joined, heard_at: now });
+        !same
+    }
+
+    /// Makes the list if as many are there as there are to be. Whoever has a new one says so at once.
+    fn recount(&mut self, now: Instant) {
+        let complete = self.callers.len() + 1 == usize::from(self.config.size);
+        let roll = complete.then(|| {
+            let station = &self.config.station;
+            let own = Entry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
+            let others = self.callers.iter();
+            let others = others.map(|(&mac, caller)| Entry { mac, nonce: caller.nonce, host: caller.host.clone() });
+            let mtu_bytes = self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
+            Roll::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)
+        });
+        if roll.is_some() && roll != self.roll {
+            self.due = now;
+        }
+        self.roll = roll;
+    }
+
+    /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process that has ended.
+    fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
+        let fresh_for = period(self.config.size) * 5 / 2;
+        let fresh = || self.callers.values().filter(|caller| now.since(caller.heard_at) < fresh_for);
+        if let Some(caller) = fresh().find(|caller| caller.returns >= TWIN_RETURNS) {
+            return Err(CommunicatorError::TwoProcesses { host: caller.host.clone() });
+        }
+        let mut hosts: Vec<&str> = fresh().map(|caller| caller.host.as_str()).collect();
+        hosts.push(&self.config.station.host);
+        hosts.sort_unstable();
+        if let Some(twins) = hosts.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(CommunicatorError::Namesakes { host: twins[0].to_owned() });
+        }
+        // A group that is running ends some time; only those who want to be in this one count.
+        let rivals = fresh().filter(|caller| !caller.joined).count() + 1;
+        if rivals > usize::from(self.config.size) {
+            return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
+        }
+        Ok(())
+    }
+
+    /// A frame of the session that this list makes: its sender knows that all have the list.
+    pub(super) fn is_of_session(&self, session: u32, rank: u16, mac: MacAddr) -> bool {
+        self.roll.as_ref().is_some_and(|roll| roll.session() == session && roll.is(rank, mac) && mac != self.config.station.mac)
+    }
+
+    /// Whether all have announced the same list.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.roll.as_ref().is_some_and(|roll| self.callers.values().all(|caller| caller.digest == roll.digest()))
+    }
+
+    /// Forgets who has not called for long; an error when patience ends.
+    ///
+    /// # Errors
+    /// Says who is missing.
+    pub(super) fn on_timeout(&mut self, now: Instant) -> Result<(), CommunicatorError> {
+        let gone_after = gone_after(self.config.size);
+        let before = self.callers.len();
+        self.callers.retain(|_, caller| now.since(caller.heard_at) < gone_after);
+        if self.callers.len() != before {
+            self.recount(now);
+        }
+        let late = self.config.join_by.is_some_and(|join_by| join_by <= now);
+        if late { Err(self.lateness()) } else { Ok(()) }
+    }
+
+    /// Why the group is not complete.
+    fn lateness(&self) -> CommunicatorError {
+        let (size, digest) = (self.config.size, self.roll.as_ref().map(Roll::digest));
+        let running = |caller: &Caller| caller.joined && Some(caller.digest) != digest;
+        if self.callers.values().any(running) {
+            return CommunicatorError::Running { hosts: self.names(running) };
+        }
+        match digest {
+            Some(digest) => CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.digest != digest) },
+            None => CommunicatorError::Missing { size, hosts: self.hosts() },
+        }
+    }
+
+    fn names(&self, which: impl Fn(&Caller) -> bool) -> Vec<String> {
+        self.callers.values().filter(|caller| which(caller)).map(|caller| caller.host.clone()).collect()
+    }
+
+    /// All that were heard and this host, in order.
+    fn hosts(&self) -> Vec<String> {
+        let mut hosts = self.names(|_| true);
+        hosts.push(self.config.station.host.clone());
+        hosts.sort_by(|a, b| super::roll::natural(a, b));
+        hosts
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+}

@@ -1,0 +1,171 @@
+//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because as many casts
+//! at once would meet in front of every host.
+
+use super::mail::{Inbox, Outbound};
+use super::transfer::{Reading, Writing};
+use super::{Progress, block_range, check_blocks};
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::signature::{Operation, Signature};
+use ethbcast_transport::Instant;
+
+/// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
+const MEETING_FRAMES: usize = 256;
+/// Blocks awaited from the left at once: while one is handed on, the next may come.
+const BLOCKS_AHEAD: u16 = 2;
+
+/// An allgather in progress.
+#[derive(Debug)]
+pub struct Allgather {
+    signature: Signature,
+    way: Exchange,
+    done: bool,
+}
+
+#[derive(Debug)]
+enum Exchange {
+    /// Every rank casts its block.
+    Casts { own: Writing, others: Vec<(u16, Reading)> },
+    /// Every rank hands on to the right what it has from the left: first its own block.
+    Ring(Ring),
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
+    handed: u16,
+    come: u16,
+    asked: u16,
+    outbound: Outbound,
+    inbox: Inbox,
+}
+
+impl Allgather {
+    /// Begins to gather blocks of `block_bytes`, `blocks_bytes` all together.
+    ///
+    /// # Errors
+    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not that of one block
+    /// for each rank.
+    pub fn begin(
+        member: &mut Member,
+        now: Instant,
+        blocks_bytes: usize,
+        block_bytes: usize,
+    ) -> Result<Allgather, CommunicatorError> {
+        let membership = member.membership()?;
+        let (rank, size) = (membership.rank(), membership.size());
+        check_blocks(blocks_bytes, block_bytes, size)?;
+        let signature = membership.begin(now, Operation::Allgather, 0, block_bytes)?;
+        let frames = (Signature::BYTES + block_bytes).div_ceil(membership.streams.payload_bytes());
+        let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
+            let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
+            Exchange::Casts { own: Writing::new(Way::Cast), others }
+        } else {
+            let outbound = Outbound::new((rank + 1) % size);
+            Exchange::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
+        };
+        Ok(Allgather { signature, way, done: false })
+    }
+
+    /// Moves on, from `block` into `blocks`.
+    ///
+    /// # Errors
+    /// If the ranks cannot go on together.
+    ///
+    /// # Panics
+    /// If a slice has another length than was said.
+    pub fn advance(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+        block: &[u8],
+        blocks: &mut [u8],
+    ) -> Result<Progress, CommunicatorError> {
+        assert_eq!(block.len() as u64, self.signature.bytes, "the block has another length than was said");
+        if self.done {
+            return Ok(Progress::Done);
+        }
+        let (membership, signature) = (member.membership()?, self.signature);
+        blocks[block_range(membership.rank(), block.len())].copy_from_slice(block);
+        let step = match &mut self.way {
+            _ if membership.size() == 1 => Ok(true),
+            Exchange::Casts { own, others } => exchange(own, others, membership, now, signature, blocks),
+            Exchange::Ring(ring) => ring.advance(membership, signature, blocks),
+        };
+        let progress = membership.conclude(now, signature, step.map(Progress::from));
+        self.done = progress == Ok(Progress::Done);
+        if progress.is_err() {
+            self.clear(membership);
+        }
+        progress
+    }
+
+    fn clear(&mut self, membership: &mut Membership) {
+        if let Exchange::Ring(ring) = &mut self.way {
+            ring.inbox.clear(membership);
+        }
+    }
+
+    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
+    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
+        match member.membership() {
+            Ok(membership) => {
+                self.clear(membership);
+                membership.abandon(now, self.signature)
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Casts the own block, and reads those of the others in whatever order they come.
+fn exchange(
+    own: &mut Writing,
+    others: &mut Vec<(u16, Reading)>,
+    membership: &mut Membership,
+    now: Instant,
+    signature: Signature,
+    blocks: &mut [u8],
+) -> Result<bool, Failure> {
+    let block_bytes = signature.bytes as usize;
+    let given = own.advance(membership, now, signature, &blocks[block_range(membership.rank(), block_bytes)]);
+    let mut at = 0;
+    while let Some((origin, reading)) = others.get_mut(at) {
+        if reading.advance(membership, now, signature, &mut blocks[block_range(*origin, block_bytes)])? {
+            others.swap_remove(at);
+        } else {
+            at += 1;
+        }
+    }
+    Ok(given && others.is_empty())
+}
+
+impl Ring {
+    fn advance(&mut self, membership: &mut Membership, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+        let (rank, size, block_bytes) = (membership.rank(), membership.size(), signature.bytes as usize);
+        let steps = size - 1;
+        // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
+        let passing = |step: u16| block_range((rank + size - step) % size, block_bytes);
+        loop {
+            while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
+                self.inbox.add(membership, (rank + size - 1) % size, block_bytes);
+                self.asked += 1;
+            }
+            let before = (self.handed, self.come);
+            if let Some(message) = self.inbox.take_first(membership, signature)? {
+                self.come += 1;
+                blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
+            }
+            while self.handed < steps.min(self.come + 1)
+                && self.outbound.advance(membership, signature, &blocks[passing(self.handed)])
+            {
+                self.handed += 1;
+                self.outbound = Outbound::new((rank + 1) % size);
+            }
+            if (self.handed, self.come) == before {
+                return Ok(self.handed == steps && self.come == steps);
+            }
+        }
+    }
+}

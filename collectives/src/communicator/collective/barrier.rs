@@ -1,0 +1,126 @@
+//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1).
+
+use super::Progress;
+use super::mail::{Inbox, Outbound};
+use super::transfer::{Reading, Writing};
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::signature::{Operation, Signature};
+use ethbcast_transport::Instant;
+
+/// How many arrivals a rank waits for: up to 17 ranks come straight to rank 0.
+const FAN_OUT: u16 = 16;
+
+/// A barrier in progress.
+#[derive(Debug)]
+pub struct Barrier {
+    signature: Signature,
+    /// Arrivals that are awaited.
+    arrivals: Inbox,
+    /// This rank's own; rank 0 tells nobody.
+    own: Option<Outbound>,
+    release: Release,
+    done: bool,
+}
+
+#[derive(Debug)]
+enum Release {
+    Given(Writing),
+    Awaited(Reading),
+}
+
+impl Barrier {
+    /// Begins a barrier.
+    ///
+    /// # Errors
+    /// If another collective is in progress on this rank, or the ranks cannot go on together.
+    pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
+        let membership = member.membership()?;
+        let signature = membership.begin(now, Operation::Barrier, 0, 0)?;
+        let rank = membership.rank();
+        let mut arrivals = Inbox::default();
+        children(rank, membership.size()).for_each(|child| arrivals.add(membership, child, 0));
+        let (own, release) = match rank {
+            0 => (None, Release::Given(Writing::new(Way::Cast))),
+            _ => (Some(Outbound::new(parent(rank))), Release::Awaited(Reading::new(0))),
+        };
+        Ok(Barrier { signature, arrivals, own, release, done: false })
+    }
+
+    /// Moves on.
+    ///
+    /// # Errors
+    /// If the ranks cannot go on together.
+    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<Progress, CommunicatorError> {
+        if self.done {
+            return Ok(Progress::Done);
+        }
+        let membership = member.membership()?;
+        let step = self.step(membership, now);
+        let progress = membership.conclude(now, self.signature, step.map(Progress::from));
+        self.done = progress == Ok(Progress::Done);
+        if progress.is_err() {
+            self.arrivals.clear(membership);
+        }
+        progress
+    }
+
+    fn step(&mut self, membership: &mut Membership, now: Instant) -> Result<bool, Failure> {
+        if !self.arrivals.advance(membership, self.signature, |_, _| {})? {
+            return Ok(false);
+        }
+        if let Some(own) = &mut self.own
+            && !own.advance(membership, self.signature, &[])
+        {
+            return Ok(false);
+        }
+        match &mut self.release {
+            Release::Given(_) if membership.size() == 1 => Ok(true),
+            Release::Given(writing) => Ok(writing.advance(membership, now, self.signature, &[])),
+            Release::Awaited(reading) => reading.advance(membership, now, self.signature, &mut []),
+        }
+    }
+
+    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
+    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
+        match member.membership() {
+            Ok(membership) => {
+                self.arrivals.clear(membership);
+                membership.abandon(now, self.signature)
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Whom a rank waits for.
+fn children(rank: u16, size: u16) -> impl Iterator<Item = u16> {
+    let first = u32::from(rank) * u32::from(FAN_OUT) + 1;
+    (first..first + u32::from(FAN_OUT)).take_while(move |child| *child < u32::from(size)).map(|child| child as u16)
+}
+
+/// Whom a rank tells that it and all behind it are there.
+fn parent(rank: u16) -> u16 {
+    (rank - 1) / FAN_OUT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_but_rank_0_is_waited_for_by_its_parent_and_nobody_else() {
+        for size in [1, 2, 17, 18, 64, 273, 274, 4096] {
+            let mut waited_for = vec![0; usize::from(size)];
+            for rank in 0..size {
+                for child in children(rank, size) {
+                    assert_eq!(parent(child), rank);
+                    waited_for[usize::from(child)] += 1;
+                }
+            }
+            assert!(waited_for[1..].iter().all(|&count| count == 1) && waited_for[0] == 0, "{size} ranks");
+        }
+        assert_eq!(children(0, 17).count(), 16, "up to 17 ranks all tell rank 0");
+    }
+}

@@ -1,0 +1,132 @@
+//! One message of a collective between two ranks: its signature, then its bytes.
+
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{FIRST_RESERVED_TAG, Membership};
+use crate::communicator::signature::Signature;
+use ethbcast_transport::messages::{RecvId, RecvOutcome};
+use std::sync::Arc;
+
+/// The tag of all these messages: between two ranks they come in the order of the calls.
+const TAG: u32 = FIRST_RESERVED_TAG;
+
+/// A block on its way to a rank.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    to: u16,
+    /// The message, once it is made and until it is handed over.
+    message: Option<Arc<[u8]>>,
+    gone: bool,
+}
+
+impl Outbound {
+    pub(super) fn new(to: u16) -> Outbound {
+        Outbound { to, message: None, gone: false }
+    }
+
+    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows elsewhere.
+    pub(super) fn advance(&mut self, membership: &mut Membership, signature: Signature, block: &[u8]) -> bool {
+        if !self.gone {
+            let message = self.message.get_or_insert_with(|| message(signature, block));
+            self.gone = membership.send_internal(self.to, TAG, message.clone());
+        }
+        if self.gone {
+            self.message = None;
+        }
+        self.gone
+    }
+}
+
+fn message(signature: Signature, block: &[u8]) -> Arc<[u8]> {
+    let mut message: Arc<[u8]> = std::iter::repeat_n(0, Signature::BYTES + block.len()).collect();
+    let bytes = Arc::get_mut(&mut message).expect("it has just been made");
+    bytes[..Signature::BYTES].copy_from_slice(&signature.encode());
+    bytes[Signature::BYTES..].copy_from_slice(block);
+    message
+}
+
+/// Blocks awaited from several ranks, or several from one.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    awaited: Vec<Inbound>,
+}
+
+#[derive(Debug)]
+struct Inbound {
+    from: u16,
+    bytes: usize,
+    /// The receive, once there was room for it.
+    id: Option<RecvId>,
+    /// A longer message or one of a later call has come in its place.
+    misfit: bool,
+}
+
+impl Inbox {
+    /// Awaits a block from a rank. It is asked for at once, so that it need not wait in between when it comes.
+    pub(super) fn add(&mut self, membership: &mut Membership, from: u16, bytes: usize) {
+        let mut inbound = Inbound { from, bytes, id: None, misfit: false };
+        inbound.ask(membership);
+        self.awaited.push(inbound);
+    }
+
+    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block from each rank.
+    pub(super) fn advance(
+        &mut self,
+        membership: &mut Membership,
+        signature: Signature,
+        mut take: impl FnMut(u16, &[u8]),
+    ) -> Result<bool, Failure> {
+        let mut at = 0;
+        while let Some(inbound) = self.awaited.get_mut(at) {
+            match inbound.poll(membership, signature)? {
+                Some(message) => {
+                    take(inbound.from, &message[Signature::BYTES..]);
+                    self.awaited.remove(at);
+                }
+                None => at += 1,
+            }
+        }
+        Ok(self.awaited.is_empty())
+    }
+
+    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order than they were sent.
+    pub(super) fn take_first(&mut self, membership: &mut Membership, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
+        let message = inbound.poll(membership, signature)?;
+        if message.is_some() {
+            self.awaited.remove(0);
+        }
+        Ok(message)
+    }
+
+    /// None is awaited any more.
+    pub(super) fn clear(&mut self, membership: &mut Membership) {
+        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| membership.drop_receive(id));
+    }
+}
+
+impl Inbound {
+    fn ask(&mut self, membership: &mut Membership) {
+        if self.id.is_none() {
+            self.id = membership.receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
+        }
+    }
+
+    /// The message, signature and all, if it has come.
+    fn poll(&mut self, membership: &mut Membership, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
+        self.ask(membership);
+        match self.id.and_then(|id| membership.outcomes.take_received(id)) {
+            Some(RecvOutcome::Received { bytes }) => match Signature::split(&bytes) {
+                Some((found, block)) if found == signature && block.len() == self.bytes => return Ok(Some(bytes)),
+                Some((found, _)) if found.number > signature.number => self.misfit = true,
+                found => return Err(membership.odd(self.from, found.map(|(found, _)| found), signature)),
+            },
+            Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
+            // That the rank is not there any more shows elsewhere; the rest does not happen to collectives.
+            Some(RecvOutcome::PeerGone | RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
+        }
+        match membership.misfit(self.from, signature).filter(|_| self.misfit) {
+            Some(failure) => Err(failure),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Calls that all ranks make together.
+//!
+//! Each is a value: `begin` tells the group, `advance` moves it on after each round of the driver until it is
+//! [`Done`](Progress::Done), `abandon` gives it up. No thread, no copy but between the caller's slice and a feed or a message.
+//! The caller's slices are given to each `advance` and must be the same each time.
+
+mod allgather;
+mod barrier;
+mod broadcast;
+mod gather;
+mod mail;
+mod scatter;
+mod transfer;
+
+pub use allgather::Allgather;
+pub use barrier::Barrier;
+pub use broadcast::Broadcast;
+pub use gather::Gather;
+pub use scatter::Scatter;
+
+use super::error::CommunicatorError;
+
+/// How far a collective is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// This rank has what it needs and has given what the others need.
+    Done,
+    /// It waits for frames or for room.
+    Waiting,
+}
+
+impl From<bool> for Progress {
+    fn from(done: bool) -> Progress {
+        if done { Progress::Done } else { Progress::Waiting }
+    }
+}
+
+/// # Errors
+/// If the buffer for all blocks is not as long as they are together.
+fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
+    let all = block_bytes.checked_mul(usize::from(size));
+    if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
+}
+
+/// The place of a rank's block among all.
+fn block_range(rank: u16, block_bytes: usize) -> std::ops::Range<usize> {
+    let start = usize::from(rank) * block_bytes;
+    start..start + block_bytes
+}

@@ -1,0 +1,138 @@
+//! What a member is told before it looks for the others, and how often it speaks.
+
+use super::error::CommunicatorError;
+use crate::group::Station;
+use crate::model::Calibration;
+use ethbcast_transport::messages::Settings;
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+/// The smallest MTU there is, in bytes (protocol §2).
+pub const LEAST_MTU_BYTES: u16 = 576;
+/// The longest name of a group, in bytes.
+pub const MAX_GROUP_BYTES: usize = 64;
+/// The longest name of a host, in bytes.
+pub const MAX_HOST_BYTES: usize = 128;
+/// The most ranks: the list of all is kept and compared by each.
+pub const MAX_RANKS: u16 = 4096;
+
+/// The most slots of a feed. What a broadcast may run ahead of the slowest rank: 12 ms at 1 Gbit/s.
+const FEED_FRAMES: u64 = 1024;
+/// Signs of life and calls that a host hears in a second, from all others together.
+const SIGNS_PER_SECOND: u32 = 640;
+/// The least time between two signs of life of one member.
+const LEAST_PERIOD: Duration = Duration::from_millis(100);
+/// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
+const GONE_AFTER_PERIODS: u32 = 15;
+
+/// The protocol's numbers; all ranks must use the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Preset {
+    /// Hole repair, large windows, long pushes.
+    #[default]
+    Default = 0,
+    /// The EQA paper's: strict go-back-n with a window of 16, BTP 80 + 780 bytes.
+    Paper = 1,
+    /// As `Paper`, but of long broadcasts only the beginning is pushed; the rest follows as receivers grant it (EQA §3.3).
+    PushPull = 2,
+}
+
+impl Preset {
+    /// The numbers of messages.
+    pub fn settings(self) -> Settings {
+        match self {
+            Preset::Default => Settings::default(),
+            Preset::Paper | Preset::PushPull => Settings::paper(),
+        }
+    }
+
+    /// The numbers of streams.
+    pub fn tuning(self) -> Tuning {
+        match self {
+            Preset::Default => Tuning::default(),
+            Preset::Paper => Tuning::paper(),
+            Preset::PushPull => Tuning::push_pull(),
+        }
+    }
+}
+
+/// What a member is told before it looks for the others.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The host, its interface and the group's name.
+    pub station: Station,
+    /// How many ranks there are to be.
+    pub size: u16,
+    /// Drawn at random by each run of a process.
+    pub nonce: u64,
+    /// The protocol's numbers.
+    pub preset: Preset,
+    /// What the network costs, if that is known: decides at the root which broadcasts go down the chain.
+    pub calibration: Option<Calibration>,
+    /// When to give up waiting for the others.
+    pub join_by: Option<Instant>,
+    /// What the feeds of the streams of all ranks may take together, in bytes; each has 64 slots at least. Memory is taken
+    /// when a rank first broadcasts.
+    pub feed_bytes: u64,
+}
+
+impl Config {
+    /// What `feed_bytes` is unless there is a reason: a feed of 1024 full frames for each of 44 ranks.
+    pub const FEED_BYTES: u64 = 64 << 20;
+
+    /// # Errors
+    /// Names the first value that cannot be.
+    pub(super) fn check(&self) -> Result<(), CommunicatorError> {
+        let Station { group, host, mtu_bytes, .. } = &self.station;
+        let names = [("group", group, MAX_GROUP_BYTES), ("host", host, MAX_HOST_BYTES)];
+        if let Some((what, name, most)) = names.into_iter().find(|(_, name, most)| name.is_empty() || name.len() > *most) {
+            return Err(CommunicatorError::Name { what, bytes: name.len(), most });
+        }
+        if !(1..=MAX_RANKS).contains(&self.size) {
+            return Err(CommunicatorError::Size { size: self.size, most: MAX_RANKS });
+        }
+        if *mtu_bytes < LEAST_MTU_BYTES {
+            return Err(CommunicatorError::Mtu { mtu_bytes: *mtu_bytes, least: LEAST_MTU_BYTES });
+        }
+        Ok(())
+    }
+
+    /// The numbers of messages, with room for those of collectives.
+    pub(super) fn settings(&self) -> Settings {
+        let mut settings = self.preset.settings();
+        let ranks = usize::from(self.size);
+        settings.send_messages += 2 * ranks;
+        settings.receives += 2 * ranks;
+        // Silence is found out by the missing signs of life.
+        settings.silent_after = settings.silent_after.max(gone_after(self.size) * 2);
+        settings
+    }
+
+    /// The numbers of streams, before those that depend on the number of receivers.
+    pub(super) fn tuning(&self) -> Tuning {
+        let tuning = self.preset.tuning();
+        Tuning { feed_frames: FEED_FRAMES, feed_bytes: self.feed_bytes / u64::from(self.size), ..tuning }
+    }
+}
+
+/// The time between two signs of life, and between two calls for the others.
+pub(super) fn period(size: u16) -> Duration {
+    LEAST_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
+}
+
+/// The silence after which a member counts as gone.
+pub(super) fn gone_after(size: u16) -> Duration {
+    period(size) * GONE_AFTER_PERIODS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_become_rarer_so_that_nobody_hears_more_than_it_can_take() {
+        assert_eq!((period(2), gone_after(2)), (Duration::from_millis(100), Duration::from_millis(1500)));
+        assert_eq!((period(64), period(640)), (Duration::from_millis(100), Duration::from_secs(1)));
+    }
+}

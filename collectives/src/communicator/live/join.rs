@@ -1,0 +1,73 @@
+//! Becoming a rank: interface, socket, and the wait for all others.
+
+use super::{Communicator, Error, Options};
+use crate::communicator::{Config, Member};
+use crate::group::Station;
+use crate::host;
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
+use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+
+/// Frames the receive ring holds at least: what several origins' credit lets come at once.
+const RING_FRAMES: usize = 8192;
+
+impl Communicator {
+    /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks are there; ranks are in the
+    /// natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// If there is no interface, no permission, not everybody comes within a minute, or they disagree about the group.
+    pub fn join(group: &str, size: u16) -> Result<Communicator, Error> {
+        Communicator::join_with(group, size, &Options::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`join`](Communicator::join).
+    pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
+        let (port, station) = open(group, options)?;
+        let nonce = getrandom::u64().map_err(Error::Random)?;
+        let clock = Clock::start();
+        let now = clock.now();
+        let config = Config {
+            station,
+            nonce,
+            size,
+            preset: options.preset,
+            calibration: options.calibration.clone(),
+            join_by: Some(now + options.join_within),
+            feed_bytes: Config::FEED_BYTES,
+        };
+        let shared = Shared::start(port, Member::begin(now, config)?, clock).map_err(Error::Thread)?;
+        let joined = |member: &mut Member, _| match member.joined() {
+            Ok(false) => ControlFlow::Continue(()),
+            Ok(true) => ControlFlow::Break(Ok((member.rank(), member.hosts().map(str::to_owned).collect::<Vec<_>>()))),
+            Err(refusal) => ControlFlow::Break(Err(refusal)),
+        };
+        let (rank, hosts) = shared.wait(None, joined)?.expect("a wait without a deadline ends with its turn")?;
+        let rank = rank.expect("who has joined has a rank");
+        log::info!("rank {rank} of {size} in group {group}");
+        Ok(Communicator { shared, collective: Mutex::new(()), rank, hosts, call_within: options.call_within })
+    }
+}
+
+fn open(group: &str, options: &Options) -> Result<(Port, Station), Error> {
+    let interface = Interface::find(options.interface.as_deref())?;
+    let mtu_bytes = interface.mtu_bytes.min(usize::from(u16::MAX));
+    // Whoever receives files under the same name is not meant.
+    let group_mac = group_mac(&format!("{group}/ranks"));
+    let mut config = PortConfig { group: Some(group_mac), spin: options.spin, ..PortConfig::new(options.ether_type) };
+    config.receive_ring_bytes = (RING_FRAMES * (mtu_bytes + HEADER_BYTES + 128)).min(config.receive_ring_bytes * 2);
+    let port = Port::open(&interface, config)?;
+    let station = Station {
+        host: host::name(options.host.as_deref()),
+        group: group.to_owned(),
+        mac: interface.mac,
+        group_mac,
+        ether_type: options.ether_type,
+        mtu_bytes: mtu_bytes as u16,
+    };
+    Ok((port, station))
+}

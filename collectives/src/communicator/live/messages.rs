@@ -1,0 +1,180 @@
+//! Messages between two ranks.
+
+use super::{Communicator, Error};
+use crate::communicator::CommunicatorError;
+use ethbcast_transport::messages::{RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+impl Communicator {
+    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a short message at once, a long one
+    /// when the other rank receives it. Messages of one tag to one rank keep their order.
+    ///
+    /// What the other rank makes of a short message is not known here: if its buffer is too short, it is told, not the sender.
+    ///
+    /// # Errors
+    /// If there is no such rank, it is gone, its buffer is too short for a long message, or within [`Options::call_within`](super::Options)
+    /// there is no room for it (it is withdrawn then).
+    pub fn send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<(), Error> {
+        self.send_within(to, tag, bytes, self.call_within)
+    }
+
+    /// The same, with a time of its own.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send).
+    pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
+        let shared = &self.shared;
+        let deadline = shared.now() + within;
+        let mut sending: Option<SendId> = None;
+        let outcome = shared.wait(None, |member, now| {
+            let id = match sending {
+                Some(id) => id,
+                None => match member.send(now, to, tag, bytes, Some(deadline)) {
+                    Ok(id) => *sending.insert(id),
+                    // Messages of other threads have to go first.
+                    Err(CommunicatorError::Sends(SendError::QueueFull { .. })) if now < deadline => return ControlFlow::Continue(()),
+                    Err(error) => return ControlFlow::Break(Err(error)),
+                },
+            };
+            match member.take_sent(id) {
+                Some(outcome) => ControlFlow::Break(Ok(outcome)),
+                None if member.has_gone(id) => {
+                    member.ignore_sent(id);
+                    ControlFlow::Break(Ok(SendOutcome::Sent))
+                }
+                None => ControlFlow::Continue(()),
+            }
+        })?;
+        match outcome.expect("a wait without a deadline ends with its turn")? {
+            SendOutcome::Sent => Ok(()),
+            SendOutcome::TimedOut => {
+                Err(Error::TimedOut { what: format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to)), within })
+            }
+            SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
+            SendOutcome::PeerGone => Err(CommunicatorError::Gone(self.named(to)).into()),
+        }
+    }
+
+    /// Sends if the message can go at once; false if it would have to wait, and then nothing is sent.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send).
+    pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
+        let id = match self.shared.with(|member, now| member.send(now, to, tag, bytes, None))? {
+            Ok(id) => id,
+            Err(CommunicatorError::Sends(SendError::QueueFull { .. })) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // What could be sent has been sent by now.
+        let outcome = self.shared.with(|member, _| match member.take_sent(id) {
+            Some(outcome) => outcome,
+            None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
+            None => {
+                member.ignore_sent(id);
+                SendOutcome::Sent
+            }
+        })?;
+        match outcome {
+            SendOutcome::Sent => Ok(true),
+            SendOutcome::TimedOut => Ok(false),
+            SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
+            SendOutcome::PeerGone => Err(CommunicatorError::Gone(self.named(to)).into()),
+        }
+    }
+
+    /// Receives the next message of `tag` from rank `from` into the beginning of `buffer`; returns its length in bytes.
+    ///
+    /// # Errors
+    /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender withdraws it, or the
+    /// time is up.
+    pub fn recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.recv_within(from, tag, buffer, self.call_within)
+    }
+
+    /// The same, with a time of its own.
+    ///
+    /// # Errors
+    /// As [`recv`](Communicator::recv).
+    pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
+        let shared = &self.shared;
+        let deadline = shared.now() + within;
+        let mut receiving: Option<RecvId> = None;
+        let outcome = shared.wait(None, |member, now| {
+            let id = match receiving {
+                Some(id) => id,
+                None => match member.recv(now, from, tag, buffer.len(), Some(deadline)) {
+                    Ok(id) => *receiving.insert(id),
+                    Err(CommunicatorError::Receives(RecvError::QueueFull { .. })) if now < deadline => {
+                        return ControlFlow::Continue(());
+                    }
+                    Err(error) => return ControlFlow::Break(Err(error)),
+                },
+            };
+            member.take_received(id).map_or(ControlFlow::Continue(()), |outcome| ControlFlow::Break(Ok(outcome)))
+        })?;
+        let outcome = outcome.expect("a wait without a deadline ends with its turn")?;
+        self.accept(from, tag, outcome, within, buffer)
+    }
+
+    /// Receives a message that is here or arriving; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`recv`](Communicator::recv).
+    pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+        let asked = self.shared.with(|member, now| {
+            let id = member.recv(now, from, tag, buffer.len(), Some(now + self.call_within))?;
+            let outcome = member.take_received(id);
+            // Without an outcome a message that has begun to arrive is waited for.
+            let none = outcome.is_none() && member.cancel_recv(id);
+            Ok::<_, CommunicatorError>((!none).then_some((id, outcome)))
+        })??;
+        let Some((id, outcome)) = asked else { return Ok(None) };
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => {
+                let arrived = self.shared.wait(None, |member, _| {
+                    member.take_received(id).map_or(ControlFlow::Continue(()), ControlFlow::Break)
+                })?;
+                arrived.expect("a wait without a deadline ends with its turn")
+            }
+        };
+        self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
+    }
+
+    /// Sends `bytes` to rank `to` and receives a message of the same `tag` from rank `from` at the same time, so that ranks in a ring do not
+    /// wait for each other; returns the length of what was received.
+    ///
+    /// # Errors
+    /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
+    pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
+        let deadline = Some(self.shared.now() + self.call_within);
+        let posted = self.shared.with(|member, now| member.recv(now, from, tag, buffer.len(), deadline))??;
+        let sent = self.send(to, tag, bytes);
+        let outcome = self.shared.wait(None, |member, _| match member.take_received(posted) {
+            Some(outcome) => ControlFlow::Break(Some(outcome)),
+            // What was asked of the other rank went wrong: nothing more is waited for.
+            None if sent.is_err() && member.cancel_recv(posted) => ControlFlow::Break(None),
+            None => ControlFlow::Continue(()),
+        })?;
+        sent?;
+        let outcome = outcome.flatten().expect("only a failed send gives the receive up");
+        self.accept(from, tag, outcome, self.call_within, buffer)
+    }
+
+    fn accept(&self, from: u16, tag: u32, outcome: RecvOutcome, within: Duration, buffer: &mut [u8]) -> Result<usize, Error> {
+        let from = || self.named(from);
+        match outcome {
+            RecvOutcome::Received { bytes } => {
+                buffer[..bytes.len()].copy_from_slice(&bytes);
+                Ok(bytes.len())
+            }
+            RecvOutcome::TooShort { message_bytes } => {
+                Err(Error::TooLong { from: from(), tag, message_bytes, buffer_bytes: buffer.len() })
+            }
+            RecvOutcome::Withdrawn => Err(Error::Withdrawn { from: from(), tag }),
+            RecvOutcome::TimedOut => Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within }),
+            RecvOutcome::PeerGone => Err(CommunicatorError::Gone(from()).into()),
+        }
+    }
+}

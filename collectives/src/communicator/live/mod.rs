@@ -1,0 +1,107 @@
+//! The communicator on real hosts: blocking calls over a packet socket.
+//!
+//! This folder is the one place in this crate where the state machine meets a socket, a clock, a thread and a random number; all of
+//! them belong to [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own thread; a thread in the
+//! background answers the others while the application computes.
+
+mod collectives;
+mod error;
+mod join;
+mod messages;
+mod options;
+
+pub use error::Error;
+pub use options::Options;
+
+use super::{Member, MemberMemory, MemberStats, Named};
+use ethbcast_transport::packet::{Counters, Shared};
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// How long a rank that leaves takes over what it still owes the others.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// A group of ranks that call each other.
+///
+/// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on every
+/// rank. Each call blocks, for [`Options::call_within`] at most. Messages may be sent and received by several threads at once; collectives
+/// of several threads take turns.
+///
+/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told.
+pub struct Communicator {
+    shared: Shared<Member>,
+    /// Held for a whole collective.
+    collective: Mutex<()>,
+    rank: u16,
+    hosts: Vec<String>,
+    call_within: Duration,
+}
+
+impl Communicator {
+    /// This process's rank.
+    pub fn rank(&self) -> u16 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> u16 {
+        self.hosts.len() as u16
+    }
+
+    /// The name of this rank's host.
+    pub fn host(&self) -> &str {
+        &self.hosts[usize::from(self.rank)]
+    }
+
+    /// The names of all hosts, by rank.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// How much longer or shorter than [`Options::call_within`] later calls may take.
+    pub fn set_call_within(&mut self, call_within: Duration) {
+        self.call_within = call_within;
+    }
+
+    /// Frames sent and received so far.
+    ///
+    /// # Errors
+    /// If the socket has failed.
+    pub fn stats(&self) -> Result<MemberStats, Error> {
+        Ok(self.shared.with(|member, _| member.stats())?)
+    }
+
+    /// What memory each structure takes, in bytes.
+    ///
+    /// # Errors
+    /// If the socket has failed.
+    pub fn memory(&self) -> Result<MemberMemory, Error> {
+        Ok(self.shared.with(|member, _| member.memory())?)
+    }
+
+    /// What the socket has done so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.counters()
+    }
+
+    fn named(&self, rank: u16) -> Named {
+        Named { rank, host: self.hosts[usize::from(rank)].clone() }
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let by = self.shared.now() + LEAVE_WITHIN;
+        let mut told = false;
+        let left = self.shared.wait(Some(by + LEAVE_WITHIN), |member, now| {
+            if !std::mem::replace(&mut told, true) {
+                member.leave(now, by);
+            }
+            if member.has_left() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Err(error) = left {
+            log::warn!("leaving the group: {error}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it cannot go on.
+
+use crate::communicator::body::TOLD_CALLS;
+use crate::communicator::failure::Failure;
+use crate::communicator::signature::{Operation, Signature};
+use std::collections::VecDeque;
+
+/// How many of its last calls a member remembers, to compare them with what others say late.
+const REMEMBERED_CALLS: usize = 16;
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Agreement {
+    own: u16,
+    /// The number of the next call.
+    next: u64,
+    /// The last calls, oldest first.
+    history: VecDeque<Signature>,
+    /// The newest call of each other rank, as far as it has said.
+    others: Vec<Option<Signature>>,
+    /// One past the highest number any other rank has said.
+    ahead: u64,
+    /// The call in progress.
+    current: Option<Signature>,
+    failure: Option<Failure>,
+}
+
+impl Agreement {
+    pub(super) fn new(own: u16, size: u16) -> Agreement {
+        let (history, others) = (VecDeque::with_capacity(REMEMBERED_CALLS), vec![None; usize::from(size)]);
+        Agreement { own, next: 0, history, others, ahead: 0, current: None, failure: None }
+    }
+
+    /// The collectives called last, the newest first.
+    pub(super) fn last(&self) -> [Option<Signature>; TOLD_CALLS] {
+        let mut newest = self.history.iter().rev().copied();
+        std::array::from_fn(|_| newest.next())
+    }
+
+    pub(super) fn current(&self) -> Option<Signature> {
+        self.current
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Begins the next call, and compares it with what others have said of theirs.
+    pub(super) fn begin(&mut self, operation: Operation, root: u16, bytes: u64) -> (Signature, Option<Failure>) {
+        let signature = Signature { number: self.next, operation, root, bytes };
+        self.next += 1;
+        if self.history.len() == REMEMBERED_CALLS {
+            self.history.pop_front();
+        }
+        self.history.push_back(signature);
+        self.current = Some(signature);
+        let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
+        // Rarely is anybody ahead; then all are looked at.
+        let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
+        let mismatch = other.and_then(|rank| Some(Failure::mismatch((rank as u16, self.others[rank]?), (self.own, signature))));
+        (signature, mismatch)
+    }
+
+    /// The call in progress is over.
+    pub(super) fn end(&mut self) {
+        self.current = None;
+    }
+
+    /// Rank `rank` has called `signature`: a mismatch if this rank remembers another call of that number.
+    pub(super) fn compare(&self, rank: u16, signature: Signature) -> Option<Failure> {
+        let own = self.history.iter().find(|own| differ(**own, signature))?;
+        Some(Failure::mismatch((rank, signature), (self.own, *own)))
+    }
+
+    /// Rank `rank` says that it has called `signature`.
+    pub(super) fn note(&mut self, rank: u16, signature: Signature) -> Option<Failure> {
+        let known = &mut self.others[usize::from(rank)];
+        if known.is_none_or(|known| known.number <= signature.number) {
+            *known = Some(signature);
+        }
+        self.ahead = self.ahead.max(signature.number.saturating_add(1));
+        self.compare(rank, signature)
+    }
+
+    /// The number of the newest call a rank is known to have made; 0 if none.
+    pub(super) fn newest_of(&self, rank: u16) -> u64 {
+        self.others[usize::from(rank)].map_or(0, |signature| signature.number)
+    }
+
+    /// Whether a rank is known to have called a collective.
+    pub(super) fn has_called(&self, rank: u16, number: u64) -> bool {
+        self.others[usize::from(rank)].is_some_and(|signature| signature.number >= number)
+    }
+
+    /// The other ranks that have not called a collective, as far as is known.
+    pub(super) fn missing(&self, number: u64) -> Vec<u16> {
+        (0..self.others.len() as u16).filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
+    }
+
+    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new one stands.
+    pub(super) fn fail(&mut self, failure: Failure) -> bool {
+        let stands = self.failure.is_none_or(|known| failure.from < known.from);
+        if stands {
+            self.failure = Some(failure);
+        }
+        stands
+    }
+
+    /// Why collective `number` cannot be done.
+    pub(super) fn failure_of(&self, number: u64) -> Option<Failure> {
+        self.failure.filter(|failure| failure.from <= number)
+    }
+}
+
+fn differ(one: Signature, other: Signature) -> bool {
+    one.number == other.number && one != other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::communicator::failure::What;
+
+    fn barrier(number: u64) -> Signature {
+        Signature { number, operation: Operation::Barrier, root: 0, bytes: 0 }
+    }
+
+    #[test]
+    fn a_call_that_differs_is_noticed_whoever_comes_first() {
+        let mut agreement = Agreement::new(0, 3);
+        assert_eq!(agreement.note(2, barrier(1)), None, "this rank has called nothing yet");
+        assert_eq!(agreement.begin(Operation::Gather, 0, 4).1, None);
+        let (gather, mismatch) = agreement.begin(Operation::Gather, 0, 4);
+        let expected = Failure { from: 1, what: What::Mismatch { one: (2, barrier(1)), other: (0, gather) } };
+        assert_eq!(mismatch, Some(expected));
+        let expected = Failure { from: 1, what: What::Mismatch { one: (1, barrier(1)), other: (0, gather) } };
+        assert_eq!(agreement.note(1, barrier(1)), Some(expected));
+        assert_eq!(agreement.missing(1), [] as [u16; 0]);
+        assert_eq!(agreement.missing(2), [1, 2]);
+    }
+
+    #[test]
+    fn the_first_reason_stands_unless_another_is_about_earlier_calls_and_calls_before_it_are_not_touched() {
+        let mut agreement = Agreement::new(0, 2);
+        let first = Failure { from: 5, what: What::Left { rank: 1 } };
+        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, what: What::Gone { rank: 1 } }));
+        assert_eq!((agreement.failure_of(4), agreement.failure_of(5)), (None, Some(first)));
+        let earlier = Failure { from: 4, what: What::Gone { rank: 1 } };
+        assert!(agreement.fail(earlier));
+        assert_eq!(agreement.failure_of(5), Some(earlier));
+    }
+}

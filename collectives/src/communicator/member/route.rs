@@ -1,0 +1,59 @@
+//! Which way a broadcast takes.
+
+use super::{Member, Way};
+use crate::model::{Calibration, Situation, price};
+use crate::plan::Via;
+use crate::topology::Topology;
+use std::collections::BTreeMap;
+
+/// Lengths whose way is remembered: programs broadcast the same few again and again.
+const REMEMBERED: usize = 64;
+
+/// What is known of the network, and the ways already decided.
+#[derive(Debug)]
+pub(super) struct Route {
+    calibration: Calibration,
+    decided: BTreeMap<usize, Way>,
+}
+
+impl Route {
+    pub(super) fn new(calibration: Calibration) -> Route {
+        Route { calibration, decided: BTreeMap::new() }
+    }
+
+    /// The faster way for so many bytes among `ranks` ranks on one switch.
+    fn way(&mut self, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Way {
+        if let Some(&way) = self.decided.get(&bytes) {
+            return way;
+        }
+        let way = decide(&self.calibration, bytes, ranks, frame_payload_bytes).unwrap_or(Way::Cast);
+        if self.decided.len() == REMEMBERED {
+            self.decided.pop_first();
+        }
+        self.decided.insert(bytes, way);
+        way
+    }
+}
+
+fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Option<Way> {
+    let topology = Topology::single_switch((0..ranks).map(|rank| format!("n{rank}"))).ok()?;
+    let members: Vec<usize> = (0..ranks).collect();
+    let (size_bytes, frame_payload_bytes) = (Some(bytes as u64), frame_payload_bytes as u64);
+    let situation =
+        Situation { topology: &topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes, calibration };
+    let seconds = |via| Some(price(via, &situation).ok()?.candidate.predicted_seconds);
+    Some(if seconds(Via::Chain)? < seconds(Via::Cast)? { Way::Chain } else { Way::Cast })
+}
+
+impl Member {
+    /// How this rank is to broadcast so many bytes.
+    pub(in crate::communicator) fn way_for(&mut self, bytes: usize) -> Way {
+        let (Some(route), Some(membership)) = (&mut self.route, &self.membership) else { return Way::Cast };
+        let payload_bytes = membership.streams.payload_bytes();
+        // A chain of two is a cast to one; and what fits one frame is not worth a thought.
+        if membership.size() <= 2 || bytes <= payload_bytes {
+            return Way::Cast;
+        }
+        route.way(bytes, usize::from(membership.size()), payload_bytes)
+    }
+}

@@ -1,0 +1,103 @@
+//! What a collective is told apart by: its number, what it does, its root and its length; and the same as bytes.
+
+use std::fmt;
+
+/// A call that all ranks make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// One rank's bytes to all.
+    Broadcast = 1,
+    /// Nobody goes on before all are there.
+    Barrier = 2,
+    /// To each rank a block of its own, from one.
+    Scatter = 3,
+    /// From each rank a block, to one.
+    Gather = 4,
+    /// From each rank a block, to all.
+    Allgather = 5,
+}
+
+impl Operation {
+    const ALL: [Operation; 5] =
+        [Operation::Broadcast, Operation::Barrier, Operation::Scatter, Operation::Gather, Operation::Allgather];
+
+    fn from_wire(value: u8) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|operation| *operation as u8 == value)
+    }
+}
+
+/// One collective as a rank calls it. Those with the same number must be the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Signature {
+    /// How many collectives were called before.
+    pub number: u64,
+    /// What it does.
+    pub operation: Operation,
+    /// The root; 0 where there is none.
+    pub root: u16,
+    /// The length of the message or of each block, in bytes.
+    pub bytes: u64,
+}
+
+impl Signature {
+    /// Its length on the wire: number, operation, reserved byte, root, four reserved bytes, length.
+    pub(super) const BYTES: usize = 24;
+
+    pub(super) fn encode(self) -> [u8; Signature::BYTES] {
+        let mut wire = [0; Signature::BYTES];
+        wire[..8].copy_from_slice(&self.number.to_be_bytes());
+        wire[8] = self.operation as u8;
+        wire[10..12].copy_from_slice(&self.root.to_be_bytes());
+        wire[16..].copy_from_slice(&self.bytes.to_be_bytes());
+        wire
+    }
+
+    /// Reads a signature and what follows it; `None` if there is none.
+    pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
+        let (head, rest) = wire.split_first_chunk::<{ Signature::BYTES }>()?;
+        let number = u64::from_be_bytes(head[..8].try_into().ok()?);
+        let operation = Operation::from_wire(head[8])?;
+        let root = u16::from_be_bytes([head[10], head[11]]);
+        let bytes = u64::from_be_bytes(head[16..].try_into().ok()?);
+        Some((Signature { number, operation, root, bytes }, rest))
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Signature { number, operation, root, bytes } = self;
+        match operation {
+            Operation::Broadcast => write!(out, "broadcast #{number} of {bytes} bytes from rank {root}"),
+            Operation::Barrier => write!(out, "barrier #{number}"),
+            Operation::Scatter => write!(out, "scatter #{number} of {bytes} bytes each from rank {root}"),
+            Operation::Gather => write!(out, "gather #{number} of {bytes} bytes each to rank {root}"),
+            Operation::Allgather => write!(out, "allgather #{number} of {bytes} bytes each"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_is_read_as_it_was_written() {
+        for (number, operation) in Operation::ALL.into_iter().enumerate() {
+            let signature = Signature { number: number as u64, operation, root: 0x0102, bytes: 1 << 40 };
+            let mut wire = signature.encode().to_vec();
+            wire.extend(b"data");
+            assert_eq!(Signature::split(&wire), Some((signature, &b"data"[..])));
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_or_no_operation_is_no_signature() {
+        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: 0, bytes: 0 }.encode();
+        assert_eq!(Signature::split(&wire[..23]), None);
+        for operation in [0, 6, 255] {
+            wire[8] = operation;
+            assert_eq!(Signature::split(&wire), None);
+        }
+    }
+}

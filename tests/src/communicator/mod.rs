@@ -1,0 +1,147 @@
+//! Programs that ranks of a communicator run together, under the simulator: described, run, checked and priced.
+
+mod play;
+mod process;
+
+pub use play::{Play, play};
+pub use process::{Process, content};
+
+use ethbcast_collectives::communicator::{Config, Preset};
+use ethbcast_collectives::group::Station;
+use ethbcast_collectives::model::Calibration;
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
+use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use std::time::Duration;
+
+/// The group all simulated communicators belong to.
+pub const GROUP: &str = "simulated";
+
+/// What a rank does next. A program is the same for all ranks unless a test wants it otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One rank's bytes to all.
+    Broadcast {
+        /// Whose.
+        root: u16,
+        /// How many.
+        bytes: usize,
+    },
+    /// Nobody goes on before all are there.
+    Barrier,
+    /// To each rank a block, from one.
+    Scatter {
+        /// From whom.
+        root: u16,
+        /// Bytes in a block.
+        bytes: usize,
+    },
+    /// From each rank a block, to one.
+    Gather {
+        /// To whom.
+        root: u16,
+        /// Bytes in a block.
+        bytes: usize,
+    },
+    /// From each rank a block, to all.
+    Allgather {
+        /// Bytes in a block.
+        bytes: usize,
+    },
+    /// A message: its sender goes on at once, its receiver waits for it, the others do nothing.
+    Message {
+        /// Its sender.
+        from: u16,
+        /// Its receiver.
+        to: u16,
+        /// Its tag.
+        tag: u32,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The application computes for so long.
+    Compute(Duration),
+    /// Waits until the messages this rank has sent have arrived.
+    Settle,
+}
+
+/// A communicator to be simulated.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What each rank does; as many as there are ranks.
+    pub programs: Vec<Vec<Step>>,
+    /// How many ranks each process is told there are.
+    pub sizes: Vec<u16>,
+    /// When each process starts.
+    pub starts: Vec<Duration>,
+    /// The name of each host.
+    pub names: Vec<String>,
+    /// The MTU of each host, in bytes.
+    pub mtus: Vec<u16>,
+    /// The protocol's numbers.
+    pub preset: Preset,
+    /// What the network is said to cost.
+    pub calibration: Option<Calibration>,
+    /// How long a process waits for the others, and a call for its end.
+    pub patience: Duration,
+    /// Hosts that die, and when.
+    pub crashes: Vec<(usize, Duration)>,
+    /// The rate of every cable.
+    pub rate_bits_per_second: u64,
+    /// Whether ranks leave at the end of their programs; else the run ends when all have come to theirs.
+    pub leave: bool,
+}
+
+impl Case {
+    /// `ranks` equal processes that start at once and all do the same.
+    pub fn new(ranks: u16, program: &[Step]) -> Case {
+        let hosts = usize::from(ranks);
+        Case {
+            programs: vec![program.to_vec(); hosts],
+            sizes: vec![ranks; hosts],
+            starts: vec![Duration::ZERO; hosts],
+            names: (0..hosts).map(|host| format!("n{host}")).collect(),
+            mtus: vec![576; hosts],
+            preset: Preset::Default,
+            calibration: None,
+            patience: Duration::from_secs(20),
+            crashes: Vec::new(),
+            rate_bits_per_second: 1_000_000_000,
+            leave: true,
+        }
+    }
+
+    fn config(&self, host: usize, seed: u64) -> Config {
+        let station = Station {
+            host: self.names[host].clone(),
+            group: GROUP.to_owned(),
+            mac: host_mac(host),
+            group_mac: group_mac(GROUP),
+            ether_type: DEFAULT_ETHER_TYPE,
+            mtu_bytes: self.mtus[host],
+        };
+        Config {
+            station,
+            size: self.sizes[host],
+            nonce: seed ^ (host as u64) << 32,
+            preset: self.preset,
+            calibration: self.calibration.clone(),
+            join_by: Some(Instant::START + self.starts[host] + self.patience),
+            // Small feeds: their memory is taken anew in each of tens of thousands of runs.
+            feed_bytes: 0,
+        }
+    }
+
+    /// All hosts on one switch.
+    pub fn network(&self) -> Network {
+        let settings = HostSettings {
+            groups: vec![group_mac(GROUP)],
+            nic_receive_frames: 4096,
+            nic_transmit_frames: 32,
+            ..HostSettings::default()
+        };
+        let cable = Cable::new(self.rate_bits_per_second, Duration::from_micros(5));
+        let mtu_bytes = self.mtus.iter().copied().max().unwrap_or(1500);
+        Network::star(self.programs.len(), cable, &settings).with_mtu_bytes(mtu_bytes.into())
+    }
+}

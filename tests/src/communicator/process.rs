@@ -1,0 +1,297 @@
+//! A process that runs a program on a member.
+
+use super::{Case, Step};
+use ethbcast_collectives::communicator::{
+    Allgather, Barrier, Broadcast, CommunicatorError, Config, Gather, Member, Progress, Scatter,
+};
+use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::{Deadline, Instant, Machine};
+use std::time::Duration;
+
+/// The bytes that a rank contributes to step number `step`.
+pub fn content(step: usize, rank: u16, bytes: usize) -> Vec<u8> {
+    let key = step * 131 + usize::from(rank) * 31;
+    (0..bytes).map(|at| (at * 7 + (at >> 8) + key) as u8).collect()
+}
+
+/// The bytes of a message.
+fn message(tag: u32, from: u16, bytes: usize) -> Vec<u8> {
+    content(tag as usize * 7 + bytes, from, bytes)
+}
+
+/// A call in progress, with its buffers.
+#[derive(Debug)]
+pub(super) enum Ongoing {
+    Broadcast(Broadcast, Vec<u8>),
+    Barrier(Barrier),
+    Scatter(Scatter, Vec<u8>, Vec<u8>),
+    Gather(Gather, Vec<u8>, Vec<u8>),
+    Allgather(Allgather, Vec<u8>, Vec<u8>),
+    Receive(RecvId),
+    Compute,
+    Settle,
+}
+
+/// A process: the member and the program that uses it.
+#[derive(Debug)]
+pub struct Process {
+    config: Config,
+    starts_at: Instant,
+    patience: Duration,
+    leave: bool,
+    /// The machine, once the process has started.
+    pub member: Option<Member>,
+    program: Vec<Step>,
+    pub(super) step: usize,
+    pub(super) ongoing: Option<(Ongoing, Instant)>,
+    sends: Vec<SendId>,
+    /// When it joined.
+    pub joined_at: Option<Instant>,
+    /// How its program ended, and when; the first error ends it.
+    pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
+    /// What was wrong with the data.
+    pub wrong: Option<String>,
+    turns: u32,
+}
+
+impl Process {
+    pub(super) fn new(case: &Case, host: usize, seed: u64) -> Process {
+        Process {
+            config: case.config(host, seed),
+            starts_at: Instant::START + case.starts[host],
+            patience: case.patience,
+            leave: case.leave,
+            member: None,
+            program: case.programs[host].clone(),
+            step: 0,
+            ongoing: None,
+            sends: Vec::new(),
+            joined_at: None,
+            ended: None,
+            wrong: None,
+            turns: 0,
+        }
+    }
+
+    /// Adds to the program of a rank that has come to its end, or to an error.
+    pub fn go_on(&mut self, steps: &[Step]) {
+        self.step = self.program.len();
+        self.program.extend_from_slice(steps);
+        self.ended = None;
+    }
+
+    /// The application's turn: goes on until it has to wait. When to be called again.
+    pub(super) fn turn(&mut self, now: Instant) -> Option<Instant> {
+        if self.member.is_none() {
+            if now < self.starts_at {
+                return Some(self.starts_at);
+            }
+            match Member::begin(now, self.config.clone()) {
+                Ok(mut member) => {
+                    member.handle_timeout(now);
+                    self.member = Some(member);
+                }
+                Err(error) => self.ended = Some((Err(error), now)),
+            }
+        }
+        let member = self.member.as_mut()?;
+        self.turns += 1;
+        if self.turns.is_multiple_of(8) {
+            self.wrong = self.wrong.take().or(member.audit().err());
+        }
+        match member.joined() {
+            Ok(true) => self.joined_at = self.joined_at.or(Some(now)),
+            Ok(false) => return None,
+            Err(error) => {
+                self.ended.get_or_insert((Err(error), now));
+                return None;
+            }
+        }
+        while self.ended.is_none() {
+            match self.go(now) {
+                Ok(Progress::Done) => {}
+                Ok(Progress::Waiting) => return self.ongoing.as_ref().map(|(_, until)| *until),
+                Err(error) => self.end(Err(error), now),
+            }
+        }
+        None
+    }
+
+    fn end(&mut self, how: Result<(), CommunicatorError>, now: Instant) {
+        self.ended = Some((how, now));
+        if self.leave
+            && let Some(member) = &mut self.member
+        {
+            member.leave(now, now + Duration::from_secs(3));
+        }
+    }
+
+    /// Begins the next step or goes on with the present one; [`Progress::Waiting`] if the application has to wait.
+    fn go(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
+        if self.ongoing.is_none() {
+            let Some(&step) = self.program.get(self.step) else { return self.finish(now) };
+            self.begin(step, now)?;
+            if self.ongoing.is_none() {
+                self.step += 1;
+                return Ok(Progress::Done);
+            }
+        }
+        let Some((mut ongoing, until)) = self.ongoing.take() else { return Ok(Progress::Done) };
+        match self.advance(&mut ongoing, now, until)? {
+            Progress::Done => {
+                self.judge(ongoing);
+                self.step += 1;
+                Ok(Progress::Done)
+            }
+            Progress::Waiting if now >= until => Err(self.abandon(ongoing, now)),
+            Progress::Waiting => {
+                self.ongoing = Some((ongoing, until));
+                Ok(Progress::Waiting)
+            }
+        }
+    }
+
+    /// At the end of the program all messages must have arrived.
+    fn finish(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
+        if !self.settle() {
+            return Ok(Progress::Waiting);
+        }
+        self.end(Ok(()), now);
+        Ok(Progress::Done)
+    }
+
+    /// Whether all messages sent have arrived.
+    fn settle(&mut self) -> bool {
+        let member = self.member.as_mut().expect("it runs a program");
+        let wrong = &mut self.wrong;
+        self.sends.retain(|&id| match member.take_sent(id) {
+            None => true,
+            Some(SendOutcome::Sent) => false,
+            Some(outcome) => {
+                wrong.get_or_insert(format!("a message ended as {outcome:?}"));
+                false
+            }
+        });
+        self.sends.is_empty()
+    }
+
+    fn begin(&mut self, step: Step, now: Instant) -> Result<(), CommunicatorError> {
+        let member = self.member.as_mut().expect("it runs a program");
+        let (rank, size, number) = (member.rank().expect("it has joined"), usize::from(member.size()), self.step);
+        let own = |bytes| content(number, rank, bytes);
+        let all = |bytes| (0..size).flat_map(|block| content(number, block as u16, bytes)).collect::<Vec<u8>>();
+        let only_at = |root, bytes| if rank == root { bytes } else { 0 };
+        let mut until = now + self.patience;
+        let ongoing = match step {
+            Step::Broadcast { root, bytes } => {
+                let buffer = if rank == root { own(bytes) } else { vec![0; bytes] };
+                Ongoing::Broadcast(Broadcast::begin(member, now, root, bytes)?, buffer)
+            }
+            Step::Barrier => Ongoing::Barrier(Barrier::begin(member, now)?),
+            Step::Scatter { root, bytes } => {
+                let blocks = if rank == root { all(bytes) } else { Vec::new() };
+                Ongoing::Scatter(Scatter::begin(member, now, root, blocks.len(), bytes)?, blocks, vec![0; bytes])
+            }
+            Step::Gather { root, bytes } => {
+                let blocks = vec![0; only_at(root, size * bytes)];
+                Ongoing::Gather(Gather::begin(member, now, root, blocks.len(), bytes)?, own(bytes), blocks)
+            }
+            Step::Allgather { bytes } => {
+                let blocks = vec![0; size * bytes];
+                Ongoing::Allgather(Allgather::begin(member, now, blocks.len(), bytes)?, own(bytes), blocks)
+            }
+            Step::Message { from, to, tag, bytes } => {
+                if from == rank {
+                    self.sends.push(member.send(now, to, tag, message(tag, rank, bytes), Some(until))?);
+                }
+                if to != rank {
+                    return Ok(());
+                }
+                Ongoing::Receive(member.recv(now, from, tag, bytes, Some(until))?)
+            }
+            Step::Compute(span) => {
+                until = now + span;
+                Ongoing::Compute
+            }
+            Step::Settle => Ongoing::Settle,
+        };
+        self.ongoing = Some((ongoing, until));
+        Ok(())
+    }
+
+    fn advance(&mut self, ongoing: &mut Ongoing, now: Instant, until: Instant) -> Result<Progress, CommunicatorError> {
+        let member = self.member.as_mut().expect("it runs a program");
+        match ongoing {
+            Ongoing::Broadcast(call, buffer) => call.advance(member, now, buffer),
+            Ongoing::Barrier(call) => call.advance(member, now),
+            Ongoing::Scatter(call, blocks, block) => call.advance(member, now, blocks, block),
+            Ongoing::Gather(call, block, blocks) => call.advance(member, now, block, blocks),
+            Ongoing::Allgather(call, block, blocks) => call.advance(member, now, block, blocks),
+            Ongoing::Receive(id) => match member.take_received(*id) {
+                None => Ok(Progress::Waiting),
+                Some(outcome) => {
+                    let Step::Message { from, tag, bytes, .. } = self.program[self.step] else { unreachable!("it receives") };
+                    let expected = RecvOutcome::Received { bytes: message(tag, from, bytes) };
+                    if outcome != expected {
+                        self.wrong.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
+                    }
+                    Ok(Progress::Done)
+                }
+            },
+            Ongoing::Settle => Ok(if self.settle() { Progress::Done } else { Progress::Waiting }),
+            Ongoing::Compute if now >= until => Ok(Progress::Done),
+            Ongoing::Compute => Ok(Progress::Waiting),
+        }
+    }
+
+    /// Compares what came with what should have.
+    fn judge(&mut self, ongoing: Ongoing) {
+        let member = self.member.as_ref().expect("it runs a program");
+        let (rank, size, number) = (member.rank().expect("it has joined"), member.size(), self.step);
+        let all = |bytes| (0..size).flat_map(|block| content(number, block, bytes)).collect::<Vec<u8>>();
+        let sound = match (self.program[number], ongoing) {
+            (Step::Broadcast { root, bytes }, Ongoing::Broadcast(_, buffer)) => buffer == content(number, root, bytes),
+            (Step::Scatter { bytes, .. }, Ongoing::Scatter(_, _, block)) => block == content(number, rank, bytes),
+            (Step::Gather { root, bytes }, Ongoing::Gather(_, _, blocks)) => rank != root || blocks == all(bytes),
+            (Step::Allgather { bytes }, Ongoing::Allgather(_, _, blocks)) => blocks == all(bytes),
+            _ => true,
+        };
+        if !sound {
+            self.wrong.get_or_insert(format!("step {number}, {:?}: other bytes than were sent", self.program[number]));
+        }
+    }
+
+    fn abandon(&mut self, ongoing: Ongoing, now: Instant) -> CommunicatorError {
+        let member = self.member.as_mut().expect("it runs a program");
+        match ongoing {
+            Ongoing::Broadcast(call, _) => call.abandon(member, now),
+            Ongoing::Barrier(call) => call.abandon(member, now),
+            Ongoing::Scatter(call, ..) => call.abandon(member, now),
+            Ongoing::Gather(call, ..) => call.abandon(member, now),
+            Ongoing::Allgather(call, ..) => call.abandon(member, now),
+            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => panic!("these end by themselves"),
+        }
+    }
+}
+
+impl Machine for Process {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        if let Some(member) = &mut self.member {
+            member.handle_frame(now, frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(member) = &mut self.member {
+            member.handle_timeout(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.member.as_mut()?.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.member.as_ref()?.poll_timeout()
+    }
+}

@@ -1,0 +1,11 @@
+//! Communicators under the simulator: how processes find each other, what collectives deliver and cost, what happens when ranks
+//! disagree, die or leave.
+
+mod collectives;
+mod hostile;
+mod joining;
+mod messages;
+mod mismatches;
+mod presence;
+mod price;
+mod seeded;

@@ -1,0 +1,141 @@
+//! Ranks that die, leave, stand still or give up.
+
+use ethbcast_collectives::communicator::{CommunicatorError, Named};
+use ethbcast_tests::communicator::{Case, Play, Step};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn named(rank: u16) -> Named {
+    Named { rank, host: format!("n{rank}") }
+}
+
+#[test]
+fn when_a_rank_dies_in_the_middle_all_others_name_it_and_nobody_hangs() {
+    let programs: [&[Step]; 5] = [
+        &[Step::Broadcast { root: 0, bytes: 4_000_000 }, Step::Barrier],
+        &[Step::Broadcast { root: 2, bytes: 4_000_000 }, Step::Barrier],
+        &[Step::Allgather { bytes: 800_000 }, Step::Barrier],
+        &[Step::Scatter { root: 0, bytes: 900_000 }, Step::Barrier],
+        &[Step::Compute(Duration::from_millis(30)), Step::Barrier],
+    ];
+    for program in programs {
+        for ranks in [3, 6] {
+            let mut case = Case::new(ranks, program);
+            case.crashes = vec![(2, Duration::from_millis(9))];
+            let mut play = Play::new(&case, 1, NoFaults, &format!("rank 2 of {ranks} dies in {program:?}"));
+            play.run(3 * SECOND);
+            for host in (0..usize::from(ranks)).filter(|&host| host != 2) {
+                assert_eq!(play.error(host), CommunicatorError::Gone(named(2)), "{program:?}");
+                let at = play.processes()[host].ended.as_ref().expect("ended").1;
+                assert!(at < Instant::START + 2 * SECOND, "{program:?}: rank {host} at {at:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_between_those_who_are_left_go_on() {
+    let mut case = Case { leave: false, ..Case::new(4, &[Step::Barrier]) };
+    case.crashes = vec![(2, Duration::from_millis(50))];
+    let mut play = Play::new(&case, 1, NoFaults, "rank 2 dies");
+    play.run(2 * SECOND);
+    for host in [0, 1, 3] {
+        play.go_on_at(
+            host,
+            &[Step::Message { from: 3, to: 0, tag: 1, bytes: 50_000 }, Step::Message { from: 0, to: 1, tag: 1, bytes: 5 }],
+        );
+    }
+    play.run(SECOND);
+    for host in [0, 1, 3] {
+        assert_eq!(play.ends()[host], Some(Ok(())));
+    }
+    play.go_on_at(1, &[Step::Message { from: 1, to: 2, tag: 1, bytes: 5 }]);
+    play.run(SECOND);
+    assert_eq!(play.error(1), CommunicatorError::Gone(named(2)));
+}
+
+#[test]
+fn a_rank_that_leaves_harms_only_those_who_need_something_more_of_it() {
+    for seed in 0..20 {
+        let program = |pause_ms| {
+            let pause = Step::Compute(Duration::from_millis(pause_ms));
+            vec![Step::Barrier, pause, Step::Broadcast { root: 2, bytes: 3000 }]
+        };
+        let mut case = Case { leave: false, ..Case::new(4, &program(0)) };
+        case.programs[3] = program(700);
+        let mut play = Play::new(&case, seed, RandomFaults::new(seed).loss(0.1), &format!("rank 2 leaves, seed {seed}"));
+        play.run(Duration::from_millis(600));
+        let now = play.simulation().now();
+        play.member(2).leave(now, now + SECOND);
+        play.simulation().wake(2, now);
+        play.run(2 * SECOND);
+        // Rank 3 came to the broadcast when its root had left: its bytes were there.
+        play.assert_done();
+        assert!(play.member(2).has_left(), "seed {seed}");
+        for host in [0, 1, 3] {
+            play.go_on_at(host, &[Step::Message { from: 3, to: 0, tag: 1, bytes: 500 }]);
+        }
+        play.run(SECOND);
+        play.assert_done();
+        for host in [0, 1, 3] {
+            play.go_on_at(host, &[Step::Barrier]);
+        }
+        play.run(SECOND);
+        for host in [0, 1, 3] {
+            assert_eq!(play.error(host), CommunicatorError::Left(named(2)), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
+    let mut case = Case { patience: SECOND, leave: false, ..Case::new(4, &[Step::Barrier, Step::Gather { root: 0, bytes: 10 }]) };
+    case.programs[2] = vec![Step::Barrier, Step::Compute(3 * SECOND), Step::Gather { root: 0, bytes: 10 }];
+    let mut play = Play::new(&case, 1, NoFaults, "rank 2 never calls");
+    play.run(2 * SECOND);
+    let CommunicatorError::TimedOut { signature, missing_ranks } = play.error(0) else { panic!("{}", play.error(0)) };
+    assert_eq!((signature.number, missing_ranks), (1, vec![named(2)]));
+    assert_eq!(
+        play.error(0).to_string(),
+        "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: let all ranks call it, or allow more time"
+    );
+    // The others had given their blocks and were done; rank 2 learns that it comes too late, and so do all in later calls.
+    assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));
+    play.go_on_at(1, &[Step::Barrier]);
+    play.run(2 * SECOND);
+    let abandoned = CommunicatorError::Abandoned { rank: named(0), signature };
+    assert_eq!((play.error(1), play.error(2)), (abandoned.clone(), abandoned));
+    play.go_on_at(1, &[Step::Message { from: 3, to: 1, tag: 0, bytes: 9 }]);
+    play.go_on_at(3, &[Step::Message { from: 3, to: 1, tag: 0, bytes: 9 }]);
+    play.run(SECOND);
+    assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))), "messages go on");
+}
+
+#[test]
+fn a_process_that_was_stopped_for_long_finds_itself_outlawed_and_accuses_nobody() {
+    let case = Case { leave: false, ..Case::new(3, &[Step::Barrier]) };
+    let mut play = Play::new(&case, 1, NoFaults, "rank 1 is stopped");
+    play.run(SECOND);
+    let now = play.simulation().now();
+    play.simulation().pause(1, now);
+    play.simulation().resume(1, now + 4 * SECOND);
+    play.run(5 * SECOND);
+    play.go_on(&[Step::Barrier]);
+    play.run(SECOND);
+    assert_eq!((play.error(0), play.error(2)), (CommunicatorError::Gone(named(1)), CommunicatorError::Gone(named(1))));
+    assert_eq!(play.error(1), CommunicatorError::Outlawed);
+}
+
+#[test]
+fn a_short_stop_is_forgiven() {
+    let case = Case::new(3, &[Step::Barrier, Step::Compute(3 * SECOND), Step::Barrier]);
+    let mut play = Play::new(&case, 1, NoFaults, "rank 1 is stopped for a second");
+    let start = Instant::START + SECOND;
+    play.simulation().pause(1, start);
+    play.simulation().resume(1, start + SECOND);
+    play.run(8 * SECOND);
+    play.assert_done();
+}
