@@ -1,5 +1,6 @@
 //! `ethbcast perf` on real frames: what it reports, what it costs on the wire, and how it ends when a rank is not there any more.
 
+use ethbcast_collectives::plan::Via;
 use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::tool::{Ended, LIMIT, Run, Site, one_switch, within};
@@ -10,22 +11,6 @@ use std::time::Duration;
 const ROOT: &str = "n0";
 const OTHERS: [&str; 3] = ["n1", "n2", "n3"];
 const RANKS: u64 = 4;
-/// Every way there is.
-const WAYS: [&str; 12] = [
-    "auto",
-    "chain",
-    "binary",
-    "kary=3",
-    "cast",
-    "flat",
-    "binomial",
-    "scatter-allgather",
-    "recursive-doubling",
-    "chain-unaware",
-    "binary-unaware",
-    "latency",
-];
-
 /// Starts a rank that is not the root.
 fn member(site: &Site, host: &str) -> Run {
     Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"]))
@@ -57,15 +42,21 @@ fn seconds(result: &Value, name: &str) -> f64 {
 #[track_caller]
 fn assert_report(report: &Value, via: &str, sizes: &[u64]) {
     assert_eq!((&report["schema"], &report["ranks"], &report["via"]), (&1.into(), &RANKS.into(), &via.into()), "{report}");
+    assert_eq!((&report["op"], &report["preset"]), (&"bcast".into(), &"default".into()), "{report}");
     let results = report["results"].as_array().expect("a list");
     let measured: Vec<u64> = results.iter().map(|result| result["size"].as_u64().expect("a number")).collect();
     assert_eq!(measured, sizes, "{report}");
     for result in results {
         let run = result["via"].as_str().expect("a word");
-        assert!(if via == "auto" { WAYS[1..].contains(&run) } else { run == via }, "{report}");
+        assert!(if via == "auto" { run.parse::<Via>().is_ok() } else { run == via }, "{report}");
         let [mean, min, median, p99] = ["bcast_seconds", "min", "median", "p99"].map(|name| seconds(result, name));
         assert!(min <= median && median <= p99 && (min..=p99).contains(&mean), "{result}");
-        seconds(result, "barrier_seconds");
+        let middle = seconds(result, "middle_80_percent_mean");
+        assert!((min..=p99).contains(&middle), "{result}");
+        assert!(result["goodput_bits_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{result}");
+        for name in ["barrier_seconds", "barrier_median", "barrier_p99", "barrier_middle_80_percent_mean"] {
+            seconds(result, name);
+        }
         seconds(result, "predicted_seconds");
         assert!(result["segment_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{result}");
     }
@@ -88,10 +79,10 @@ fn every_way_is_measured_with_every_byte_verified() {
         [[switch]]\nname = \"s1\"\nhosts = \"n[2-3]\"\n";
     let site = Site::alone("perfways", LabConfig::new(Topology::parse(topology, "two.toml").expect("a good topology")));
     let file = site.file("two.toml", topology);
-    for via in WAYS {
+    for via in Via::ALL.iter().map(Via::to_string).chain(["auto".to_owned()]) {
         let file = file.to_str().expect("UTF-8");
-        let report = measured(&site, &["--via", via, "--sizes", "256,100K", "--iterations", "3", "--topology", file]);
-        assert_report(&report, via, &[256, 100 << 10]);
+        let report = measured(&site, &["--via", &via, "--sizes", "256,100K", "--iterations", "3", "--topology", file]);
+        assert_report(&report, &via, &[256, 100 << 10]);
     }
 }
 
@@ -106,7 +97,10 @@ fn without_json_there_is_a_table_and_every_rank_says_what_it_saw() {
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 4, "a title, a head and a line for each size: {table}");
     assert!(lines[0].starts_with("4 ranks") && lines[0].contains("verified by every rank"), "{table}");
-    assert!(["bcast+bar", "barrier", "min", "median", "p99"].iter().all(|name| lines[1].contains(name)), "{table}");
+    assert!(
+        ["bcast+bar", "barrier", "min", "median", "p99", "middle80", "Mbit/s"].iter().all(|name| lines[1].contains(name)),
+        "{table}"
+    );
     assert!(lines[2].contains("256 B") && lines[3].contains("4.00 KiB"), "{table}");
     for member in members {
         let ended = member.end(LIMIT);

@@ -26,7 +26,8 @@ fn all_delivered(played: &Played, case: &Case, replay: &str) {
     assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
 }
 
-/// The case that a seed stands for: 1–15 receivers, all ways, loss 0–30 %, duplicates, reordering, corruption, both policies.
+/// The case that a seed stands for: 1–15 receivers and in a few casts up to 64, all ways, loss 0–30 %, duplicates, reordering,
+/// corruption, both policies, and of the strict ones half with Push-Pull Broadcast.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
     let via = match random.below(4) {
@@ -34,10 +35,12 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
         1 => Via::Cast,
         _ => Via::ALL[random.below(Via::ALL.len() as u64) as usize],
     };
-    let receivers = 1 + random.below(15) as usize;
+    let many = via == Via::Cast && random.chance(0.02);
+    let receivers = if many { 16 + random.below(49) } else { 1 + random.below(15) } as usize;
     let mut case = case(via, receivers, random.below(20_000) as usize);
     if random.chance(0.2) {
-        case.tuning = Tuning { feed_frames: 64, ..Tuning::paper() };
+        let preset = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() };
+        case.tuning = Tuning { feed_frames: 64, ..preset };
     }
     let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
@@ -200,6 +203,46 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
     let mut expected = vec![Outcome::Delivered; 5];
     expected[1] = Outcome::Silent;
     assert_eq!(played.fates, expected);
+}
+
+/// A cast to so many that, above 128, most of them acknowledge to another receiver.
+fn crowd(receivers: usize, bytes: usize) -> Case {
+    Case { tuning: Tuning { feed_frames: 256, ..Tuning::default() }, ..case(Via::Cast, receivers, bytes) }
+}
+
+#[test]
+fn casts_to_many_receivers_deliver_whatever_gets_lost() {
+    for (seed, receivers, loss) in [(1, 17, 0.05), (2, 40, 0.01), (3, 128, 0.01), (4, 129, 0.0), (5, 150, 0.001), (6, 150, 0.05)] {
+        let case = crowd(receivers, 150_000);
+        let replay = format!("{receivers} receivers, loss {loss}");
+        let faults = RandomFaults::new(seed).loss(loss).duplicate(0.01).reorder(0.01, Duration::from_micros(300));
+        let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
+        all_delivered(&played, &case, &replay);
+        assert_eq!(played.totals.forged_acks, 0, "{replay}");
+        let hops = receivers as f64 * (case.bytes / 268 + 2) as f64;
+        let budget = hops * (loss + 0.01) * 1.3 + 20.0;
+        assert!((played.totals.data_resent as f64) < budget, "{replay}: {} frames sent again", played.totals.data_resent);
+    }
+}
+
+#[test]
+fn when_receivers_die_that_others_acknowledge_to_their_wards_get_everything() {
+    // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80, for whom two
+    // in a row go at once.
+    for (seed, receivers, dead) in
+        [(1, 140, vec![2]), (2, 140, vec![1, 2]), (3, 140, vec![2, 25]), (4, 140, vec![11, 12, 140]), (5, 300, vec![1, 9])]
+    {
+        let bad = if receivers == 140 { 24 } else { 75 };
+        let mut case = crowd(receivers, 400_000);
+        case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(20 + 3 * seed))).collect();
+        let replay = format!("ranks {dead:?} die");
+        // One ward has a bad cable, so that much of what it needs is kept for it alone.
+        let faults = RandomFaults::new(seed).loss(0.001).loss_at(bad, 0.2);
+        let played = play(&case, &star(&case, 100_000_000), seed, faults, &replay);
+        let mut expected = vec![Outcome::Delivered; receivers];
+        dead.iter().for_each(|&host| expected[host - 1] = Outcome::Silent);
+        assert_eq!(played.fates, expected, "{replay}");
+    }
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 mod args;
 mod exit;
-mod host;
 mod lab;
 mod perf;
 mod plan;
+mod preset;
 mod probe;
 mod recv;
 mod route;

@@ -2,8 +2,8 @@
 
 use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode};
-use crate::host;
 use ethbcast_collectives::group::Station;
+use ethbcast_collectives::host;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Counters, Interface, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};

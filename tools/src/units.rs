@@ -14,17 +14,6 @@ pub fn rate(bits_per_second: f64) -> String {
     }
 }
 
-/// Seconds with three digits that count, as `5.61 s`, `48.2 ms` or `120 µs`.
-pub fn duration(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        seconds if seconds >= 1.0 => (seconds, "s"),
-        seconds if seconds >= 1e-3 => (seconds * 1e3, "ms"),
-        seconds => (seconds * 1e6, "µs"),
-    };
-    let decimals = if value >= 100.0 { 0 } else { 1 + usize::from(value < 10.0) };
-    format!("{value:.decimals$} {unit}")
-}
-
 /// A digest in hexadecimal.
 pub fn hex(digest: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
@@ -53,11 +42,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_three_digits_that_count() {
-        assert_eq!([0.0, 0.00012, 0.0482, 5.61, 312.4].map(duration), ["0.00 µs", "120 µs", "48.2 ms", "5.61 s", "312 s"]);
-    }
 
     #[test]
     fn sizes_are_powers_of_1024() {

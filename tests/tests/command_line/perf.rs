@@ -19,6 +19,7 @@ fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
         (&["-n", "4", "--iterations", "0"], "1..=1000000"),
         (&["-n", "4", "--iterations", "1000001"], "1..=1000000"),
         (&["-n", "4", "--max-wait", "soon"], "number of seconds"),
+        (&["-n", "4", "--op", "scatter"], "bcast"),
         (&["-n", "4", "file"], "unexpected"),
     ] {
         let ended = ended_here(&[&["perf", "-i", "nosuch"], arguments].concat());
@@ -43,6 +44,7 @@ fn a_root_is_refused_before_it_waits_for_anybody() {
     };
     root(&["--via", "pigeon"]).assert_refusal(2, &["`pigeon` is no way to send", "chain", "scatter-allgather", "latency", "auto"]);
     root(&["--via", "kary=1"]).assert_refusal(2, &["`kary=1`", "from 2 to 64", "kary=3"]);
+    root(&["--preset", "paper"]).assert_refusal(2, &["--preset paper", "add --via cast"]);
     let missing = site.path("missing.toml");
     let missing = missing.to_str().expect("UTF-8");
     root(&["--topology", missing]).assert_refusal(4, &["cannot read the topology file", "missing.toml"]);

@@ -18,6 +18,7 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
         (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
         (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
+        (&["send", "--preset", "strict", "file"], "paper"),
         (&["lab", "up"], "TOPOLOGY"),
         (&["lab", "exec", "n0"], "COMMAND"),
     ] {
@@ -41,6 +42,12 @@ fn what_clap_does_not_understand_is_a_usage_error() {
 fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
     let long = "g".repeat(65);
     ended_here(&["send", "--via", "pigeon", "file"]).assert_refusal(2, &["pigeon", "chain", "cast", "auto"]);
+    for via in [&[][..], &["--via", "auto"], &["--via", "chain"]] {
+        for preset in ["paper", "push-pull"] {
+            let command = [&["send", "--preset", preset, "file"], via].concat();
+            ended_here(&command).assert_refusal(2, &[&format!("--preset {preset} "), "add --via cast"]);
+        }
+    }
     ended_here(&["send", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", "", "file"]).assert_refusal(2, &["0 bytes", "1 to 64"]);

@@ -6,6 +6,7 @@ mod probe;
 mod simulate;
 mod topo;
 
+use crate::preset::Preset;
 use clap::{Args, Parser, Subcommand};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
@@ -90,6 +91,11 @@ pub struct SendArgs {
     /// recursive-doubling, chain-unaware, binary-unaware or latency.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
+    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA paper's
+    /// Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the rest when a
+    /// receiver has answered).
+    #[arg(long, value_name = "PRESET", value_enum, default_value_t, hide_possible_values = true)]
+    pub preset: Preset,
     /// Run a plan that `ethbcast plan --out` saved.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
     pub plan: Option<PathBuf>,

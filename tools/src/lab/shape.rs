@@ -1,7 +1,7 @@
 //! What a lab is to look like: a number of hosts, a test bed's name, or a topology file.
 
 use crate::exit::{Code, Failure, WithCode};
-use crate::send::read_topology;
+use crate::topology_file::read_topology;
 use ethbcast_collectives::topology::{BUILTIN_NAMES, Topology};
 use std::path::Path;
 

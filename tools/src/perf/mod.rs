@@ -1,20 +1,24 @@
-//! `ethbcast perf`: broadcast and barrier, again and again, on every host (Patarasuk 2008 §5, Figure 10).
+//! `ethbcast perf`: an operation again and again, on every host; by default broadcast and barrier (Patarasuk 2008 §5, Figure 10).
 //!
-//! Each size is a session of its own, so that `auto` decides anew. Within a session all is messages on one stream: the terms,
+//! `ranks` times the communicator's calls. For broadcasts, which may go any way, each size is a session of its own, so that `auto` decides anew. Within a session all is messages on one stream: the terms,
 //! K barriers alone, then K times a broadcast and a barrier, each broadcast verified byte by byte by every rank. A barrier is a
 //! release: one byte that the root broadcasts when every application has passed what came before.
 
 mod member;
+mod op;
 mod pattern;
+mod ranks;
 mod report;
 mod root;
 mod terms;
+mod times;
 
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::{MAX_GROUP_BYTES, Wire};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, Waker};
+pub use op::Op;
 
 /// Sizes that fit in memory twice on any host worth the name.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
@@ -28,12 +32,13 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
         let text = format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G");
         return Err(Failure::new(Code::Usage, text).into());
     }
-    let network = root::Network::read(&args)?;
+    let network = if args.op == Op::Bcast { Some(root::Network::read(&args)?) } else { None };
     check_group(&args.wire.group)?;
     // Whoever receives files under the same name is not meant.
     args.wire.group.push_str(SUFFIX);
     let waker = Waker::new().code(Code::System)?;
     let interrupt = Interrupt::wake(&waker).code(Code::System)?;
+    let Some(network) = network else { return ranks::run(&args, &interrupt) };
     let mut station = Loop { wire: Wire::open(&args.wire, None)?, waker, clock: Clock::start(), interrupt };
     station.interrupt.heed();
     if args.root { root::run(&args, network, &mut station) } else { member::run(&args, &mut station) }

@@ -1,89 +1,116 @@
 //! What the root of `perf` says: one line for each size, or one JSON object.
 
+use super::op::Op;
+use super::times::Times;
 use crate::args::PerfArgs;
 use crate::exit::report;
+use crate::preset::Preset;
 use crate::units;
-use ethbcast_collectives::group::Root;
-use serde_json::json;
+use ethbcast_collectives::model::Choice;
+use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The measurements of one size, times in seconds.
+/// The measurements of one size.
 #[derive(Clone, Debug)]
 pub struct Row {
+    op: Op,
     size_bytes: u64,
+    times: Times,
+    /// Of barriers alone, where they were measured beside the operation.
+    barrier: Option<Times>,
+    way: Option<Way>,
+}
+
+/// How the bytes travelled, where a plan decided that.
+#[derive(Clone, Debug)]
+struct Way {
     via: String,
     segment_bytes: u64,
-    predicted: f64,
-    /// Mean of broadcast + barrier.
-    broadcast: f64,
-    /// Mean of a barrier alone.
-    barrier: f64,
-    min: f64,
-    median: f64,
-    p99: f64,
-    /// Mean of the middle 80 %: what the EQA paper quotes.
-    middle: f64,
+    predicted_seconds: f64,
 }
 
 impl Row {
-    /// Sums up what the root measured.
-    pub fn new(size_bytes: u64, root: &Root, broadcasts: &[Duration], barriers: &[Duration]) -> Row {
-        let sorted = sorted_seconds(broadcasts);
-        let choice = root.choice();
-        Row {
-            size_bytes,
-            via: choice.map_or(String::new(), |choice| choice.plan.via().to_string()),
-            segment_bytes: choice.map_or(0, |choice| choice.segment_bytes),
-            predicted: choice.map_or(f64::NAN, |choice| choice.predicted_seconds),
-            broadcast: mean(&sorted),
-            barrier: mean(&sorted_seconds(barriers)),
-            min: quantile(&sorted, 0.0),
-            median: quantile(&sorted, 0.5),
-            p99: quantile(&sorted, 0.99),
-            middle: mean(&sorted[sorted.len() / 10..sorted.len() - sorted.len() / 10]),
-        }
+    /// Sums up what the root measured: the times of all iterations.
+    pub fn new(op: Op, size_bytes: u64, iterations: &[Duration]) -> Row {
+        Row { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
+    }
+
+    /// With the times of barriers alone.
+    pub fn beside(self, barriers: &[Duration]) -> Row {
+        Row { barrier: Some(Times::of(barriers)), ..self }
+    }
+
+    /// With the plan that was followed.
+    pub fn along(self, choice: Option<&Choice>) -> Row {
+        let way = choice.map(|choice| Way {
+            via: choice.plan.via().to_string(),
+            segment_bytes: choice.segment_bytes,
+            predicted_seconds: choice.predicted_seconds,
+        });
+        Row { way, ..self }
+    }
+
+    /// The message's bits by the time that half of the iterations did not exceed.
+    fn goodput_bits_per_second(&self) -> f64 {
+        self.size_bytes as f64 * 8.0 / self.times.median
     }
 
     fn line(&self) -> String {
-        let Row { size_bytes, via, segment_bytes, predicted, broadcast, barrier, min, median, p99, .. } = self;
-        let times = [broadcast, barrier, min, median, p99, predicted].map(|seconds| format!("{:>11.1}", seconds * 1e6)).concat();
-        format!("{:>10}  {via:<18} {segment_bytes:>7}{times}", units::bytes(*size_bytes))
+        let Times { mean, min, median, p99, middle80 } = self.times;
+        let (via, segment) = self.way.as_ref().map_or(("-", "-".to_owned()), |way| (&way.via, way.segment_bytes.to_string()));
+        let barrier = self.barrier.map(|times| times.mean);
+        let predicted = self.way.as_ref().map(|way| way.predicted_seconds);
+        let times = [Some(mean), barrier, Some(min), Some(median), Some(p99), Some(middle80), predicted];
+        let times =
+            times.map(|seconds| format!("{:>11}", seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6))));
+        let goodput = self.goodput_bits_per_second() / 1e6;
+        format!("{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}", units::bytes(self.size_bytes), times.concat())
     }
-}
 
-fn sorted_seconds(durations: &[Duration]) -> Vec<f64> {
-    let mut seconds: Vec<f64> = durations.iter().map(Duration::as_secs_f64).collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// The smallest value that so large a part of all values does not exceed.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    /// All times in seconds. A mean is named after what was measured; the other figures are of the operation.
+    fn to_json(&self) -> Value {
+        let mut object = json!({
+            "size": self.size_bytes,
+            format!("{}_seconds", self.op): self.times.mean,
+            "min": self.times.min,
+            "median": self.times.median,
+            "p99": self.times.p99,
+            "middle_80_percent_mean": self.times.middle80,
+            "goodput_bits_per_second": self.goodput_bits_per_second(),
+        });
+        if let Some(way) = &self.way {
+            object["via"] = json!(way.via);
+            object["segment_bytes"] = json!(way.segment_bytes);
+            object["predicted_seconds"] = json!(way.predicted_seconds);
+        }
+        if let Some(barrier) = &self.barrier {
+            object["barrier_seconds"] = json!(barrier.mean);
+            object["barrier_median"] = json!(barrier.median);
+            object["barrier_p99"] = json!(barrier.p99);
+            object["barrier_middle_80_percent_mean"] = json!(barrier.middle80);
+        }
+        object
+    }
 }
 
 /// All sizes.
 #[derive(Debug)]
 pub struct Report {
+    op: Op,
     ranks: u16,
     via: String,
+    preset: Preset,
     json: bool,
     quiet: bool,
     rows: Vec<Row>,
 }
 
-const HEAD: &str =
-    "      size  via                segment   bcast+bar    barrier        min     median        p99  predicted   (times in µs)";
-
 impl Report {
     /// An empty report.
     pub fn new(args: &PerfArgs) -> Report {
-        Report { ranks: args.ranks, via: args.via.clone(), json: args.wire.json, quiet: args.wire.quiet, rows: Vec::new() }
+        let PerfArgs { wire, op, ranks, via, preset, .. } = args;
+        let (json, quiet) = (wire.json, wire.quiet);
+        Report { op: *op, ranks: *ranks, via: via.clone(), preset: *preset, json, quiet, rows: Vec::new() }
     }
 
     /// Adds a size.
@@ -106,30 +133,24 @@ impl Report {
         if self.json {
             return report(&self.to_json().to_string());
         }
-        let lines: Vec<String> = self.rows.iter().map(Row::line).collect();
-        report(&format!("{} ranks, every broadcast verified by every rank\n{HEAD}\n{}", self.ranks, lines.join("\n")))
+        let preset = if self.preset == Preset::Default { String::new() } else { format!(", preset {}", self.preset) };
+        let lines = self.rows.iter().map(Row::line).collect::<Vec<_>>().join("\n");
+        report(&format!("{} ranks{preset}, {}; times in µs\n{}\n{lines}", self.ranks, self.op.promise(), self.heading()))
     }
 
-    fn to_json(&self) -> serde_json::Value {
-        let result = |row: &Row| {
-            json!({
-                "size": row.size_bytes,
-                "via": row.via,
-                "segment_bytes": row.segment_bytes,
-                "predicted_seconds": row.predicted,
-                "bcast_seconds": row.broadcast,
-                "barrier_seconds": row.barrier,
-                "min": row.min,
-                "median": row.median,
-                "p99": row.p99,
-                "middle_80_percent_mean": row.middle,
-            })
-        };
+    fn heading(&self) -> String {
+        let times = [self.op.heading(), "barrier", "min", "median", "p99", "middle80", "predicted"];
+        format!("{:>10}  {:<18} {:>7}{}{:>9}", "size", "via", "segment", times.map(|name| format!("{name:>11}")).concat(), "Mbit/s")
+    }
+
+    fn to_json(&self) -> Value {
         json!({
             "schema": 1,
+            "op": self.op.to_string(),
             "ranks": self.ranks,
             "via": self.via,
-            "results": self.rows.iter().map(result).collect::<Vec<_>>(),
+            "preset": self.preset.to_string(),
+            "results": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -139,9 +160,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_values_that_were_measured() {
-        let sorted: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|part| quantile(&sorted, part)), [1.0, 10.0, 20.0, 20.0]);
-        assert_eq!(quantile(&[3.0], 0.99), 3.0);
+    fn a_row_says_what_was_measured_and_leaves_out_what_was_not() {
+        // An eighth and a quarter of a second, which are numbers to a computer.
+        let row = Row::new(Op::Bcast, 1000, &[Duration::from_millis(125); 3]);
+        let words: Vec<String> = row.line().split_whitespace().map(str::to_owned).collect();
+        assert_eq!(words.join(" "), "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1");
+        let json = row.to_json();
+        assert_eq!((json["bcast_seconds"].as_f64(), json["goodput_bits_per_second"].as_f64()), (Some(0.125), Some(64_000.0)));
+        assert!(json.get("via").is_none() && json.get("barrier_seconds").is_none());
+        let json = row.beside(&[Duration::from_millis(250)]).to_json();
+        assert_eq!((json["barrier_seconds"].as_f64(), json["barrier_p99"].as_f64()), (Some(0.25), Some(0.25)));
     }
 }

@@ -3,9 +3,10 @@
 use super::pattern::Pattern;
 use super::report::{Report, Row};
 use super::terms::Terms;
-use super::{Loop, MAX_SIZE_BYTES};
+use super::{Loop, MAX_SIZE_BYTES, Op};
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
+use crate::preset::Preset;
 use crate::route::{read_calibration, read_route};
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
@@ -25,6 +26,7 @@ pub struct Network {
     topology: Option<Topology>,
     calibration: Option<Calibration>,
     route: Route,
+    preset: Preset,
 }
 
 impl Network {
@@ -34,9 +36,10 @@ impl Network {
     /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
     pub fn read(args: &PerfArgs) -> anyhow::Result<Network> {
         let route = read_route(&args.via)?;
+        args.preset.check(&route)?;
         let topology = args.topology.as_deref().map(read_topology).transpose()?;
         let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
-        Ok(Network { topology, calibration, route })
+        Ok(Network { topology, calibration, route, preset: args.preset })
     }
 }
 
@@ -45,7 +48,7 @@ impl Network {
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
 pub fn run(args: &PerfArgs, network: Network, station: &mut Loop) -> anyhow::Result<()> {
-    let Network { topology, calibration, route } = network;
+    let Network { topology, calibration, route, preset } = network;
     let mut report = Report::new(args);
     for (at, &size_bytes) in args.sizes.iter().enumerate() {
         debug_assert!(size_bytes <= MAX_SIZE_BYTES, "sizes were checked");
@@ -62,7 +65,7 @@ pub fn run(args: &PerfArgs, network: Network, station: &mut Loop) -> anyhow::Res
             probe: !args.no_probe,
             dry_run: false,
             topology: topology.clone(),
-            tuning: station.wire.tuning.clone(),
+            tuning: preset.tuning(&station.wire.tuning),
             timing: Timing::default(),
         };
         report.add(measure(config, terms, station)?);
@@ -212,6 +215,7 @@ impl Measurer {
             Some(failure @ RootFailure::NoPlan(_)) => return Err(Failure::new(Code::Usage, failure).into()),
             None => {}
         }
-        Ok(Row::new(self.terms.size_bytes, root, &self.broadcasts, &self.barriers))
+        let row = Row::new(Op::Bcast, self.terms.size_bytes, &self.broadcasts);
+        Ok(row.beside(&self.barriers).along(root.choice()))
     }
 }

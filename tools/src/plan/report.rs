@@ -4,6 +4,7 @@ use super::judged::Judged;
 use super::settings::Settings;
 use crate::units;
 use ethbcast_collectives::draw;
+use ethbcast_collectives::model::duration;
 use ethbcast_collectives::plan::{CableEnd, CableLoad};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ pub fn as_text(settings: &Settings, judged: &Judged) -> String {
             candidate.degree,
             units::bytes(settings.size_bytes),
             candidate.segment_bytes,
-            units::duration(candidate.predicted_seconds),
+            duration(candidate.predicted_seconds),
             assumption(settings),
         ),
         busiest(judged),
@@ -52,7 +53,7 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
             judged.worst_flows(),
             if is_contended(judged) { "yes" } else { "no" },
             candidate.segment_bytes,
-            units::duration(candidate.predicted_seconds),
+            duration(candidate.predicted_seconds),
             judged.worst.as_ref().map_or("-".to_owned(), cable),
         )
     };

@@ -39,6 +39,7 @@ impl Report {
             "frames": {
                 "data_received": stats.data_received,
                 "duplicates": stats.duplicates,
+                "out_of_order_dropped": stats.out_of_order_dropped,
                 "data_sent": stats.data_sent,
                 "data_resent": stats.data_resent,
                 "control_sent": control.sent + stats.acks_sent + stats.heartbeats_sent,

@@ -2,7 +2,7 @@
 
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::model::{Candidate, Choice};
+use ethbcast_collectives::model::{Candidate, Choice, duration};
 use serde_json::json;
 
 /// Prints the choice and what else there was.
@@ -28,7 +28,7 @@ pub fn print(choice: &Choice, as_json: bool) -> anyhow::Result<()> {
 
 fn line(candidate: &Candidate) -> String {
     let Candidate { via, segment_bytes, predicted_seconds, height, degree, .. } = candidate;
-    let (predicted, segment) = (units::duration(*predicted_seconds), units::bytes(*segment_bytes));
+    let (predicted, segment) = (duration(*predicted_seconds), units::bytes(*segment_bytes));
     format!("{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}", via.to_string())
 }
 

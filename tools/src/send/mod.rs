@@ -16,7 +16,6 @@ use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
 use report::Report;
 use settings::Settings;
-pub use settings::read_topology;
 use source::{Chunk, Source};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -45,7 +44,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         probe: !args.no_probe,
         dry_run: args.dry_run,
         topology: settings.topology,
-        tuning: wire.tuning.clone(),
+        tuning: settings.preset.tuning(&wire.tuning),
         timing: Timing::default(),
     };
     let mut root = Root::new(clock.now(), config);
@@ -57,7 +56,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     if let (true, Some(choice)) = (args.dry_run, root.choice()) {
         return dry_run::print(choice, args.wire.json);
     }
-    let report = Report::new(&root, session, sender.trailer, sender.slowest(&root), clock.now());
+    let report = Report::new(&root, session, settings.preset, sender.trailer, sender.slowest(&root), clock.now());
     report.print(args.wire.json, args.wire.quiet)?;
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         eprintln!("ethbcast: {surprise}");

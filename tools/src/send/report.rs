@@ -1,9 +1,10 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
 use crate::exit::{Code, Failure, report};
+use crate::preset::Preset;
 use crate::units;
 use ethbcast_collectives::group::{ControlStats, MemberReport, Outcome, Root, Trailer};
-use ethbcast_collectives::model::Choice;
+use ethbcast_collectives::model::{Choice, duration};
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::StreamStats;
 use serde_json::json;
@@ -17,6 +18,7 @@ const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 #[derive(Debug)]
 pub struct Report {
     session: u32,
+    preset: Preset,
     choice: Option<Choice>,
     trailer: Option<Trailer>,
     seconds: f64,
@@ -30,9 +32,17 @@ pub struct Report {
 
 impl Report {
     /// Gathers what the root knows.
-    pub fn new(root: &Root, session: u32, trailer: Option<Trailer>, held_up_by: Option<String>, now: Instant) -> Report {
+    pub fn new(
+        root: &Root,
+        session: u32,
+        preset: Preset,
+        trailer: Option<Trailer>,
+        held_up_by: Option<String>,
+        now: Instant,
+    ) -> Report {
         Report {
             session,
+            preset,
             choice: root.choice().cloned(),
             trailer,
             seconds: root.took().as_secs_f64(),
@@ -85,8 +95,9 @@ impl Report {
         let lines: String = self.receivers.iter().map(line).collect();
         let plan = self.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
+        let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{} of {} receivers verified {} via {} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",
+            "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",
             self.verified(),
             self.receivers.len(),
             units::bytes(self.bytes()),
@@ -109,6 +120,7 @@ impl Report {
             "goodput_bits_per_second": self.goodput_bits_per_second(),
             "blake3": self.trailer.map(|trailer| units::hex(&trailer.digest)),
             "via": self.via(),
+            "preset": self.preset.to_string(),
             "segment_bytes": self.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
             "reason": self.choice.as_ref().map(|choice| choice.reason.as_str()),
@@ -125,14 +137,16 @@ impl Report {
 
     /// Why the transfer took much longer or shorter than predicted, if it did.
     pub fn surprise(&self) -> Option<String> {
-        let predicted = self.predicted_seconds().filter(|_| self.verified() > 0)?;
+        // The model is one of the default protocol: that another takes longer is no surprise.
+        let is_priced = self.verified() > 0 && self.preset == Preset::Default;
+        let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds / predicted - 1.0;
         // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.
         if error.abs() <= MOST_ERROR || (self.seconds - predicted).abs() < LEAST_SURPRISE_SECONDS {
             return None;
         }
-        let (actual, times) = (units::duration(self.seconds), format!("{:+.0} %", error * 100.0));
-        Some(format!("took {actual}, {times} of the {} predicted: {}", units::duration(predicted), self.cause(error)))
+        let (actual, times) = (duration(self.seconds), format!("{:+.0} %", error * 100.0));
+        Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)))
     }
 
     /// The likeliest cause of an error of the prediction.

@@ -2,8 +2,9 @@
 
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure};
+use crate::preset::Preset;
 use crate::route::{read_calibration, read_plan, read_route};
-pub use crate::topology_file::read_topology;
+use crate::topology_file::read_topology;
 use ethbcast_collectives::group::{Route, Wanted};
 use ethbcast_collectives::model::Calibration;
 use ethbcast_collectives::topology::Topology;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub wanted: Wanted,
     /// How the bytes travel.
     pub route: Route,
+    /// The protocol, if they travel by cast.
+    pub preset: Preset,
     /// What the network costs, if it was measured before.
     pub calibration: Option<Calibration>,
     /// The cluster.
@@ -36,6 +39,7 @@ impl Settings {
             Some(path) => Route::Saved(read_plan(path)?),
             None => read_route(&args.via)?,
         };
+        args.preset.check(&route)?;
         let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
         let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
         let wanted = match args.min_receivers {
@@ -47,7 +51,7 @@ impl Settings {
         };
         let topology = args.topology.as_deref().map(read_topology).transpose()?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { wanted, route, calibration, topology, topology_name })
+        Ok(Settings { wanted, route, preset: args.preset, calibration, topology, topology_name })
     }
 
     /// Checks that the topology names this host, before anybody is waited for.

@@ -1,0 +1,59 @@
+//! What `perf` can measure.
+
+use clap::ValueEnum;
+use std::fmt;
+
+/// An operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Op {
+    /// A broadcast and a barrier behind it; beside it the barrier alone.
+    #[default]
+    Bcast,
+    /// A barrier of the library's communicator.
+    Barrier,
+    /// Every rank sends to the next and receives from the one before, all at once.
+    Sendrecv,
+    /// Every rank's block goes to every rank; the size is a block's.
+    Allgather,
+}
+
+/// By [`Op`].
+const NAMES: [&str; 4] = ["bcast", "barrier", "sendrecv", "allgather"];
+
+impl Op {
+    /// What one iteration is, as short as a column's heading.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Op::Bcast => "bcast+bar",
+            other => NAMES[other as usize],
+        }
+    }
+
+    /// What is known of every iteration beside its time.
+    pub fn promise(self) -> &'static str {
+        match self {
+            Op::Bcast => "every broadcast verified by every rank",
+            Op::Barrier => "barriers of the communicator",
+            Op::Sendrecv => "to the next rank and from the one before, every message verified by every rank",
+            Op::Allgather => "a block from every rank to every rank, every block verified by every rank",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(NAMES[*self as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written() {
+        for &op in Op::value_variants() {
+            assert_eq!(Op::from_str(&op.to_string(), false), Ok(op));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What many times come to.
+
+use std::time::Duration;
+
+/// The figures that are quoted of many times, in seconds; of no times they are no numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// The mean.
+    pub mean: f64,
+    /// The shortest.
+    pub min: f64,
+    /// Half of them took no longer.
+    pub median: f64,
+    /// 99 % of them took no longer.
+    pub p99: f64,
+    /// The mean without the lowest and the highest tenth, as the EQA paper takes it (§4).
+    pub middle80: f64,
+}
+
+impl Times {
+    /// Sums up times.
+    pub fn of(durations: &[Duration]) -> Times {
+        let mut sorted: Vec<f64> = durations.iter().map(Duration::as_secs_f64).collect();
+        sorted.sort_by(f64::total_cmp);
+        let tenth = sorted.len() / 10;
+        Times {
+            mean: mean(&sorted),
+            min: quantile(&sorted, 0.0),
+            median: quantile(&sorted, 0.5),
+            p99: quantile(&sorted, 0.99),
+            middle80: mean(&sorted[tenth..sorted.len() - tenth]),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The smallest value that so large a part of all values does not exceed.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_taken_and_the_middle_leaves_out_a_tenth_at_either_end() {
+        let mut seconds: Vec<u64> = (1..=20).collect();
+        seconds[19] = 1000;
+        let durations: Vec<Duration> = seconds.into_iter().rev().map(Duration::from_secs).collect();
+        let Times { mean, min, median, p99, middle80 } = Times::of(&durations);
+        assert_eq!((mean, min, median, p99, middle80), (59.5, 1.0, 10.0, 1000.0, 10.5));
+    }
+
+    #[test]
+    fn one_time_is_all_figures_and_none_is_no_number() {
+        let Times { mean, min, median, p99, middle80 } = Times::of(&[Duration::from_secs(3)]);
+        assert_eq!([mean, min, median, p99, middle80], [3.0; 5]);
+        assert!(Times::of(&[]).median.is_nan());
+    }
+}
