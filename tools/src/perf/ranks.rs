@@ -3,8 +3,8 @@
 //! All ranks join a communicator, find out which of them is the root, and get the terms from it. What is received is compared byte by
 //! byte, outside the time that is taken.
 
-use super::report::{Report, Row};
 use super::Op;
+use super::report::{Report, Row};
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure};
 use crate::preset::Preset;
@@ -128,7 +128,8 @@ fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32, interrupt
             times.push(began.elapsed());
         }
         let origin = |block: usize| if op == Op::Allgather { block as u16 } else { left };
-        if let Some(bad) = (0..blocks).find(|&at| all[size * at..][..size].iter().any(|&byte| byte != mark(origin(at), iteration))) {
+        if let Some(bad) = (0..blocks).find(|&at| all[size * at..][..size].iter().any(|&byte| byte != mark(origin(at), iteration)))
+        {
             bail!(Failure::new(Code::Integrity, format!("the bytes from rank {} are not those it sent", origin(bad))));
         }
     }

@@ -42,7 +42,9 @@ pub enum Error {
         tag: u32,
     },
     /// A message is longer than the buffer.
-    #[error("the message from {from} under tag {tag} has {message_bytes} bytes, the buffer {buffer_bytes}: pass a longer one; the message is lost")]
+    #[error(
+        "the message from {from} under tag {tag} has {message_bytes} bytes, the buffer {buffer_bytes}: pass a longer one; the message is lost"
+    )]
     TooLong {
         /// The sender.
         from: Named,

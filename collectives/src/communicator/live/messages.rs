@@ -33,7 +33,9 @@ impl Communicator {
                 None => match member.send(now, to, tag, bytes, Some(deadline)) {
                     Ok(id) => *sending.insert(id),
                     // Messages of other threads have to go first.
-                    Err(CommunicatorError::Sends(SendError::QueueFull { .. })) if now < deadline => return ControlFlow::Continue(()),
+                    Err(CommunicatorError::Sends(SendError::QueueFull { .. })) if now < deadline => {
+                        return ControlFlow::Continue(());
+                    }
                     Err(error) => return ControlFlow::Break(Err(error)),
                 },
             };
@@ -48,9 +50,10 @@ impl Communicator {
         })?;
         match outcome.expect("a wait without a deadline ends with its turn")? {
             SendOutcome::Sent => Ok(()),
-            SendOutcome::TimedOut => {
-                Err(Error::TimedOut { what: format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to)), within })
-            }
+            SendOutcome::TimedOut => Err(Error::TimedOut {
+                what: format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to)),
+                within,
+            }),
             SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
             SendOutcome::PeerGone => Err(CommunicatorError::Gone(self.named(to)).into()),
         }
@@ -133,9 +136,9 @@ impl Communicator {
         let outcome = match outcome {
             Some(outcome) => outcome,
             None => {
-                let arrived = self.shared.wait(None, |member, _| {
-                    member.take_received(id).map_or(ControlFlow::Continue(()), ControlFlow::Break)
-                })?;
+                let arrived = self
+                    .shared
+                    .wait(None, |member, _| member.take_received(id).map_or(ControlFlow::Continue(()), ControlFlow::Break))?;
                 arrived.expect("a wait without a deadline ends with its turn")
             }
         };
