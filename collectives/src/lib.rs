@@ -5,6 +5,7 @@ pub mod draw;
 pub mod group;
 pub mod host;
 pub mod model;
+mod natural_order;
 pub mod plan;
 mod schema;
 pub mod topology;

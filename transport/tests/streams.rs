@@ -13,7 +13,7 @@ use std::time::Duration;
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
     // A small feed: its memory is taken anew for each of tens of thousands of runs.
     let tuning = Tuning { feed_frames: 256, ..Tuning::default() };
-    Case { path, hosts, frames, tuning, lazy_frames: 0, message_frames: 0 }
+    Case { path, hosts, frames, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 }
 }
 
 /// Makes a case one of another protocol.
@@ -129,6 +129,20 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
         let case = Case { tuning, lazy_frames: 60, ..case(path, 4, 2000) };
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!(price.totals.data_resent, 0, "{path:?}");
+    }
+}
+
+/// In the tree the last host acknowledges to the third, and that to the first: their own feeds would have room.
+#[test]
+fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {
+    for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
+        let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+        let case = Case { tuning, last_takes: Some(Duration::from_micros(200)), ..case(path, 9, 500) };
+        let price = broadcast(&case, NoFaults, &format!("{path:?}"));
+        assert_eq!((price.totals.data_resent, price.totals.beyond_credit), (0, 0), "{path:?}");
+        let takes = Duration::from_micros(200) * 500;
+        println!("{path:?}: {:?}", price.quiet_at);
+        assert!((takes..takes + Duration::from_millis(30)).contains(&price.quiet_at), "{path:?}: {:?}", price.quiet_at);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The list of all ranks: who is there, in which order, and the digest by which all know that they have the same.
 
 use super::config::Preset;
+use crate::natural_order::natural_order;
 use ethbcast_transport::MacAddr;
-use std::cmp::Ordering;
 
 /// BLAKE3 of a roll.
 pub(super) type Digest = [u8; 32];
@@ -26,7 +26,7 @@ pub(super) struct Roll {
 impl Roll {
     /// Orders the processes of `group` by host name, then address. `mtu_bytes` is the smallest of all.
     pub(super) fn new(group: &str, mut entries: Vec<Entry>, mtu_bytes: u16, preset: Preset) -> Roll {
-        entries.sort_by(|a, b| natural(&a.host, &b.host).then_with(|| a.host.cmp(&b.host)).then(a.mac.cmp(&b.mac)));
+        entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let mut hasher = blake3::Hasher::new();
         let mut text = |text: &str| {
             hasher.update(&(text.len() as u64).to_be_bytes());
@@ -77,33 +77,6 @@ impl Roll {
     pub(super) fn is(&self, rank: u16, mac: MacAddr) -> bool {
         self.entries.get(usize::from(rank)).is_some_and(|entry| entry.mac == mac)
     }
-}
-
-/// Names in the order people put them in: numbers in them by value, so that n2 comes before n10.
-pub(super) fn natural(left: &str, right: &str) -> Ordering {
-    let (mut left, mut right) = (left.as_bytes(), right.as_bytes());
-    loop {
-        let ((left_digits, left_rest), (right_digits, right_rest)) = (digits(left), digits(right));
-        if !left_digits.is_empty() && !right_digits.is_empty() {
-            let order = left_digits.len().cmp(&right_digits.len()).then_with(|| left_digits.cmp(right_digits));
-            if order.is_ne() {
-                return order;
-            }
-            (left, right) = (left_rest, right_rest);
-            continue;
-        }
-        match (left.split_first(), right.split_first()) {
-            (Some((a, left_rest)), Some((b, right_rest))) if a == b => (left, right) = (left_rest, right_rest),
-            (a, b) => return a.map(|(first, _)| first).cmp(&b.map(|(first, _)| first)),
-        }
-    }
-}
-
-/// A number at the beginning, all but one of its leading zeros left out, and what follows.
-fn digits(name: &[u8]) -> (&[u8], &[u8]) {
-    let end = name.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(name.len());
-    let zeros = name[..end].iter().take_while(|&&byte| byte == b'0').count().min(end.saturating_sub(1));
-    (&name[zeros..end], &name[end..])
 }
 
 #[cfg(test)]

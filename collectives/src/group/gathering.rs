@@ -2,6 +2,7 @@
 
 use super::message::{Message, Refusal};
 use super::view::MAX_MEMBERS;
+use crate::natural_order::natural_order;
 use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
@@ -94,7 +95,7 @@ impl Gathering {
     /// The candidates in the order of their ranks: by name, numbers in names by value.
     pub(super) fn in_rank_order(&mut self) -> Vec<Candidate> {
         let mut candidates = std::mem::take(&mut self.candidates);
-        candidates.sort_by(|a, b| natural(&a.host).cmp(&natural(&b.host)).then(a.mac.cmp(&b.mac)));
+        candidates.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         candidates
     }
 }
@@ -133,28 +134,6 @@ fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Opt
         return Some((Refusal::NotInTopology, text));
     }
     None
-}
-
-/// A name cut into text and numbers, so that n2 comes before n10.
-fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut pieces = vec![(String::new(), 0_u64)];
-    let mut in_number = false;
-    for letter in name.chars() {
-        match letter.to_digit(10) {
-            Some(digit) => {
-                let number = &mut pieces.last_mut().expect("never empty").1;
-                *number = number.saturating_mul(10).saturating_add(digit.into());
-                in_number = true;
-            }
-            None => {
-                if std::mem::take(&mut in_number) {
-                    pieces.push((String::new(), 0));
-                }
-                pieces.last_mut().expect("never empty").0.push(letter);
-            }
-        }
-    }
-    pieces
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Case {
     pub tuning: Tuning,
     /// What each receiver's application may have waiting before it takes anything (zero: it takes at once).
     pub lazy_frames: u64,
+    /// The last host's application takes a frame in so long a time, and no more.
+    pub last_takes: Option<Duration>,
     /// The root ends a message after so many frames and waits until everybody has passed it (zero: one long stream).
     pub message_frames: u64,
 }
@@ -104,6 +106,7 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     simulation.set_event_limit(5_000_000);
     let mut pushed = 0;
     let mut taken = vec![0_u64; case.hosts];
+    let mut may_take = Instant::START;
     let mut turn = |host: usize, machine: &mut Lone, now: Instant| {
         let stream = &mut machine.stream;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
@@ -126,6 +129,12 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
             }
             return None;
         }
+        if let Some(pause) = case.last_takes.filter(|_| host + 1 == case.hosts) {
+            if now < may_take {
+                return Some(may_take);
+            }
+            may_take = now + pause;
+        }
         if stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete() {
             return None;
         }
@@ -134,9 +143,12 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
             assert_eq!(ending == Ending::Stream, taken[host] + 1 == case.frames, "{replay}: host {host}");
             taken[host] += 1;
             stream.consume();
+            if case.last_takes.is_some() && host + 1 == case.hosts {
+                break;
+            }
         }
         stream.drained(now);
-        None
+        (case.last_takes.is_some() && host + 1 == case.hosts && stream.backlog_frames() > 0).then_some(may_take)
     };
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), &mut turn);
     let Outcome::Quiet { at } = outcome else { panic!("{replay}: not quiet: {outcome:?}, taken {taken:?}") };

@@ -11,7 +11,7 @@ const PUSHED: u64 = 9;
 const OTHER: usize = 3;
 
 fn case(frames: u64, message_frames: u64) -> Case {
-    Case { path: Path::TunedCast, hosts: 6, frames, tuning: Tuning::push_pull(), lazy_frames: 0, message_frames }
+    Case { path: Path::TunedCast, hosts: 6, frames, tuning: Tuning::push_pull(), lazy_frames: 0, last_takes: None, message_frames }
 }
 
 fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {

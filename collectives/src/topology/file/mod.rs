@@ -9,8 +9,9 @@
 //! ```
 
 use super::build::{self, Draft, DraftHost, DraftLink};
-use super::nodeset::{self, MAX_HOSTS, natural_order};
+use super::nodeset::{self, MAX_HOSTS};
 use super::{Topology, TopologyError, TopologyProblem};
+use crate::natural_order::natural_order;
 use crate::schema::{self, Lines};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};

@@ -2,9 +2,9 @@
 
 use super::heard::{self, Heard};
 use super::{LldpFile, LldpProblem};
+use crate::natural_order::natural_order;
 use crate::topology::TopologyError;
 use crate::topology::build::{Draft, DraftHost, DraftLink};
-use crate::topology::nodeset::natural_order;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the switch that is assumed to join the others.

@@ -9,12 +9,10 @@
 
 mod expand;
 mod fold;
-mod order;
 mod scan;
 
 pub use expand::expand;
 pub use fold::fold;
-pub(super) use order::natural_order;
 
 use thiserror::Error;
 

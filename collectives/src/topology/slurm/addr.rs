@@ -1,8 +1,9 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
 use super::SlurmProblem;
+use crate::natural_order::natural_order;
 use crate::topology::build::{self, Draft, DraftHost, DraftLink};
-use crate::topology::nodeset::{MAX_HOSTS, natural_order};
+use crate::topology::nodeset::MAX_HOSTS;
 use crate::topology::{Imported, TopologyError, TopologyProblem};
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,8 +2,9 @@
 
 use super::SlurmProblem;
 use super::lines::{LogicalLine, Pair, logical_lines};
+use crate::natural_order::natural_order;
 use crate::topology::build::{self, Draft, DraftHost, DraftLink};
-use crate::topology::nodeset::{self, MAX_HOSTS, natural_order};
+use crate::topology::nodeset::{self, MAX_HOSTS};
 use crate::topology::{Imported, TopologyError, TopologyProblem};
 
 /// Whether a text is meant to be a Slurm `topology.conf`: some line begins with `SwitchName=` (or the block plugin's

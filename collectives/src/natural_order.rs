@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// Compares names piece by piece, numbers by value; names that differ only in zero padding are ordered as text.
-pub(in crate::topology) fn natural_order(left: &str, right: &str) -> Ordering {
+pub(crate) fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut left_rest, mut right_rest) = (left, right);
     while !left_rest.is_empty() && !right_rest.is_empty() {
         let left_piece = take_piece(&mut left_rest);
