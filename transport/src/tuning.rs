@@ -155,7 +155,12 @@ impl Tuning {
         let siblings = siblings.max(1) as u32;
         let spread = siblings.div_ceil(8);
         let strict = self.policy == Policy::InOrderOnly;
-        tuning.timeout_min *= 2 * spread;
+        // Strict: acknowledgements are as prompt as ever, and a lost tail stops everybody; only their stagger comes on top.
+        if strict {
+            tuning.timeout_min += Duration::from_micros(200) * spread;
+        } else {
+            tuning.timeout_min *= 2 * spread;
+        }
         tuning.timeout_prompt = if siblings > ALL_ACKNOWLEDGE { tuning.timeout_prompt * 2 } else { tuning.timeout_min };
         // A step of 37 spreads neighbours over the 100 µs.
         tuning.gap_delay = Duration::from_micros(position as u64 * 37 % 100) * spread;

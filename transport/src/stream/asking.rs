@@ -27,7 +27,9 @@ impl Cast {
         if std::mem::take(&mut self.heartbeat) {
             let mut asked: Vec<MacAddr> = Vec::new();
             // Where one acknowledges for all the others lag as a matter of course; those who hold all up matter.
-            let blocked = self.designation.is_some() && self.next >= self.credit;
+            // But if all that those lack is room, others may be waiting for what they have lost.
+            let holds_up = |listener: &Listener| self.end(listener) <= self.next && listener.remote.cursor < self.next;
+            let blocked = self.designation.is_some() && self.next >= self.credit && self.listeners.iter().any(holds_up);
             asked.extend(
                 self.listeners
                     .iter()

@@ -11,8 +11,11 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Marks {
     segment_frames: u64,
-    /// Marked frames that are kept and whether their passing is to be reported, and the newest of those that are not: segments are counted from there.
+    /// Marked frames that are kept and whether their passing is to be reported, and the newest of those that are not kept: segments are
+    /// counted from there.
     frames: BTreeMap<u64, bool>,
+    /// One past the newest mark that has been forgotten and whose passing is to be reported: what is freed may not be passed.
+    reported: u64,
 }
 
 impl Marks {
@@ -22,7 +25,7 @@ impl Marks {
     /// If `segment_frames` is zero.
     pub(super) fn new(segment_frames: u64) -> Marks {
         assert!(segment_frames > 0, "a segment has at least one frame");
-        Marks { segment_frames, frames: BTreeMap::new() }
+        Marks { segment_frames, frames: BTreeMap::new(), reported: 0 }
     }
 
     /// Frame `sequence` ends a message, whose passing is to be reported or not.
@@ -33,7 +36,9 @@ impl Marks {
     /// Frames below `tail` are not kept any more.
     pub(super) fn forget_below(&mut self, tail: u64) {
         while self.frames.range(..tail).nth(1).is_some() {
-            self.frames.pop_first();
+            if let Some((mark, true)) = self.frames.pop_first() {
+                self.reported = mark + 1;
+            }
         }
     }
 
@@ -54,7 +59,8 @@ impl Marks {
 
     /// One past the newest mark below `position` whose passing is to be reported; zero if there is none.
     pub(super) fn reported_before(&self, position: u64) -> u64 {
-        self.frames.range(..position).rev().find(|(_, report)| **report).map_or(0, |(mark, _)| mark + 1)
+        let kept = self.frames.range(..position).rev().find(|(_, report)| **report).map(|(mark, _)| mark + 1);
+        kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
     }
 
     /// One past the newest mark below `position`; zero if there is none.
