@@ -11,6 +11,9 @@ const TAG: u32 = 1;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = std::env::args().nth(1).ok_or("usage: throughput RANKS")?.parse()?;
+    if size < 2 {
+        return Err("throughput needs 2 ranks or more".into());
+    }
     let all = Communicator::join("throughput", size)?;
     let mut bytes = vec![u8::try_from(all.rank()).unwrap_or(u8::MAX); MESSAGE_BYTES];
 

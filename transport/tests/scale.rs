@@ -127,3 +127,13 @@ fn a_ward_that_loses_a_third_is_repaired_by_the_one_it_acknowledges_to_alone() {
     let slowest = others.fold(f64::INFINITY, f64::min);
     assert!(slowest >= 85.0, "{slowest} %");
 }
+
+#[test]
+fn strict_go_back_n_among_32_does_not_sit_out_long_timeouts() {
+    let tuning = ethbcast_transport::Tuning::paper();
+    let crowd = Crowd { receivers: 32, fan_out: None, frames: 2000, rate_bits_per_second: GIGABIT, tuning, session: 7 };
+    let found = crowd.run(RandomFaults::new(3).loss(1e-3));
+    let slowest = slowest_percent(&found);
+    assert!(slowest > 5.0, "{slowest:.1} %: every lost tail of a window costs a timeout");
+    assert!(found.root.heartbeats_sent <= 40, "{:?}", found.root);
+}

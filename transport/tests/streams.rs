@@ -1,6 +1,8 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
 mod common;
+#[path = "streams/held_up.rs"]
+mod held_up;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
 

@@ -86,7 +86,7 @@ pub enum CommunicatorError {
         hosts: Vec<String>,
     },
     /// Not all processes came in time.
-    #[error("{} of {size} were there: {}; start the others, and see whether they use this group, size and network", hosts.len(), hosts.join(", "))]
+    #[error("{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, size and network", hosts.len(), hosts.join(", "))]
     Missing {
         /// How many there should be.
         size: u16,

@@ -2,6 +2,7 @@
 //! disagree, die or leave.
 
 mod collectives;
+mod departures;
 mod hostile;
 mod joining;
 mod messages;

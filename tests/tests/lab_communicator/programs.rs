@@ -93,6 +93,28 @@ fn an_interrupted_rank_tells_the_others() {
 }
 
 #[test]
+fn an_interrupt_ends_a_call_that_is_blocked() {
+    let site = Site::beside("perf_blocked", one_switch(4));
+    let stopped = rank(&site, "n1", &["--op", "barrier"]);
+    let other = rank(&site, "n2", &["--op", "barrier"]);
+    let leaver = rank(&site, "n3", &["--op", "barrier"]);
+    let root = rank(&site, "n0", &["--op", "barrier", "--root", "--iterations", "1000000"]);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    // All wait for n1 now, which nobody takes for dead so soon.
+    stopped.signal(Signal::SIGSTOP);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    leaver.signal(Signal::SIGINT);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    stopped.signal(Signal::SIGCONT);
+    leaver.end(LIMIT).assert_code(130);
+    for run in [other, stopped, root] {
+        let end = run.end(LIMIT);
+        end.assert_code(1);
+        assert!(end.stderr.contains("rank 3 (n3) has left the group"), "{}", end.stderr);
+    }
+}
+
+#[test]
 fn two_roots_or_none_are_refused_on_every_rank() {
     let site = Site::beside("perf_roots", one_switch(4));
     let hosts = ["n0", "n1", "n2", "n3"];

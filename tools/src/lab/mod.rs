@@ -55,8 +55,9 @@ fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
     };
     let lab = Lab::up(&config).map_err(lab_failure)?;
     let hosts = lab.hosts();
+    let option = if lab.name() == ethbcast_lab::DEFAULT_LAB { String::new() } else { format!(" --lab {}", lab.name()) };
     eprintln!(
-        "lab {} is up: hosts {}; run things with `ethbcast lab exec {} -- CMD`, end it with `ethbcast lab down`",
+        "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab down{option}`",
         lab.name(),
         nodeset::fold(&hosts),
         hosts.first().map_or("HOST", String::as_str)

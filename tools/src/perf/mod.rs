@@ -36,9 +36,9 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     check_group(&args.wire.group)?;
     // Whoever receives files under the same name is not meant.
     args.wire.group.push_str(SUFFIX);
+    let Some(network) = network else { return ranks::run(&args) };
     let waker = Waker::new().code(Code::System)?;
     let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-    let Some(network) = network else { return ranks::run(&args, &interrupt) };
     let mut station = Loop { wire: Wire::open(&args.wire, None)?, waker, clock: Clock::start(), interrupt };
     station.interrupt.heed();
     if args.root { root::run(&args, network, &mut station) } else { member::run(&args, &mut station) }

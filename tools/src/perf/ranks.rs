@@ -6,17 +6,20 @@
 use super::Op;
 use super::report::{Report, Row};
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, WithCode};
 use crate::preset::Preset;
 use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{self, Communicator, CommunicatorError, Error, Options};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Iterations before the first that counts: buffers are taken and windows opened by them.
 const WARM_UP: u32 = 10;
 /// The tag of all messages.
 const TAG: u32 = 0;
+/// What an interrupted rank says.
+const INTERRUPTED: &str = "interrupted; the others have been told";
 /// The longest list of terms: one size each.
 const MAX_SIZES: usize = 64;
 
@@ -24,8 +27,10 @@ const MAX_SIZES: usize = 64;
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
-pub fn run(args: &PerfArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub fn run(args: &PerfArgs) -> anyhow::Result<()> {
     check(args)?;
+    let joined = Arc::new(OnceLock::new());
+    let interrupt = watch(&joined).code(Code::System)?;
     let wire = &args.wire;
     let options = Options {
         interface: wire.interface.clone(),
@@ -36,16 +41,38 @@ pub fn run(args: &PerfArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
         ..Options::default()
     };
     let ranks = Communicator::join_with(&wire.group, args.ranks, &options).map_err(failure)?;
+    let ranks = joined.get_or_init(|| ranks);
     interrupt.heed();
-    let root = find_root(&ranks, args)?;
-    let (iterations, sizes) = agree(&ranks, root, args)?;
+    let done = measure_all(ranks, args);
+    // Who watches holds it for a moment while it makes the rank leave.
+    while Arc::strong_count(&joined) > 1 {
+        std::thread::yield_now();
+    }
+    done.map_err(|failure| interrupt.signal().map_or(failure, |signal| Interrupt::failure(signal, INTERRUPTED).into()))
+}
+
+/// Watches for Ctrl-C, which ends the call in progress: the rank leaves.
+fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
+    // The group is left in an orderly way when the last strong reference goes.
+    let joined = Arc::downgrade(joined);
+    Interrupt::watch(true, move || {
+        let joined = joined.upgrade();
+        if let Some(Err(error)) = joined.as_ref().and_then(|joined| joined.get()).map(Communicator::leave) {
+            log::warn!("leaving the group: {error}");
+        }
+    })
+}
+
+fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
+    let root = find_root(ranks, args)?;
+    let (iterations, sizes) = agree(ranks, root, args)?;
     let mut report = Report::new(args);
     for size in sizes {
-        let times = measure(&ranks, args.op, size, iterations, interrupt)?;
+        let times = measure(ranks, args.op, size, iterations)?;
         if args.root {
             report.add(Row::new(args.op, size as u64, &times));
             report.progress();
-        } else if !wire.quiet {
+        } else {
             log::info!("rank {}: {size} bytes done", ranks.rank());
         }
     }
@@ -75,8 +102,12 @@ fn preset(preset: Preset) -> communicator::Preset {
 /// The one rank that was started with `--root`.
 fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     let mut roots = vec![0; usize::from(ranks.size())];
-    ranks.allgather(&[u8::from(args.root)], &mut roots).map_err(failure)?;
-    let named: Vec<usize> = (0..roots.len()).filter(|&rank| roots[rank] == 1).collect();
+    ranks.allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots).map_err(failure)?;
+    if let Some(rank) = roots.iter().position(|told| told >> 1 != args.op as u8) {
+        let text = format!("{} measures another operation than this rank: give all the same --op", ranks.hosts()[rank]);
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    let named: Vec<usize> = (0..roots.len()).filter(|&rank| roots[rank] & 1 == 1).collect();
     match named[..] {
         [root] => Ok(root as u16),
         [] => Err(Failure::new(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host").into()),
@@ -105,7 +136,7 @@ fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u3
 }
 
 /// Times `iterations` operations on blocks of `size` bytes.
-fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32, interrupt: &Interrupt) -> anyhow::Result<Vec<Duration>> {
+fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
     let count = usize::from(ranks.size());
     let blocks = if op == Op::Allgather { count } else { 1 };
     let (mut own, mut all) = (vec![0; size], vec![0; size * blocks]);
@@ -113,9 +144,6 @@ fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32, interrupt
     let mut times = Vec::with_capacity(iterations as usize);
     ranks.barrier().map_err(failure)?;
     for iteration in 0..WARM_UP + iterations {
-        if let Some(signal) = interrupt.signal() {
-            return Err(Interrupt::failure(signal, "interrupted; the others have been told").into());
-        }
         own.fill(mark(ranks.rank(), iteration));
         let began = Instant::now();
         match op {
@@ -157,7 +185,7 @@ fn failure(error: Error) -> anyhow::Error {
             | CommunicatorError::Running { .. }
             | CommunicatorError::Mismatch { .. },
         ) => Code::Usage,
-        Error::TimedOut { .. } => Code::Nobody,
+        Error::TimedOut { .. } | Error::Call(CommunicatorError::TimedOut { .. }) => Code::Nobody,
         _ => Code::SomeFailed,
     };
     Failure::new(code, error).into()

@@ -132,6 +132,13 @@ impl Ledger {
         true
     }
 
+    /// A send has no deadline any more.
+    pub(super) fn lift_deadline(&mut self, id: SendId) {
+        if let Some(at) = self.sends.get_mut(&id).and_then(|sending| sending.deadline.take()) {
+            self.deadlines.remove(&(at, Asked::Send(id)));
+        }
+    }
+
     /// Strikes out a receive without a completion; false if it has ended.
     pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
         let Some(receiving) = self.receives.remove(&id) else { return false };

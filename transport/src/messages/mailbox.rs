@@ -127,6 +127,11 @@ impl Mailbox {
         self.desk.ledger.forget_send(id)
     }
 
+    /// The deadline of a send does not count any more: its sender has been told that the message is on its way.
+    pub fn lift_deadline(&mut self, id: SendId) {
+        self.desk.ledger.lift_deadline(id);
+    }
+
     /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun to
     /// arrive or the receive has ended: its completion comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {

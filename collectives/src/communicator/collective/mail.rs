@@ -121,8 +121,15 @@ impl Inbound {
                 found => return Err(membership.odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
-            // That the rank is not there any more shows elsewhere; the rest does not happen to collectives.
-            Some(RecvOutcome::PeerGone | RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
+            // Its block was lost with it, or a later one has come in its place.
+            Some(RecvOutcome::PeerGone) => self.misfit = true,
+            // That does not happen to collectives.
+            Some(RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
+        }
+        if self.misfit
+            && let Some(failure) = membership.absence(self.from, signature.number)
+        {
+            return Err(failure);
         }
         match membership.misfit(self.from, signature).filter(|_| self.misfit) {
             Some(failure) => Err(failure),

@@ -67,7 +67,8 @@ impl Reading {
         data: &mut [u8],
     ) -> Result<bool, Failure> {
         let mut moved = self.name.is_none() && self.find(membership, signature, data)?;
-        let Some(name) = self.name else { return Ok(false) };
+        let dried_up = |membership: &Membership| membership.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
+        let Some(name) = self.name else { return dried_up(membership) };
         while self.read < data.len()
             && let Some(frame) = membership.streams.peek(name)
         {
@@ -81,7 +82,7 @@ impl Reading {
         if moved {
             membership.streams.drained(now, name);
         }
-        Ok(self.read == data.len())
+        if self.read == data.len() { Ok(true) } else { dried_up(membership) }
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.

@@ -75,9 +75,11 @@ impl Communicator {
         mut advance: impl FnMut(&mut C, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
         abandon: impl FnOnce(C, &mut Member, Instant) -> CommunicatorError,
     ) -> Result<(), Error> {
-        let _turn = self.collective.lock();
         let shared = &self.shared;
         let deadline = shared.now() + self.call_within;
+        let Some(_turn) = self.collective.try_lock_for(self.call_within) else {
+            return Err(Error::TimedOut { what: "a collective behind those of other threads".into(), within: self.call_within });
+        };
         let (mut begin, mut running) = (Some(begin), None);
         let ended = shared.wait(Some(deadline), |member, now| {
             if let Some(begin) = begin.take() {

@@ -2,11 +2,12 @@
 
 use crate::communicator::{CommunicatorError, Named};
 use ethbcast_transport::packet::{DriveError, InterfaceError, OpenError};
+use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
 /// Why a call of the communicator failed; each sentence says what to do.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum Error {
     /// No such interface, or none that will do.
     #[error(transparent)]
@@ -66,4 +67,11 @@ pub enum Error {
     /// The communicator's own: arguments, other ranks, mismatched calls.
     #[error(transparent)]
     Call(#[from] CommunicatorError),
+}
+
+/// The sentence: what a program prints whose `main` returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
 }

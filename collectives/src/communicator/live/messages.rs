@@ -1,7 +1,8 @@
 //! Messages between two ranks.
 
 use super::{Communicator, Error};
-use crate::communicator::CommunicatorError;
+use crate::communicator::{CommunicatorError, Member};
+use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -27,7 +28,7 @@ impl Communicator {
         let shared = &self.shared;
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
-        let outcome = shared.wait(None, |member, now| {
+        let outcome = self.until(deadline, |member, now| {
             let id = match sending {
                 Some(id) => id,
                 None => match member.send(now, to, tag, bytes, Some(deadline)) {
@@ -45,17 +46,18 @@ impl Communicator {
                     member.ignore_sent(id);
                     ControlFlow::Break(Ok(SendOutcome::Sent))
                 }
+                None if !member.is_open() => ControlFlow::Break(Err(CommunicatorError::Closed)),
                 None => ControlFlow::Continue(()),
             }
         })?;
-        match outcome.expect("a wait without a deadline ends with its turn")? {
+        match outcome? {
             SendOutcome::Sent => Ok(()),
             SendOutcome::TimedOut => Err(Error::TimedOut {
                 what: format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to)),
                 within,
             }),
             SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
-            SendOutcome::PeerGone => Err(CommunicatorError::Gone(self.named(to)).into()),
+            SendOutcome::PeerGone => Err(self.absence(to)),
         }
     }
 
@@ -82,7 +84,7 @@ impl Communicator {
             SendOutcome::Sent => Ok(true),
             SendOutcome::TimedOut => Ok(false),
             SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
-            SendOutcome::PeerGone => Err(CommunicatorError::Gone(self.named(to)).into()),
+            SendOutcome::PeerGone => Err(self.absence(to)),
         }
     }
 
@@ -103,7 +105,7 @@ impl Communicator {
         let shared = &self.shared;
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
-        let outcome = shared.wait(None, |member, now| {
+        let outcome = self.until(deadline, |member, now| {
             let id = match receiving {
                 Some(id) => id,
                 None => match member.recv(now, from, tag, buffer.len(), Some(deadline)) {
@@ -114,10 +116,9 @@ impl Communicator {
                     Err(error) => return ControlFlow::Break(Err(error)),
                 },
             };
-            member.take_received(id).map_or(ControlFlow::Continue(()), |outcome| ControlFlow::Break(Ok(outcome)))
+            received(member, id)
         })?;
-        let outcome = outcome.expect("a wait without a deadline ends with its turn")?;
-        self.accept(from, tag, outcome, within, buffer)
+        self.accept(from, tag, outcome?, within, buffer)
     }
 
     /// Receives a message that is here or arriving; `None` if there is none.
@@ -136,10 +137,8 @@ impl Communicator {
         let outcome = match outcome {
             Some(outcome) => outcome,
             None => {
-                let arrived = self
-                    .shared
-                    .wait(None, |member, _| member.take_received(id).map_or(ControlFlow::Continue(()), ControlFlow::Break))?;
-                arrived.expect("a wait without a deadline ends with its turn")
+                let arrived = self.shared.wait(None, |member, _| received(member, id))?;
+                arrived.expect("a wait without a deadline ends with its turn")?
             }
         };
         self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
@@ -154,15 +153,32 @@ impl Communicator {
         let deadline = Some(self.shared.now() + self.call_within);
         let posted = self.shared.with(|member, now| member.recv(now, from, tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
-        let outcome = self.shared.wait(None, |member, _| match member.take_received(posted) {
-            Some(outcome) => ControlFlow::Break(Some(outcome)),
-            // What was asked of the other rank went wrong: nothing more is waited for.
-            None if sent.is_err() && member.cancel_recv(posted) => ControlFlow::Break(None),
-            None => ControlFlow::Continue(()),
+        let outcome = self.shared.wait(None, |member, _| {
+            // If the send went wrong nothing more is waited for, but for a message that has begun to arrive.
+            if sent.is_err() && member.cancel_recv(posted) {
+                ControlFlow::Break(Ok(RecvOutcome::Withdrawn))
+            } else {
+                received(member, posted)
+            }
         })?;
         sent?;
-        let outcome = outcome.flatten().expect("only a failed send gives the receive up");
+        let outcome = outcome.expect("a wait without a deadline ends with its turn")?;
         self.accept(from, tag, outcome, self.call_within, buffer)
+    }
+
+    /// Waits for a turn that asks for a message with this deadline, as soon as there is room in the queue.
+    fn until<T>(&self, deadline: Instant, mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>) -> Result<T, Error> {
+        // What it asks for in the moment of the deadline ends in the next round.
+        let ended = match self.shared.wait(Some(deadline), &mut turn)? {
+            None => self.shared.wait(None, turn)?,
+            ended => ended,
+        };
+        Ok(ended.expect("a wait without a deadline ends with its turn"))
+    }
+
+    /// Why a message ended because its other rank is not there.
+    fn absence(&self, rank: u16) -> Error {
+        self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
     }
 
     fn accept(&self, from: u16, tag: u32, outcome: RecvOutcome, within: Duration, buffer: &mut [u8]) -> Result<usize, Error> {
@@ -177,7 +193,16 @@ impl Communicator {
             }
             RecvOutcome::Withdrawn => Err(Error::Withdrawn { from: from(), tag }),
             RecvOutcome::TimedOut => Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within }),
-            RecvOutcome::PeerGone => Err(CommunicatorError::Gone(from()).into()),
+            RecvOutcome::PeerGone => Err(self.absence(from().rank)),
         }
+    }
+}
+
+/// The outcome of a receive, once it is there; an error once this rank leaves.
+fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
+    match member.take_received(id) {
+        Some(outcome) => ControlFlow::Break(Ok(outcome)),
+        None if member.is_open() => ControlFlow::Continue(()),
+        None => ControlFlow::Break(Err(CommunicatorError::Closed)),
     }
 }

@@ -28,7 +28,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// rank. Each call blocks, for [`Options::call_within`] at most. Messages may be sent and received by several threads at once; collectives
 /// of several threads take turns.
 ///
-/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told.
+/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So programs end with a
+/// barrier: who is later than a second would miss what was still under way.
 pub struct Communicator {
     shared: Shared<Member>,
     /// Held for a whole collective.
@@ -83,6 +84,15 @@ impl Communicator {
     /// What the socket has done so far.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
+    }
+
+    /// Leaves the group now, from whatever thread: calls in progress, and all later ones, fail with
+    /// [`CommunicatorError::Closed`](super::CommunicatorError::Closed). What the others were sent is still theirs, for a second at most.
+    ///
+    /// # Errors
+    /// If the socket has failed.
+    pub fn leave(&self) -> Result<(), Error> {
+        Ok(self.shared.with(|member, now| member.leave(now, now + LEAVE_WITHIN))?)
     }
 
     fn named(&self, rank: u16) -> Named {

@@ -1,6 +1,7 @@
 //! What all collectives have in common: they are numbered, compared, and end together or not at all.
 
-use super::Membership;
+use super::watch::Presence;
+use super::{Membership, StreamName, Way};
 use crate::communicator::collective::Progress;
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
@@ -78,6 +79,24 @@ impl Membership {
         self.fail(now, Failure { from: signature.number, what: What::Abandoned { rank: self.rank(), signature } });
         self.agreement.end();
         CommunicatorError::TimedOut { signature, missing_ranks }
+    }
+
+    /// Why nothing more comes from a rank for collective `number`, if that is so.
+    pub(in crate::communicator) fn absence(&self, rank: u16, number: u64) -> Option<Failure> {
+        let what = match self.watch.presence(rank) {
+            Presence::Left { .. } => What::Left { rank },
+            Presence::Gone => What::Gone { rank },
+            Presence::Here | Presence::Leaving { .. } => return None,
+        };
+        Some(Failure { from: number, what })
+    }
+
+    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
+    pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
+        let failure = self.absence(origin, number)?;
+        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
+        let flows = sources.into_iter().flatten().any(|rank| self.absence(rank, number).is_none());
+        (!flows).then_some(failure)
     }
 
     /// What has come from `rank` does not tell which call it has made in place of the one in progress; its signs of life do. `None` until

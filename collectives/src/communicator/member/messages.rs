@@ -80,11 +80,18 @@ impl Member {
         self.membership.as_ref().is_none_or(|membership| membership.mailbox.has_gone(id))
     }
 
-    /// The outcome of a send will not be taken; the message goes on.
+    /// The outcome of a send will not be taken; the message goes on, whatever its deadline was.
     pub fn ignore_sent(&mut self, id: SendId) {
         if let Some(membership) = &mut self.membership {
+            membership.mailbox.lift_deadline(id);
             membership.outcomes.ignore_send(id);
         }
+    }
+
+    /// Why nothing can be exchanged with a rank any more.
+    pub fn absence(&self, rank: u16) -> CommunicatorError {
+        let Some(membership) = &self.membership else { return CommunicatorError::NotJoined };
+        membership.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(membership.named(rank)))
     }
 
     /// Withdraws a message; it has no outcome then. False if it has ended already.

@@ -140,6 +140,11 @@ impl Member {
         }
     }
 
+    /// Whether calls make sense: the group is complete, and this rank is not on its way out.
+    pub fn is_open(&self) -> bool {
+        self.membership.as_ref().is_some_and(|membership| !membership.is_leaving())
+    }
+
     /// Whether it has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
         self.membership.as_ref().map_or(self.given_up, |membership| membership.is_over())

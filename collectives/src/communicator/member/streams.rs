@@ -75,6 +75,12 @@ impl Streams {
         }
     }
 
+    /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
+    pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<u16> {
+        let begun = name.way == Way::Cast || self.slots[index(name)].is_some();
+        self.place.parent(name).filter(|_| begun).map(|parent| parent.rank)
+    }
+
     /// Streams in which a message waits that nobody has begun to read, and its first frame.
     pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
         self.existing().filter(|(_, slot)| !slot.midway).filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
