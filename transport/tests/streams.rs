@@ -1,8 +1,12 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
 mod common;
+#[path = "streams/deaths.rs"]
+mod deaths;
 #[path = "streams/held_up.rs"]
 mod held_up;
+#[path = "streams/hosts.rs"]
+mod hosts;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
 

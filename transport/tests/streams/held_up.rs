@@ -1,44 +1,12 @@
 //! Casts that somebody holds up: who is asked then, and what is reported though others follow it.
 
-use ethbcast_transport::sim::{Cable, Delivery, Fate, HostSettings, Network, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream};
-use ethbcast_transport::wire::{Ack, Kind, group_mac, parse};
-use ethbcast_transport::{Instant, Tuning};
+use crate::hosts::{at, hosts, star, take_all};
+use ethbcast_transport::Tuning;
+use ethbcast_transport::sim::{Delivery, Fate, Simulation};
+use ethbcast_transport::stream::Ending;
+use ethbcast_transport::wire::{Ack, Kind, parse};
 use std::cell::Cell;
 use std::time::Duration;
-
-fn peer(host: usize) -> Peer {
-    Peer { rank: host as u16, mac: host_mac(host) }
-}
-
-/// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
-fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Lone> {
-    let stream = |host: usize| {
-        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
-        let children: Vec<Peer> = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
-        match host {
-            0 => Stream::origin(identity, 100, &Outlet::Cast { group: group_mac("test"), listeners: children }, tuning(0)),
-            _ => Stream::receiver(identity, 100, peer(parent(host)), &Outlet::Wards(children), tuning(host)),
-        }
-    };
-    (0..hosts).map(|host| Lone::new(stream(host))).collect()
-}
-
-fn star(hosts: usize) -> Network {
-    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-    Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings)
-}
-
-fn take_all(stream: &mut Stream, now: Instant) {
-    while stream.peek().is_some() {
-        stream.consume();
-    }
-    stream.drained(now);
-}
-
-fn at(ms: u64) -> Instant {
-    Instant::START + Duration::from_millis(ms)
-}
 
 /// Of 20 receivers rank 3 has lost a frame, and rank 5 reads nothing before rank 3 has it: a program in which rank 5 waits for rank 3.
 fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, lost: u64) {

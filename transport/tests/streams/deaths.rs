@@ -1,0 +1,192 @@
+//! Casts of every protocol and shape in which receivers die: whoever lives has everything, in order, and all goes quiet.
+//!
+//! The views of a session are played here: the root learns of a death first, each other host some time later, and then grafts, drops and
+//! changes its parent as `collectives` does.
+
+use crate::hosts::{at, hosts, peer, star};
+use ethbcast_transport::sim::{Random, RandomFaults, Simulation};
+use ethbcast_transport::stream::{Ending, Lone, Stream};
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+const RUNS: u64 = 2000;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Protocol {
+    Default,
+    Strict,
+    PushPull,
+    /// An ack tree of so many children each.
+    Tree(usize),
+}
+
+impl Protocol {
+    fn tuning(self, receivers: usize, host: usize) -> Tuning {
+        let position = host.saturating_sub(1);
+        let small = |tuning: Tuning| Tuning { feed_frames: 64, ..tuning };
+        match self {
+            Protocol::Default => small(Tuning::default()).for_cast(receivers, position),
+            Protocol::Strict => small(Tuning::paper()).for_cast(receivers, position),
+            Protocol::PushPull => small(Tuning::push_pull()).for_cast(receivers, position),
+            Protocol::Tree(fan_out) => small(Tuning::default()).for_ack_tree(200, fan_out, position % fan_out),
+        }
+    }
+
+    fn parent(self, host: usize) -> usize {
+        match self {
+            Protocol::Tree(fan_out) => host.saturating_sub(1) / fan_out,
+            _ => 0,
+        }
+    }
+}
+
+/// A cast, drawn by its seed.
+struct World {
+    protocol: Protocol,
+    /// By host: when it dies.
+    deaths: Vec<Option<Instant>>,
+    /// By host, by the one that dies: when the one knows of the other's death.
+    learns: Vec<Vec<Instant>>,
+    /// By host: the microseconds its application rests, if it is lazy.
+    rests_micros: Vec<u64>,
+    endings: Vec<Ending>,
+    /// Frames that end a message which must be passed before the next is pushed.
+    awaited: Vec<bool>,
+    loss: f64,
+}
+
+impl World {
+    fn draw(random: &mut Random) -> World {
+        let most = if random.below(5) == 0 { 37 } else { 14 };
+        let count = 3 + random.below(most) as usize;
+        let protocol = match random.below(7) {
+            0 | 3 => Protocol::Default,
+            1 => Protocol::Strict,
+            2 => Protocol::PushPull,
+            more => Protocol::Tree(more as usize - 3),
+        };
+        let frames = 1 + random.below(300);
+        let mut deaths = vec![None; count];
+        for _ in 0..random.below(3).min(count as u64 - 2) {
+            let at = Duration::from_micros(random.below(60_000));
+            deaths[1 + random.below(count as u64 - 1) as usize] = Some(Instant::START + at);
+        }
+        let mut late = |death: &Option<Instant>| {
+            death.map_or(at(1_000_000), |death| death + Duration::from_micros(50_000 + random.below(120_000)))
+        };
+        let mut learns: Vec<Vec<Instant>> = (0..count).map(|_| deaths.iter().map(&mut late).collect()).collect();
+        // Nobody hears of it before the root has said so.
+        let first = learns[0].clone();
+        learns.iter_mut().for_each(|row| row.iter_mut().zip(&first).for_each(|(own, &root)| *own = (*own).max(root)));
+        let ending = |frame: u64, draw: u64| match draw {
+            _ if frame + 1 == frames => Ending::Stream,
+            0 | 1 => Ending::Quiet,
+            2 => Ending::Message,
+            _ => Ending::None,
+        };
+        let endings: Vec<Ending> = (0..frames).map(|frame| ending(frame, random.below(24))).collect();
+        let awaited = endings.iter().map(|&ending| ending == Ending::Message && random.below(3) == 0).collect();
+        let rests_micros = (0..count).map(|_| if random.below(3) == 0 { 10 + random.below(30_000) } else { 0 }).collect();
+        let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
+        World { protocol, deaths, learns, rests_micros, endings, awaited, loss }
+    }
+
+    /// The nearest host above `host` that is not known to be gone.
+    fn parent(&self, host: usize, gone: &[bool]) -> usize {
+        let mut at = self.protocol.parent(host);
+        while gone[at] {
+            at = self.protocol.parent(at);
+        }
+        at
+    }
+
+    /// Brings a stream in line with who is gone.
+    fn reshape(&self, now: Instant, host: usize, gone: &[bool], stream: &mut Stream) {
+        if host != 0 {
+            stream.set_parent(peer(self.parent(host, gone)));
+        }
+        let is_child = |child: usize| child != 0 && child != host && !gone[child] && self.parent(child, gone) == host;
+        (0..gone.len()).filter(|&child| is_child(child)).for_each(|child| stream.graft_child(now, peer(child)));
+        let readers: Vec<u16> = stream.cursors().into_iter().map(|(rank, _)| rank).collect();
+        readers.into_iter().filter(|&rank| !is_child(rank.into())).for_each(|rank| stream.remove_reader(now, rank));
+    }
+}
+
+/// What has happened at one host so far.
+#[derive(Clone)]
+struct Host {
+    gone: Vec<bool>,
+    taken: u64,
+    rests_until: Instant,
+}
+
+/// Plays one seed.
+fn play(seed: u64) {
+    let mut random = Random::new(seed);
+    let world = World::draw(&mut random);
+    let count = world.deaths.len();
+    let replay = format!(
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths ({:?}, {count} hosts, {} frames, loss {})",
+        world.protocol,
+        world.endings.len(),
+        world.loss
+    );
+    let faults = RandomFaults::new(seed).loss(world.loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400));
+    let machines = hosts(count, |host| world.protocol.tuning(count - 1, host), |host| world.protocol.parent(host));
+    let mut simulation = Simulation::new(&star(count), machines, faults);
+    simulation.set_event_limit(3_000_000);
+    world.deaths.iter().enumerate().for_each(|(host, death)| {
+        if let Some(death) = death {
+            simulation.crash(host, *death);
+        }
+    });
+    let mut states = vec![Host { gone: vec![false; count], taken: 0, rests_until: Instant::START }; count];
+    let (mut pushed, mut barrier) = (0, 0);
+    let outcome = simulation.run(at(120_000), |host, machine: &mut Lone, now| {
+        let (state, stream) = (&mut states[host], &mut machine.stream);
+        stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
+        let news: Vec<usize> =
+            (1..count).filter(|&dead| dead != host && world.deaths[dead].is_some() && !state.gone[dead]).collect();
+        let (known, unknown): (Vec<usize>, Vec<usize>) = news.into_iter().partition(|&dead| world.learns[host][dead] <= now);
+        if !known.is_empty() {
+            known.into_iter().for_each(|dead| state.gone[dead] = true);
+            world.reshape(now, host, &state.gone, stream);
+        }
+        assert!(stream.take_orphans().is_empty(), "{replay}: nobody is left without what it needs");
+        let hears = unknown.into_iter().map(|dead| world.learns[host][dead]).min();
+        if host == 0 {
+            while pushed < world.endings.len()
+                && stream.passed() >= barrier
+                && stream.push(&(pushed as u64).to_be_bytes(), world.endings[pushed])
+            {
+                pushed += 1;
+                barrier = if world.awaited[pushed - 1] { pushed as u64 } else { barrier };
+            }
+            return hears;
+        }
+        if now >= state.rests_until {
+            let most = if world.rests_micros[host] > 0 { 1 + random.below(40) } else { u64::MAX };
+            for _ in 0..most {
+                let Some((payload, _)) = stream.peek() else { break };
+                assert_eq!(payload, state.taken.to_be_bytes(), "{replay}: host {host}");
+                stream.consume();
+                state.taken += 1;
+            }
+            stream.drained(now);
+            state.rests_until = now + Duration::from_micros(world.rests_micros[host]);
+        }
+        let wakes = stream.peek().is_some().then_some(state.rests_until);
+        hears.into_iter().chain(wakes).min()
+    });
+    assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {pushed} pushed");
+    let living = (1..count).filter(|&host| world.deaths[host].is_none());
+    living.for_each(|host| assert_eq!(states[host].taken, world.endings.len() as u64, "{replay}: host {host}"));
+}
+
+#[test]
+fn whoever_lives_has_everything_and_all_goes_quiet() {
+    match std::env::var("ETHBCAST_SEED").ok() {
+        Some(seed) => play(seed.parse().expect("a seed is a number")),
+        None => (0..RUNS).for_each(play),
+    }
+}

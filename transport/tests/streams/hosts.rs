@@ -1,0 +1,44 @@
+//! Casts by hand: who acknowledges to whom, on one switch.
+
+use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
+use ethbcast_transport::stream::{Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+/// A host as the others know it.
+pub fn peer(host: usize) -> Peer {
+    Peer { rank: host as u16, mac: host_mac(host) }
+}
+
+/// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
+pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Lone> {
+    let stream = |host: usize| {
+        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
+        let children: Vec<Peer> = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
+        match host {
+            0 => Stream::origin(identity, 100, &Outlet::Cast { group: group_mac("test"), listeners: children }, tuning(0)),
+            _ => Stream::receiver(identity, 100, peer(parent(host)), &Outlet::Wards(children), tuning(host)),
+        }
+    };
+    (0..hosts).map(|host| Lone::new(stream(host))).collect()
+}
+
+/// All on one switch at 100 Mbit/s.
+pub fn star(hosts: usize) -> Network {
+    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
+    Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings)
+}
+
+/// The application takes everything that is there.
+pub fn take_all(stream: &mut Stream, now: Instant) {
+    while stream.peek().is_some() {
+        stream.consume();
+    }
+    stream.drained(now);
+}
+
+/// A moment in milliseconds.
+pub fn at(ms: u64) -> Instant {
+    Instant::START + Duration::from_millis(ms)
+}
