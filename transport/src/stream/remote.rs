@@ -71,7 +71,8 @@ impl Remote {
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.synced = true;
         self.cursor = ack.cursor;
-        self.below = ack.body.below;
+        // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes nothing back.
+        self.below = self.below.max(ack.body.below);
         self.limit = self.limit.max(ack.body.limit);
         self.passed = self.passed.max(ack.body.passed);
         self.holes.clear();

@@ -10,6 +10,8 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 2000;
+/// A late acknowledgement took `below` back at a host of the tree that waited for nothing itself: those above it stood still.
+const FOUND: u64 = 7892;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Protocol {
@@ -187,6 +189,6 @@ fn play(seed: u64) {
 fn whoever_lives_has_everything_and_all_goes_quiet() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => play(seed.parse().expect("a seed is a number")),
-        None => (0..RUNS).for_each(play),
+        None => [FOUND].into_iter().chain(0..RUNS).for_each(play),
     }
 }
