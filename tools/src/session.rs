@@ -2,16 +2,16 @@
 
 use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode};
+use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
+pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::group::Station;
 use ethbcast_collectives::host;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Counters, Interface, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 
-/// The longest group name: it travels behind a length byte, with room to spare in the smallest frame.
-pub const MAX_GROUP_BYTES: usize = 64;
-/// Below this a frame has no room for an acknowledgement's bitmap.
-pub const MIN_MTU_BYTES: usize = 576;
+/// Below this a frame has no room for an acknowledgement's bitmap; the same for sessions and communicators.
+pub const MIN_MTU_BYTES: usize = LEAST_MTU_BYTES as usize;
 
 /// An open port and who this host is on it.
 pub struct Wire {

@@ -20,6 +20,8 @@ const BLOCKS_AHEAD: u16 = 2;
 pub struct Allgather {
     signature: Signature,
     way: Exchange,
+    /// The own block is among all.
+    placed: bool,
     done: bool,
 }
 
@@ -65,7 +67,7 @@ impl Allgather {
             let outbound = Outbound::new((rank + 1) % size);
             Exchange::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
         };
-        Ok(Allgather { signature, way, done: false })
+        Ok(Allgather { signature, way, placed: false, done: false })
     }
 
     /// Moves on, from `block` into `blocks`.
@@ -87,7 +89,9 @@ impl Allgather {
             return Ok(Progress::Done);
         }
         let (membership, signature) = (member.membership()?, self.signature);
-        blocks[block_range(membership.rank(), block.len())].copy_from_slice(block);
+        if !std::mem::replace(&mut self.placed, true) {
+            blocks[block_range(membership.rank(), block.len())].copy_from_slice(block);
+        }
         let step = match &mut self.way {
             _ if membership.size() == 1 => Ok(true),
             Exchange::Casts { own, others } => exchange(own, others, membership, now, signature, blocks),

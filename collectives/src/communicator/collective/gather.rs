@@ -67,10 +67,13 @@ impl Gather {
         let step = match &mut self.outbound {
             Some(outbound) => Ok(outbound.advance(membership, signature, block)),
             None => {
-                blocks[block_range(signature.root, block.len())].copy_from_slice(block);
-                self.inbox.advance(membership, signature, |from, bytes| {
+                let all = self.inbox.advance(membership, signature, |from, bytes| {
                     blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
-                })
+                });
+                if all == Ok(true) {
+                    blocks[block_range(signature.root, block.len())].copy_from_slice(block);
+                }
+                all
             }
         };
         let progress = membership.conclude(now, signature, step.map(Progress::from));

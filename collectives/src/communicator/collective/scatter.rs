@@ -67,8 +67,11 @@ impl Scatter {
         }
         let membership = member.membership()?;
         let step = if membership.rank() == self.signature.root {
-            block.copy_from_slice(&blocks[block_range(self.signature.root, block.len())]);
-            Ok(self.hand_out(membership, blocks))
+            let all = self.hand_out(membership, blocks);
+            if all {
+                block.copy_from_slice(&blocks[block_range(self.signature.root, block.len())]);
+            }
+            Ok(all)
         } else {
             self.take(membership, block)
         };
