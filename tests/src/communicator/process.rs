@@ -202,12 +202,12 @@ impl Process {
             }
             Step::Message { from, to, tag, bytes } => {
                 if from == rank {
-                    self.sends.push(member.send(now, to, tag, message(tag, rank, bytes), Some(until))?);
+                    self.sends.push(member.send(to, tag, message(tag, rank, bytes), Some(until))?);
                 }
                 if to != rank {
                     return Ok(());
                 }
-                Ongoing::Receive(member.recv(now, from, tag, bytes, Some(until))?)
+                Ongoing::Receive(member.recv(from, tag, bytes, Some(until))?)
             }
             Step::Compute(span) => {
                 until = now + span;

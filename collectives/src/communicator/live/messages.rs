@@ -31,7 +31,7 @@ impl Communicator {
         let outcome = self.until(deadline, |member, now| {
             let id = match sending {
                 Some(id) => id,
-                None => match member.send(now, to, tag, bytes, Some(deadline)) {
+                None => match member.send(to, tag, bytes, Some(deadline)) {
                     Ok(id) => *sending.insert(id),
                     // Messages of other threads have to go first.
                     Err(CommunicatorError::Sends(SendError::QueueFull { .. })) if now < deadline => {
@@ -66,7 +66,7 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let id = match self.shared.with(|member, now| member.send(now, to, tag, bytes, None))? {
+        let id = match self.shared.with(|member, _| member.send(to, tag, bytes, None))? {
             Ok(id) => id,
             Err(CommunicatorError::Sends(SendError::QueueFull { .. })) => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -108,7 +108,7 @@ impl Communicator {
         let outcome = self.until(deadline, |member, now| {
             let id = match receiving {
                 Some(id) => id,
-                None => match member.recv(now, from, tag, buffer.len(), Some(deadline)) {
+                None => match member.recv(from, tag, buffer.len(), Some(deadline)) {
                     Ok(id) => *receiving.insert(id),
                     Err(CommunicatorError::Receives(RecvError::QueueFull { .. })) if now < deadline => {
                         return ControlFlow::Continue(());
@@ -127,7 +127,7 @@ impl Communicator {
     /// As [`recv`](Communicator::recv).
     pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         let asked = self.shared.with(|member, now| {
-            let id = member.recv(now, from, tag, buffer.len(), Some(now + self.call_within))?;
+            let id = member.recv(from, tag, buffer.len(), Some(now + self.call_within))?;
             let outcome = member.take_received(id);
             // Without an outcome a message that has begun to arrive is waited for.
             let none = outcome.is_none() && member.cancel_recv(id);
@@ -151,7 +151,7 @@ impl Communicator {
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
         let deadline = Some(self.shared.now() + self.call_within);
-        let posted = self.shared.with(|member, now| member.recv(now, from, tag, buffer.len(), deadline))??;
+        let posted = self.shared.with(|member, _| member.recv(from, tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.shared.wait(None, |member, _| {
             // If the send went wrong nothing more is waited for, but for a message that has begun to arrive.

@@ -20,7 +20,6 @@ impl Member {
     /// are on their way.
     pub fn send(
         &mut self,
-        _now: Instant,
         to: u16,
         tag: u32,
         bytes: impl Into<Arc<[u8]>>,
@@ -44,14 +43,7 @@ impl Member {
     ///
     /// # Errors
     /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
-    pub fn recv(
-        &mut self,
-        _now: Instant,
-        from: u16,
-        tag: u32,
-        max_bytes: usize,
-        deadline: Option<Instant>,
-    ) -> Result<RecvId, CommunicatorError> {
+    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, CommunicatorError> {
         let membership = self.membership()?;
         membership.check_rank(from)?;
         check_tag(tag)?;
