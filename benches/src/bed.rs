@@ -1,10 +1,10 @@
 //! Test beds: a topology, the lab that is built like it, and what the model says of it.
 
 use anyhow::{Context, bail};
-use ethbcast_collectives::model::{Calibration, Situation, price};
-use ethbcast_collectives::plan::Via;
-use ethbcast_collectives::topology::{BUILTIN_NAMES, Topology};
 use ethbcast_lab::{LabConfig, LabGuard};
+use ethbcast_planning::model::{Calibration, Situation, price};
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use nix::unistd::Uid;
 
 use crate::units::FRAME_PAYLOAD_BYTES;

@@ -5,8 +5,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
+use ethbcast_planning::topology::Topology;
 use nix::unistd::Uid;
 
 /// The interface every lab host has.

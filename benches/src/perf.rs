@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use ethbcast_collectives::model::Calibration;
+use ethbcast_planning::model::Calibration;
 use serde_json::Value;
 
 use crate::bed::Bed;

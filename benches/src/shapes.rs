@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use ethbcast_collectives::plan::Via;
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::Topology;
 
 use crate::results::verdict;
 use crate::units::{FRAME_PAYLOAD_BYTES, size};

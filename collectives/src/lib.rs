@@ -1,11 +1,6 @@
-//! Topology, plans and groups: who sends to whom, in which order, and who is there.
+//! Who is there, and who sends to whom: sessions, communicators and measurements on streams over Ethernet frames.
 
 pub mod communicator;
-pub mod draw;
-pub mod group;
-pub mod host;
-pub mod model;
-mod natural_order;
-pub mod plan;
-mod schema;
-pub mod topology;
+pub mod measure;
+pub mod membership;
+pub mod session;

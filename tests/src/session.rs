@@ -1,10 +1,10 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
-use ethbcast_collectives::group::{
+use ethbcast_collectives::session::{
     Arrival, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station, Timing, Trailer,
     Wanted,
 };
-use ethbcast_collectives::plan::Via;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};

@@ -1,8 +1,8 @@
 //! `ethbcast perf` on real frames: what it reports, what it costs on the wire, and how it ends when a rank is not there any more.
 
-use ethbcast_collectives::plan::Via;
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::LabConfig;
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::Topology;
 use ethbcast_tests::tool::{Ended, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
 use serde_json::Value;

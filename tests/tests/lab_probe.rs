@@ -1,7 +1,7 @@
 //! `ethbcast probe` on real frames: what it measures is what the lab's cables were set to.
 
-use ethbcast_collectives::model::Calibration;
 use ethbcast_lab::LabConfig;
+use ethbcast_planning::model::Calibration;
 use ethbcast_tests::tool::{Ended, LIMIT, Run, Site, one_switch};
 use nix::sys::signal::Signal;
 use serde_json::Value;

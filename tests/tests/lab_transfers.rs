@@ -1,7 +1,7 @@
 //! Real frames between hosts of a lab: every size, both paths, clean and lossy wires, and every byte compared.
 
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::LabConfig;
+use ethbcast_planning::topology::Topology;
 use ethbcast_tests::tool::{LIMIT, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, one_switch};
 use std::process::Stdio;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Whole sessions under the simulator: seeded faults, exhaustive loss patterns, deaths.
 
-use ethbcast_collectives::group::{End, Outcome};
-use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::session::{End, Outcome};
+use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Script, SwitchSettings,

@@ -2,8 +2,8 @@
 
 use crate::exit::{Code, Failure};
 use clap::ValueEnum;
-use ethbcast_collectives::group::Route;
-use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::session::Route;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::Tuning;
 use std::fmt;
 

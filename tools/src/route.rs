@@ -2,10 +2,10 @@
 
 use crate::exit::{Code, Failure, WithCode};
 use crate::topology_file::read_text;
-use ethbcast_collectives::group::Route;
-use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::plan::file::SavedPlan;
-use ethbcast_collectives::plan::{UnknownVia, Via};
+use ethbcast_collectives::session::Route;
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::plan::{UnknownVia, Via};
 use std::path::Path;
 
 /// The route that `--via` names.

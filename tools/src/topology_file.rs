@@ -1,9 +1,9 @@
 //! Topologies from wherever they are: our own files, Slurm's, folders of LLDP outputs, and the test beds by name.
 
 use crate::exit::{Code, Failure, WithCode};
-use ethbcast_collectives::topology::lldp::{self, LldpFile};
-use ethbcast_collectives::topology::slurm::{self, Address};
-use ethbcast_collectives::topology::{Imported, Topology};
+use ethbcast_planning::topology::lldp::{self, LldpFile};
+use ethbcast_planning::topology::slurm::{self, Address};
+use ethbcast_planning::topology::{Imported, Topology};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 

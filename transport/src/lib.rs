@@ -7,7 +7,6 @@ pub mod feed;
 pub mod machine;
 pub mod messages;
 pub mod packet;
-pub mod probe;
 pub mod sim;
 pub mod stream;
 pub mod time;

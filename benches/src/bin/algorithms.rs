@@ -21,9 +21,9 @@ use ethbcast_benches::segments::Segments;
 use ethbcast_benches::shapes::{Claim, claims};
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{copy_seconds, milliseconds, parse_size, size};
-use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::plan::Via;
 use ethbcast_lab::{format_rate, parse_rate};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::Via;
 
 /// Broadcasts of a point at most: a median of more is no better.
 const MOST_ITERATIONS: u32 = 15;

@@ -18,8 +18,8 @@ use ethbcast_benches::program::Program;
 use ethbcast_benches::results::{self, verdict};
 use ethbcast_benches::table::{Table, median};
 use ethbcast_benches::units::{FRAME_PAYLOAD_BYTES, milliseconds, parse_size, size};
-use ethbcast_collectives::model::Calibration;
 use ethbcast_lab::{format_rate, parse_rate};
+use ethbcast_planning::model::Calibration;
 
 /// Plans that can be best; the others send everything more often than one of these on every cable, or along contended ones.
 const PLANS: [&str; 6] = ["chain", "binary", "kary=3", "cast", "binomial", "scatter-allgather"];

@@ -13,8 +13,8 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
 use ethbcast_benches::table::Table;
-use ethbcast_collectives::plan;
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::plan;
+use ethbcast_planning::topology::Topology;
 
 /// Cluster sizes in machines.
 const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];

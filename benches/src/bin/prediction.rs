@@ -20,9 +20,9 @@ use ethbcast_benches::results::{self, verdict};
 use ethbcast_benches::running::Running;
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{milliseconds, parse_size, percent_off, size};
-use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::plan::Via;
 use ethbcast_lab::{format_rate, parse_rate};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::Via;
 use serde_json::Value;
 
 /// How far from the measured time a prediction or a simulation may be.

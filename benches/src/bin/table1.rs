@@ -10,10 +10,10 @@ use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
 use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
-use ethbcast_collectives::model::papers::Network;
-use ethbcast_collectives::model::{Shape, best_segment};
-use ethbcast_collectives::plan::{self, Costs, Via};
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::model::papers::Network;
+use ethbcast_planning::model::{Shape, best_segment};
+use ethbcast_planning::plan::{self, Costs, Via};
+use ethbcast_planning::topology::Topology;
 
 /// What "very large" is: here the beginning of a pipeline is below a thousandth.
 const MESSAGE_BYTES: u64 = 8 << 30;

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use clap::Parser;
 use ethbcast_benches::table::Table;
-use ethbcast_collectives::model::Shape;
-use ethbcast_collectives::model::papers::{Cell, MESSAGES_BYTES, Network, table_3};
-use ethbcast_collectives::plan::{self, Costs, Via};
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::model::Shape;
+use ethbcast_planning::model::papers::{Cell, MESSAGES_BYTES, Network, table_3};
+use ethbcast_planning::plan::{self, Costs, Via};
+use ethbcast_planning::topology::Topology;
 
 /// How many of the 36 cells have to be equal.
 const LEAST_EQUAL: usize = 31;

@@ -199,7 +199,7 @@ impl Assembly {
     fn hosts(&self) -> Vec<String> {
         let mut hosts = self.names(|_| true);
         hosts.push(self.config.station.host.clone());
-        hosts.sort_by(|a, b| crate::natural_order::natural_order(a, b));
+        hosts.sort_by(|a, b| ethbcast_planning::natural_order(a, b));
         hosts
     }
 

@@ -1,8 +1,8 @@
 //! What a member is told before it looks for the others, and how often it speaks.
 
 use super::error::CommunicatorError;
-use crate::group::Station;
-use crate::model::Calibration;
+use crate::session::Station;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::Settings;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The list of all ranks: who is there, in which order, and the digest by which all know that they have the same.
 
 use super::config::Preset;
-use crate::natural_order::natural_order;
+use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
 
 /// BLAKE3 of a roll.

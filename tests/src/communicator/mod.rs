@@ -7,8 +7,8 @@ pub use play::{Play, play};
 pub use process::{Process, content};
 
 use ethbcast_collectives::communicator::{Config, Preset};
-use ethbcast_collectives::group::Station;
-use ethbcast_collectives::model::Calibration;
+use ethbcast_collectives::session::Station;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};

@@ -1,7 +1,7 @@
 //! A transfer that is over, and what must be true of it.
 
 use super::{Ended, names_in};
-use ethbcast_collectives::plan::Via;
+use ethbcast_planning::plan::Via;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use super::program::{profile_directory, program};
 use super::{Ended, LIMIT, Run, names_in, require_root, scratch};
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
+use ethbcast_planning::topology::Topology;
 use nix::fcntl::{Flock, FlockArg};
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! The commands of the lab.
 
 use super::{MEBIBYTE, ended_here, here, namespaces};
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::Lab;
+use ethbcast_planning::topology::Topology;
 use ethbcast_tests::tool::{Ended, LIMIT, content, lab_name, names_in, program, require_root};
 use std::fs;
 

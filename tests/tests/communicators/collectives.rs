@@ -1,7 +1,7 @@
 //! What collectives deliver: every one of them, among few and many, short and long.
 
 use ethbcast_collectives::communicator::Preset;
-use ethbcast_collectives::model::{Calibration, Point};
+use ethbcast_planning::model::{Calibration, Point};
 use ethbcast_tests::communicator::{Case, Step, play};
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 use std::time::Duration;

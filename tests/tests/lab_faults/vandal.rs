@@ -1,6 +1,6 @@
 //! Frames of noise, torn ones, and valid ones that lie.
 
-use ethbcast_collectives::group::{Message, Outcome as Fate};
+use ethbcast_collectives::session::{Message, Outcome as Fate};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, Flags, Header, Kind, Link, OVERHEAD_BYTES, group_mac, parse, seal};

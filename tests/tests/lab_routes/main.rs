@@ -4,8 +4,8 @@
 mod plans;
 mod ways;
 
-use ethbcast_collectives::topology::Topology;
 use ethbcast_lab::LabConfig;
+use ethbcast_planning::topology::Topology;
 use ethbcast_tests::tool::{Ended, LIMIT, PAYLOAD_BYTES, Run, Site, Transfer};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What a lab is to look like, and what of that is impossible.
 
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::topology::Topology;
 
 use crate::LabError;
 use crate::names::{DEFAULT_LAB, check_host_name, check_lab_name};

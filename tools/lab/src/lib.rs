@@ -9,7 +9,7 @@
 //! not), and needs root. It does not delay or reorder frames: this is what the simulator does.
 //!
 //! ```no_run
-//! use ethbcast_collectives::topology::Topology;
+//! use ethbcast_planning::topology::Topology;
 //! use ethbcast_lab::{LabConfig, LabGuard};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -129,7 +129,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use ethbcast_collectives::topology::Topology;
+    use ethbcast_planning::topology::Topology;
 
     use super::*;
 

@@ -5,8 +5,8 @@ mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
 use crate::exit::{Code, Failure, WithCode, report};
-use ethbcast_collectives::topology::nodeset;
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
+use ethbcast_planning::topology::nodeset;
 use std::ffi::OsString;
 use std::process::{Child, ExitStatus};
 

@@ -2,7 +2,7 @@
 
 use crate::exit::{Code, Failure, WithCode};
 use crate::topology_file::read_topology;
-use ethbcast_collectives::topology::{BUILTIN_NAMES, Topology};
+use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use std::path::Path;
 
 /// More namespaces than this take minutes to make.

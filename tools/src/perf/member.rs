@@ -6,7 +6,7 @@ use super::terms::Terms;
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::signals::Interrupt;
-use ethbcast_collectives::group::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Timing};
+use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Timing};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::drive;
 use std::ops::ControlFlow;

@@ -6,7 +6,7 @@ use crate::args::PerfArgs;
 use crate::exit::report;
 use crate::preset::Preset;
 use crate::units;
-use ethbcast_collectives::model::Choice;
+use ethbcast_planning::model::Choice;
 use serde_json::{Value, json};
 use std::time::Duration;
 

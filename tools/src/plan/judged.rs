@@ -2,9 +2,9 @@
 
 use super::settings::{Settings, Ways};
 use crate::exit::{Code, Failure, WithCode};
-use ethbcast_collectives::draw::Overlay;
-use ethbcast_collectives::model::{Candidate, choose, price};
-use ethbcast_collectives::plan::{self, CableLoad, Plan, Report, Via};
+use ethbcast_planning::draw::Overlay;
+use ethbcast_planning::model::{Candidate, choose, price};
+use ethbcast_planning::plan::{self, CableLoad, Plan, Report, Via};
 
 /// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this in
 /// edges.

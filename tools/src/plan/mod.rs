@@ -10,7 +10,7 @@ mod settings;
 use crate::args::PlanArgs;
 use crate::exit;
 use crate::topo;
-use ethbcast_collectives::plan::file::SavedPlan;
+use ethbcast_planning::plan::file::SavedPlan;
 use judged::Judged;
 use settings::{Settings, Ways};
 

@@ -3,9 +3,9 @@
 use super::judged::Judged;
 use super::settings::Settings;
 use crate::units;
-use ethbcast_collectives::draw;
-use ethbcast_collectives::model::duration;
-use ethbcast_collectives::plan::{CableEnd, CableLoad};
+use ethbcast_planning::draw;
+use ethbcast_planning::model::duration;
+use ethbcast_planning::plan::{CableEnd, CableLoad};
 use serde_json::{Value, json};
 
 /// One plan: what it is, what it takes, and itself drawn over the switches.
@@ -165,7 +165,7 @@ mod tests {
     fn all_ways_are_compared_by_rising_time() {
         let settings = settings("fig9-5", "n0", "all");
         let plans = Judged::all(&settings).expect("plans");
-        assert_eq!(plans.len(), ethbcast_collectives::plan::Via::ALL.len());
+        assert_eq!(plans.len(), ethbcast_planning::plan::Via::ALL.len());
         assert!(plans.is_sorted_by_key(|judged| judged.candidate.predicted_seconds));
         let table = table(&settings, &plans);
         let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");

@@ -5,10 +5,10 @@ use crate::exit::{Code, Failure};
 use crate::route::read_calibration;
 use crate::session::MIN_MTU_BYTES;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::group::ASSUMED_RATE_BITS_PER_SECOND;
-use ethbcast_collectives::model::{Calibration, Situation};
-use ethbcast_collectives::plan::{UnknownVia, Via};
-use ethbcast_collectives::topology::{Topology, nodeset};
+use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
+use ethbcast_planning::model::{Calibration, Situation};
+use ethbcast_planning::plan::{UnknownVia, Via};
+use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_transport::wire::HEADER_BYTES;
 
 /// Which ways to plan.

@@ -4,7 +4,7 @@ use super::Station;
 use crate::args::ProbeArgs;
 use crate::exit::report;
 use crate::session::log_counters;
-use ethbcast_transport::probe::{Card, Responder};
+use ethbcast_collectives::measure::{Card, Responder};
 use ethbcast_transport::wire::Header;
 use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 use serde_json::json;

@@ -1,8 +1,7 @@
 //! What was measured, as a calibration file.
 
 use crate::exit::{Code, Failure, WithCode};
-use ethbcast_collectives::model::Calibration;
-use ethbcast_transport::probe::ProbeResult;
+use ethbcast_collectives::measure::{ProbeResult, calibrate};
 use std::path::{Path, PathBuf};
 
 /// Writes the calibration to `path`.
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// A [`Failure`] with code 3 if too little was measured, 4 if the file cannot be written.
 pub fn write(result: &ProbeResult, path: &Path) -> anyhow::Result<PathBuf> {
-    let text = Calibration::measured(result).code(Code::Nobody)?.to_toml();
+    let text = calibrate(result).code(Code::Nobody)?.to_toml();
     std::fs::write(path, text).map_err(|error| {
         Failure::new(Code::System, format!("cannot write {}: {error}; choose another place with --out", path.display()))
     })?;

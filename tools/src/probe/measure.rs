@@ -4,7 +4,7 @@ use super::{Station, calibration, report::Report};
 use crate::args::ProbeArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::log_counters;
-use ethbcast_transport::probe::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
+use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
 use ethbcast_transport::stream::Peer;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use super::measure::host_of;
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::group::Station;
-use ethbcast_transport::probe::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
+use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
+use ethbcast_collectives::session::Station;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;

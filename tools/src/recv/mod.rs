@@ -10,7 +10,7 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
 use dest::Dest;
-use ethbcast_collectives::group::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams, Timing};
+use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams, Timing};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use nix::sys::signal::Signal;
@@ -221,7 +221,7 @@ impl Taker {
 
 /// A refusal is a timing problem if the session was full or had begun, a system problem otherwise.
 fn refusal_code(end: Option<&End>) -> Code {
-    use ethbcast_collectives::group::Refusal;
+    use ethbcast_collectives::session::Refusal;
     match end {
         Some(End::Refused(Refusal::Late, _)) => Code::Nobody,
         Some(End::Refused(Refusal::NotInTopology, _)) => Code::Usage,

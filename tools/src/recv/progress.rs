@@ -1,8 +1,8 @@
 //! What `recv` shows on stderr while it works.
 
 use crate::units;
-use ethbcast_collectives::group::Receiver;
-use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::session::Receiver;
+use ethbcast_planning::plan::Via;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar for what has been taken, and lines for what happens; nothing at all under --quiet.

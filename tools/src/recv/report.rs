@@ -3,7 +3,7 @@
 use super::sink::Concluded;
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::group::{Outcome, Receiver};
+use ethbcast_collectives::session::{Outcome, Receiver};
 use serde_json::json;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::dest::{Dest, temporary};
 use crate::exit::{Code, WithCode};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ethbcast_collectives::group::{Digest, Outcome, Trailer};
+use ethbcast_collectives::session::{Digest, Outcome, Trailer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::fs::File;

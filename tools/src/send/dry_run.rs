@@ -2,7 +2,7 @@
 
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::model::{Candidate, Choice, duration};
+use ethbcast_planning::model::{Candidate, Choice, duration};
 use serde_json::json;
 
 /// Prints the choice and what else there was.

@@ -10,7 +10,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
-use ethbcast_collectives::group::{Root, RootConfig, RootEvent, RootFailure, State, Timing, Trailer};
+use ethbcast_collectives::session::{Root, RootConfig, RootEvent, RootFailure, State, Timing, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
@@ -146,7 +146,7 @@ impl Sender {
             RootEvent::Refused { host, text } => self.progress.line(&format!("{host} turned away: {text}")),
             RootEvent::Left { host } => self.progress.line(&format!("{host} left before the start")),
             RootEvent::Started { receivers } => self.progress.start(root, receivers, self.source.size),
-            RootEvent::Reported(report) if report.outcome != ethbcast_collectives::group::Outcome::Delivered => {
+            RootEvent::Reported(report) if report.outcome != ethbcast_collectives::session::Outcome::Delivered => {
                 self.progress.line(&format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
             }
             RootEvent::Reported(_) | RootEvent::AllReported => {}

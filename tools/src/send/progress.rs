@@ -1,7 +1,7 @@
 //! What `send` shows on stderr while it works.
 
 use crate::units;
-use ethbcast_collectives::group::Root;
+use ethbcast_collectives::session::Root;
 use ethbcast_transport::wire::HEADER_BYTES;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -3,8 +3,8 @@
 use crate::exit::{Code, Failure, report};
 use crate::preset::Preset;
 use crate::units;
-use ethbcast_collectives::group::{ControlStats, MemberReport, Outcome, Root, Trailer};
-use ethbcast_collectives::model::{Choice, duration};
+use ethbcast_collectives::session::{ControlStats, MemberReport, Outcome, Root, Trailer};
+use ethbcast_planning::model::{Choice, duration};
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::StreamStats;
 use serde_json::json;

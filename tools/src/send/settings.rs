@@ -5,9 +5,9 @@ use crate::exit::{Code, Failure};
 use crate::preset::Preset;
 use crate::route::{read_calibration, read_plan, read_route};
 use crate::topology_file::read_topology;
-use ethbcast_collectives::group::{Route, Wanted};
-use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::topology::Topology;
+use ethbcast_collectives::session::{Route, Wanted};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::topology::Topology;
 use std::time::Duration;
 
 /// How long `send` waits for receivers unless told otherwise.
@@ -60,7 +60,7 @@ impl Settings {
     /// A [`Failure`] with code 2.
     pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
         let Some(topology) = self.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
-        let known = ethbcast_collectives::topology::nodeset::fold(topology.hosts());
+        let known = ethbcast_planning::topology::nodeset::fold(topology.hosts());
         let text = format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
         Err(Failure::new(Code::Usage, text).into())
     }

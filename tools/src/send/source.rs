@@ -2,7 +2,7 @@
 
 use crate::exit::{Code, Failure, WithCode};
 use crossbeam::channel::{Receiver, Sender, bounded};
-use ethbcast_collectives::group::Trailer;
+use ethbcast_collectives::session::Trailer;
 use ethbcast_transport::packet::Waker;
 use std::ffi::OsStr;
 use std::fs::File;

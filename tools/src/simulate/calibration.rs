@@ -1,7 +1,7 @@
 //! What the model would measure on the simulated network: gap and latency follow from its figures.
 
 use super::settings::Conditions;
-use ethbcast_collectives::model::{Calibration, Point};
+use ethbcast_planning::model::{Calibration, Point};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use super::settings::Settings;
 use super::watch::{Load, Watch};
 use super::wiring::Wiring;
 use crate::exit::{Code, Failure};
-use ethbcast_collectives::group::{
+use ethbcast_collectives::session::{
     MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing, Wanted,
 };
-use ethbcast_collectives::plan::Via;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
@@ -181,7 +181,7 @@ mod tests {
     use super::super::route::Routes;
     use super::super::settings::{Conditions, OneCopy};
     use super::*;
-    use ethbcast_collectives::topology::Topology;
+    use ethbcast_planning::topology::Topology;
 
     /// `hosts` hosts on one gigabit switch.
     fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {

@@ -1,6 +1,6 @@
 //! A simulated host's process: the engine as `send` and `recv` run it, with memory in place of files.
 
-use ethbcast_collectives::group::{Arrival, Outcome, Receiver, Root, RootEvent, Trailer};
+use ethbcast_collectives::session::{Arrival, Outcome, Receiver, Root, RootEvent, Trailer};
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Deadline, Instant, Machine};

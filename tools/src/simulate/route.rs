@@ -2,8 +2,8 @@
 
 use crate::args::SimulateArgs;
 use crate::route::{read_plan, read_route};
-use ethbcast_collectives::group::Route;
-use ethbcast_collectives::plan::Via;
+use ethbcast_collectives::session::Route;
+use ethbcast_planning::plan::Via;
 
 /// What `--via` or `--plan` asks for.
 #[derive(Clone, Debug)]

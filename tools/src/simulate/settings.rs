@@ -6,9 +6,9 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::route::read_calibration;
 use crate::session::MIN_MTU_BYTES;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::model::Calibration;
-use ethbcast_collectives::topology::{Topology, nodeset};
 use ethbcast_lab::parse_rate;
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 

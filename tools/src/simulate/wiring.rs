@@ -1,7 +1,7 @@
 //! The simulated network: a topology's switches, hosts and cables, all cables alike.
 
 use super::settings::Conditions;
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{HostSettings, Network};
 use std::time::Duration;

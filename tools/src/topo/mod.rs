@@ -3,8 +3,8 @@
 use crate::args::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 use crate::exit::{Code, Failure, WithCode, report};
 use crate::topology_file::{host_by_slurm, load_lldp, print_notes, read_text, read_topology};
-use ethbcast_collectives::draw::{self, Overlay};
-use ethbcast_collectives::topology::{Imported, Topology, nodeset, slurm};
+use ethbcast_planning::draw::{self, Overlay};
+use ethbcast_planning::topology::{Imported, Topology, nodeset, slurm};
 use std::path::Path;
 
 /// Runs the command.

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use ethbcast_collectives::group::{
+use ethbcast_collectives::session::{
     Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, Wanted,
 };
-use ethbcast_collectives::plan::Via;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{Ack, DEFAULT_ETHER_TYPE, Flags, HEADER_BYTES, Kind, group_mac, parse};

@@ -1,7 +1,7 @@
 //! How to join.
 
 use crate::communicator::Preset;
-use crate::model::Calibration;
+use ethbcast_planning::model::Calibration;
 use std::time::Duration;
 
 /// How a communicator is joined; [`Options::default`] is right for one Ethernet interface and hosts with names of their own.

@@ -1,11 +1,11 @@
 //! What all collectives have in common: they are numbered, compared, and end together or not at all.
 
-use super::watch::Presence;
 use super::{Membership, StreamName, Way};
 use crate::communicator::collective::Progress;
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
 use crate::communicator::signature::{Operation, Signature};
+use crate::membership::presence::Presence;
 use ethbcast_transport::Instant;
 
 impl Membership {

@@ -1,6 +1,6 @@
 //! Who acknowledges a cast to whom: all to its origin, or along the ack tree if they are many.
 
-use crate::plan::{ack_fan_out, ack_parent};
+use crate::membership::ack_tree::{ack_fan_out, ack_parent};
 use ethbcast_transport::{Policy, Tuning};
 use std::ops::Range;
 

@@ -12,7 +12,6 @@ mod place;
 mod route;
 mod stats;
 mod streams;
-mod watch;
 
 pub(super) use membership::Membership;
 pub(super) use messages::FIRST_RESERVED_TAG;

@@ -1,9 +1,9 @@
 //! Which way a broadcast takes.
 
 use super::{Member, Way};
-use crate::model::{Calibration, Situation, price};
-use crate::plan::Via;
-use crate::topology::Topology;
+use ethbcast_planning::model::{Calibration, Situation, price};
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::Topology;
 use std::collections::BTreeMap;
 
 /// Lengths whose way is remembered: programs broadcast the same few again and again.

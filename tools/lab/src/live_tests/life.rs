@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::topology::Topology;
 use nix::sys::signal::{SigSet, Signal, raise};
 
 use super::{two_switches, up};

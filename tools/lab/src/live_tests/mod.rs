@@ -6,7 +6,7 @@ mod life;
 
 use std::process::id;
 
-use ethbcast_collectives::topology::Topology;
+use ethbcast_planning::topology::Topology;
 use nix::unistd::Uid;
 
 use crate::{LabConfig, LabGuard};

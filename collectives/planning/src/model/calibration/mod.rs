@@ -1,0 +1,228 @@
+//! What sending costs on a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2, §5.1).
+//!
+//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that the
+//! papers' model has no place for: how often a receiver misses a frame, and above which rate switches police broadcast.
+
+mod file;
+
+use crate::schema::{Place, SchemaProblem};
+use thiserror::Error;
+
+/// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// The size m of a message.
+    pub bytes: u64,
+    /// g(m): the least time between the starts of two messages of this size, in nanoseconds.
+    pub gap_ns: u64,
+    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a single
+    /// message through faster than many (a token bucket that is full), which the model then takes into account.
+    pub latency_ns: i64,
+}
+
+/// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    points: Vec<Point>,
+    loss: f64,
+    cast_max_frames_per_second: Option<u64>,
+}
+
+/// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{}{problem}", Place(.source_name, .line))]
+pub struct CalibrationError {
+    /// The file, if the calibration was read from text.
+    pub source_name: Option<String>,
+    /// The line in that file, counted from 1, if the problem has one.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: CalibrationProblem,
+}
+
+/// What can be wrong with a calibration.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum CalibrationProblem {
+    /// Not TOML of schema 1.
+    #[error(transparent)]
+    Schema(#[from] SchemaProblem),
+    /// Fewer than two points: no line can be drawn.
+    #[error("expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured")]
+    MissingSizes(usize),
+    /// A size that is not above the one before it.
+    #[error("expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once")]
+    UnsortedSizes {
+        /// The size that is too small.
+        bytes: u64,
+        /// The size before it.
+        before: u64,
+    },
+    /// A message that takes no time.
+    #[error("expected a gap above 0 ns, found 0 for {bytes} bytes; measure again with `ethbcast probe`")]
+    ZeroGap {
+        /// The size it is the gap of.
+        bytes: u64,
+    },
+    /// A longer message that takes less time.
+    #[error(
+        "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
+         measure again with `ethbcast probe`"
+    )]
+    FallingGap {
+        /// The size whose gap is too small.
+        bytes: u64,
+        /// That gap.
+        gap_ns: u64,
+        /// The gap of the size before it.
+        before_ns: u64,
+    },
+    /// A loss that is no probability below one.
+    #[error("expected a loss from 0.0 to below 1.0, found {0}; give the share of frames that a receiver misses")]
+    Loss(f64),
+    /// Broadcast at no frames per second.
+    #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
+    ZeroCastRate,
+}
+
+/// The field of a point, or of the file, that a problem is about.
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    File,
+    Bytes(usize),
+    Gap(usize),
+    Loss,
+    CastRate,
+}
+
+/// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
+const HEADER_BYTES: u64 = 32 + 14;
+/// The shortest Ethernet frame without its check sum: shorter ones are padded.
+const SHORTEST_FRAME_BYTES: u64 = 60;
+/// What [`Calibration::assumed`] takes for L at any size: a switch, an interrupt and a wake-up.
+const ASSUMED_LATENCY_NS: i64 = 30_000;
+/// The longest message [`Calibration::assumed`] tabulates, in frames; beyond it the line goes on.
+const ASSUMED_FRAMES: u64 = 1024;
+
+impl Calibration {
+    /// A calibration without loss or policing from points in order of size.
+    ///
+    /// # Errors
+    /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
+    pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
+        let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None };
+        calibration.checked().map_err(|(_, problem)| problem.nowhere())
+    }
+
+    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes) and
+    /// nothing else in its way, and 30 µs of latency.
+    ///
+    /// # Panics
+    /// If the rate or the payload of a frame is zero.
+    pub fn assumed(rate_bits_per_second: u64, frame_payload_bytes: u64) -> Self {
+        assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a link has a rate and a frame has room");
+        let wire_ns = |bytes: u64| {
+            let nanoseconds = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
+        };
+        let frame = |payload: u64| wire_ns((payload + HEADER_BYTES).max(SHORTEST_FRAME_BYTES));
+        let unpadded = SHORTEST_FRAME_BYTES - HEADER_BYTES;
+        let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: ASSUMED_LATENCY_NS };
+        let mut points = Vec::from_iter((frame_payload_bytes > unpadded).then(|| point(unpadded, frame(unpadded))));
+        points.push(point(frame_payload_bytes, frame(frame_payload_bytes)));
+        points.push(point(frame_payload_bytes * ASSUMED_FRAMES, frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES)));
+        Self { points, loss: 0.0, cast_max_frames_per_second: None }
+    }
+
+    /// The same with `loss`, the probability that a receiver misses a frame.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Loss`] unless it is at least 0 and below 1.
+    pub fn with_loss(self, loss: f64) -> Result<Self, CalibrationError> {
+        Self { loss, ..self }.checked().map_err(|(_, problem)| problem.nowhere())
+    }
+
+    /// The same on a network that polices broadcast above so many frames per second.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::ZeroCastRate`] if it is zero.
+    pub fn with_cast_max(self, frames_per_second: u64) -> Result<Self, CalibrationError> {
+        let policed = Self { cast_max_frames_per_second: Some(frames_per_second), ..self };
+        policed.checked().map_err(|(_, problem)| problem.nowhere())
+    }
+
+    /// The table, by rising size.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The probability that a receiver misses a frame.
+    pub fn loss(&self) -> f64 {
+        self.loss
+    }
+
+    /// Above how many frames per second broadcast is policed, if it is.
+    pub fn cast_max_frames_per_second(&self) -> Option<u64> {
+        self.cast_max_frames_per_second
+    }
+
+    /// g(m) in nanoseconds: linear between points, the last slope beyond the last, constant below the first.
+    pub fn gap_ns(&self, bytes: u64) -> f64 {
+        self.interpolate(bytes, |point| point.gap_ns as f64)
+    }
+
+    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message adds to
+    /// its gap does not grow with it for ever.
+    pub fn latency_ns(&self, bytes: u64) -> f64 {
+        let longest = self.points[self.points.len() - 1].bytes;
+        self.interpolate(bytes.min(longest), |point| point.latency_ns as f64)
+    }
+
+    fn interpolate(&self, bytes: u64, value: fn(&Point) -> f64) -> f64 {
+        let above = self.points.partition_point(|point| point.bytes < bytes);
+        if above == 0 {
+            return value(&self.points[0]);
+        }
+        // Beyond the last point the last two draw the line.
+        let right = above.min(self.points.len() - 1);
+        let (left, right) = (&self.points[right - 1], &self.points[right]);
+        let slope = (value(right) - value(left)) / (right.bytes - left.bytes) as f64;
+        value(left) + slope * (bytes - left.bytes) as f64
+    }
+
+    fn checked(self) -> Result<Self, (Field, CalibrationProblem)> {
+        if self.points.len() < 2 {
+            return Err((Field::File, CalibrationProblem::MissingSizes(self.points.len())));
+        }
+        if let Some((at, point)) = self.points.iter().enumerate().find(|(_, point)| point.gap_ns == 0) {
+            return Err((Field::Gap(at), CalibrationProblem::ZeroGap { bytes: point.bytes }));
+        }
+        for (at, pair) in self.points.windows(2).enumerate() {
+            let (before, point) = (pair[0], pair[1]);
+            if point.bytes <= before.bytes {
+                let problem = CalibrationProblem::UnsortedSizes { bytes: point.bytes, before: before.bytes };
+                return Err((Field::Bytes(at + 1), problem));
+            }
+            if point.gap_ns < before.gap_ns {
+                let (bytes, gap_ns, before_ns) = (point.bytes, point.gap_ns, before.gap_ns);
+                return Err((Field::Gap(at + 1), CalibrationProblem::FallingGap { bytes, gap_ns, before_ns }));
+            }
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return Err((Field::Loss, CalibrationProblem::Loss(self.loss)));
+        }
+        if self.cast_max_frames_per_second == Some(0) {
+            return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
+        }
+        Ok(self)
+    }
+}
+
+impl CalibrationProblem {
+    /// The error of a calibration that no file holds.
+    fn nowhere(self) -> CalibrationError {
+        CalibrationError { source_name: None, line: None, problem: self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

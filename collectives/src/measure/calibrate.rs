@@ -1,0 +1,69 @@
+//! What the model takes from a measurement.
+
+use super::{self as measure, CastFinding, ProbeResult};
+use ethbcast_planning::model::{Calibration, CalibrationError, Point};
+
+/// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below 1).
+const LEAST_LOSS: f64 = 1e-5;
+const MOST_LOSS: f64 = 0.99;
+
+/// The calibration that a measurement gives.
+///
+/// # Errors
+/// [`CalibrationError`] if fewer than two sizes were measured.
+pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
+    let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
+    let loss = if result.loss < LEAST_LOSS { 0.0 } else { result.loss.min(MOST_LOSS) };
+    let calibration = calibration.with_loss(loss)?;
+    match result.cast {
+        CastFinding::Policed { knee_frames_per_second } => calibration.with_cast_max(knee_frames_per_second.max(1)),
+        CastFinding::FullRate | CastFinding::NotMeasured => Ok(calibration),
+    }
+}
+
+/// L(m) is taken from the round trip, not from the probe's L(m), which never falls below zero.
+fn point(point: &measure::Point) -> Point {
+    let signed = |nanos: u64| i64::try_from(nanos).unwrap_or(i64::MAX);
+    Point {
+        bytes: point.bytes as u64,
+        gap_ns: point.gap_nanos,
+        latency_ns: signed(point.round_trip_nanos / 2) - signed(point.gap_nanos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(sizes: usize, cast: CastFinding) -> ProbeResult {
+        let point = |size: usize| measure::Point {
+            bytes: 256 << size,
+            gap_nanos: 20_000 << size,
+            round_trip_nanos: 30_000 << size,
+            latency_nanos: 0,
+        };
+        ProbeResult {
+            points: (0..sizes).map(point).collect(),
+            rate_bits_per_second: None,
+            path_mtu_bytes: None,
+            loss: 0.001,
+            cast,
+            silent: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_file_says_what_was_measured() {
+        let measured = calibrate(&result(3, CastFinding::Policed { knee_frames_per_second: 2000 })).expect("enough");
+        let written = measured.to_toml();
+        let read = Calibration::parse(&written, "calibration.toml").expect("it parses");
+        assert_eq!(read.points()[2], Point { bytes: 1024, gap_ns: 80_000, latency_ns: -20_000 });
+        assert!(written.contains("loss = 0.001") && written.contains("cast_max_frames_per_second = 2000"), "{written}");
+    }
+
+    #[test]
+    fn a_single_size_is_too_little() {
+        assert!(calibrate(&result(1, CastFinding::FullRate)).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! What has been measured so far.
+
+use super::parcel::Parcel;
+use super::result::CastFinding;
+use ethbcast_transport::stream::Peer;
+use std::collections::BTreeMap;
+
+/// So many tests in a row without any answer, and a host counts as gone.
+const MUTE_TESTS: u32 = 3;
+
+/// Samples of one size, in nanoseconds.
+type Samples = BTreeMap<usize, Vec<u64>>;
+
+/// What is known of one target.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) peer: Peer,
+    /// Whether it has answered the roll-call.
+    pub(super) present: bool,
+    /// The largest MTU whose frames came back.
+    pub(super) mtu_bytes: Option<usize>,
+    pub(super) round_trips: Samples,
+    pub(super) gaps: Samples,
+    /// Frames of its trains, and those that were lost.
+    pub(super) sent: u64,
+    pub(super) lost: u64,
+    mute: u32,
+}
+
+/// What is known of all.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) targets: Vec<Target>,
+    /// The longest payload that passes to all targets, as far as is known.
+    pub(super) payload_bytes: usize,
+    pub(super) cast: CastFinding,
+}
+
+impl Target {
+    pub(super) fn new(peer: Peer) -> Target {
+        Target {
+            peer,
+            present: false,
+            mtu_bytes: None,
+            round_trips: Samples::new(),
+            gaps: Samples::new(),
+            sent: 0,
+            lost: 0,
+            mute: 0,
+        }
+    }
+
+    /// Takes note of whether a test was answered at all.
+    pub(super) fn heard(&mut self, answered: bool) {
+        self.mute = if answered { 0 } else { self.mute + 1 };
+        self.present &= self.mute < MUTE_TESTS;
+    }
+
+    /// What part of its frames was lost.
+    pub(super) fn loss(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+
+    /// How long a round trip of so many bytes should take, going by what smaller ones took.
+    pub(super) fn expected_round_trip(&self, bytes: usize) -> Option<u64> {
+        let (&known_bytes, samples) = self.round_trips.range(..=bytes).next_back()?;
+        Some(median(samples)?.saturating_mul(bytes.div_ceil(known_bytes.max(1)) as u64))
+    }
+
+    /// Full frames it takes in a second.
+    pub(super) fn frames_per_second(&self, payload_bytes: usize) -> Option<f64> {
+        let gap_nanos = median(self.gaps.get(&payload_bytes)?)?;
+        Some(1e9 / gap_nanos.max(1) as f64)
+    }
+}
+
+impl Findings {
+    /// How many targets answer.
+    pub(super) fn present(&self) -> usize {
+        self.targets.iter().filter(|target| target.present).count()
+    }
+
+    /// A message of this size.
+    pub(super) fn parcel(&self, bytes: usize) -> Parcel {
+        Parcel { bytes, payload_bytes: self.payload_bytes }
+    }
+}
+
+/// The middle one of the samples, or the mean of the two in the middle.
+pub(super) fn median(samples: &[u64]) -> Option<u64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let (middle, count) = (sorted.len() / 2, sorted.len());
+    match count {
+        0 => None,
+        _ if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some(sorted[middle - 1].midpoint(sorted[middle])),
+    }
+}

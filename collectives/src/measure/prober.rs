@@ -1,0 +1,213 @@
+//! The host that measures.
+
+use super::body::ReportBody;
+use super::findings::{Findings, Target};
+use super::post::Post;
+use super::result::{CastFinding, ProbeResult};
+use super::settings::{ProbeSettings, full_payload};
+use super::step::{Cast, Echo, Largest, Ping, Report, Roll, Step, Train};
+use ethbcast_transport::stream::{Identity, Peer};
+use ethbcast_transport::wire::{self, Flags, Frame, Kind};
+use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use std::collections::VecDeque;
+
+/// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
+///
+/// It is a [`Machine`], or is embedded: handed the frames of its session by [`on_frame`](Prober::on_frame), and so on. At
+/// every moment [`result`](Prober::result) says what has been found out so far.
+#[derive(Debug)]
+pub struct Prober {
+    post: Post,
+    settings: ProbeSettings,
+    ends_at: Instant,
+    findings: Findings,
+    stage: Stage,
+    agenda: VecDeque<Item>,
+    step: Option<Box<dyn Step>>,
+}
+
+/// What is being found out; each stage builds on the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Roll,
+    Largest,
+    Sizes,
+    Cast,
+    Done,
+}
+
+/// Something to do within a stage.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Roll,
+    Largest { target: usize },
+    Ping { target: usize, bytes: usize },
+    Train { target: usize, bytes: usize },
+    Cast,
+}
+
+impl Prober {
+    /// Begins to measure between this host and `targets`, which must run a [`Responder`](super::Responder).
+    ///
+    /// The session number goes into all frames and has to come back in all answers. Of two probers of one session the second
+    /// must begin later by the same clock.
+    pub fn new(now: Instant, identity: Identity, targets: Vec<Peer>, settings: ProbeSettings) -> Prober {
+        let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
+        let mut prober = Prober {
+            // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
+            post: Post::new(identity, now.as_micros() as u32),
+            ends_at: now + settings.budget,
+            findings: Findings {
+                targets: targets.into_iter().map(Target::new).collect(),
+                payload_bytes: full_payload(settings.mtu_bytes),
+                cast: CastFinding::NotMeasured,
+            },
+            settings,
+            stage: Stage::Roll,
+            agenda: VecDeque::from([Item::Roll]),
+            step: None,
+        };
+        prober.go_on();
+        prober
+    }
+
+    /// Whether everything has been measured, or time is up.
+    pub fn is_done(&self) -> bool {
+        self.step.is_none()
+    }
+
+    /// What has been found out, whether all is done or not.
+    pub fn result(&self) -> ProbeResult {
+        ProbeResult::new(&self.findings)
+    }
+
+    /// Takes a frame that has been parsed; all but its targets' answers are ignored.
+    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let header = &frame.header;
+        let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);
+        let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.post.session()) else { return };
+        let (test, last) = (header.stamp, header.flags.has(Flags::LAST));
+        match header.kind {
+            Kind::Echo => {
+                let payload_bytes = frame.payload.len();
+                step.on_echo(now, Echo { target, test, last, payload_bytes });
+            }
+            Kind::Report => {
+                let Some(body) = ReportBody::read(frame.payload) else { return };
+                step.on_report(now, Report { target, test, seen: header.sequence, asked: last, body });
+            }
+            _ => return,
+        }
+        self.on_timeout(now);
+    }
+
+    /// Lets time pass.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if let Some(step) = &mut self.step {
+            step.on_timeout(now);
+            if now >= self.ends_at {
+                self.cut_short();
+            } else {
+                self.go_on();
+            }
+        }
+    }
+
+    /// Time is up: what the present test has found out counts, the rest is left out.
+    fn cut_short(&mut self) {
+        if let Some(step) = self.step.take() {
+            step.conclude(&mut self.findings);
+        }
+        self.agenda.clear();
+        self.stage = Stage::Done;
+    }
+
+    /// Puts the next test in place of one that is done.
+    fn go_on(&mut self) {
+        while self.step.as_ref().is_none_or(|step| step.is_done()) {
+            if let Some(step) = self.step.take() {
+                step.conclude(&mut self.findings);
+            }
+            if self.stage == Stage::Done {
+                return;
+            }
+            match self.agenda.pop_front() {
+                Some(item) => self.step = self.begin(item),
+                None => self.next_stage(),
+            }
+        }
+    }
+
+    /// The test for an item; `None` if its target has fallen silent.
+    fn begin(&self, item: Item) -> Option<Box<dyn Step>> {
+        let (findings, settings) = (&self.findings, &self.settings);
+        let present = |target: usize| findings.targets[target].present;
+        match item {
+            Item::Roll => Some(Box::new(Roll::new(findings, settings))),
+            Item::Largest { target } => present(target).then(|| Box::new(Largest::new(target, findings, settings)) as _),
+            Item::Ping { target, bytes } => present(target).then(|| Box::new(Ping::new(target, bytes, findings, settings)) as _),
+            Item::Train { target, bytes } => present(target).then(|| Box::new(Train::new(target, bytes, findings, settings)) as _),
+            Item::Cast => Some(Box::new(Cast::new(settings.cast?, findings, settings))),
+        }
+    }
+
+    fn next_stage(&mut self) {
+        let targets = 0..self.findings.targets.len();
+        (self.stage, self.agenda) = match self.stage {
+            Stage::Roll if self.settings.seeks_mtu => (Stage::Largest, targets.map(|target| Item::Largest { target }).collect()),
+            Stage::Roll | Stage::Largest => (Stage::Sizes, self.sizes()),
+            Stage::Sizes => (Stage::Cast, VecDeque::from([Item::Cast])),
+            Stage::Cast | Stage::Done => (Stage::Done, VecDeque::new()),
+        };
+    }
+
+    /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come last:
+    /// they may tempt a driver to sleep through arrivals, which would lengthen round trips.
+    fn sizes(&self) -> VecDeque<Item> {
+        let (assumed, found) = (full_payload(self.settings.mtu_bytes), self.findings.payload_bytes);
+        let mut sizes: Vec<usize> =
+            self.settings.sizes_bytes.iter().map(|&bytes| if bytes == assumed { found } else { bytes }).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let targets = self.findings.targets.len();
+        let turns = (0..self.settings.rounds).flat_map(|_| 0..targets);
+        turns
+            .flat_map(|target| {
+                let pings = sizes.iter().map(move |&bytes| Item::Ping { target, bytes });
+                pings.chain(sizes.iter().map(move |&bytes| Item::Train { target, bytes }))
+            })
+            .collect()
+    }
+
+    /// Writes the next frame into `buffer`, which must hold the largest frame of the link; `None` if there is none.
+    pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.step.as_mut()?.poll(now, &mut self.post, buffer)
+    }
+
+    /// When and why to call [`on_timeout`](Prober::on_timeout) and [`poll`](Prober::poll) again.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let end = Deadline { at: self.ends_at, why: Timer::Dead };
+        let step = self.step.as_ref()?;
+        Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
+    }
+}
+
+impl Machine for Prober {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        if let Ok(frame) = wire::parse(frame) {
+            self.on_frame(now, &frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.on_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.poll(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.deadline()
+    }
+}

@@ -1,0 +1,179 @@
+//! What measuring comes to.
+
+use super::findings::{Findings, Target, median};
+use ethbcast_transport::stream::Peer;
+
+/// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The size m of a message.
+    pub bytes: usize,
+    /// g(m): the time between two messages of many, one way.
+    pub gap_nanos: u64,
+    /// RTT(m): there and back again.
+    pub round_trip_nanos: u64,
+    /// L(m) = RTT(m)/2 − g(m), not below 0.
+    pub latency_nanos: u64,
+}
+
+/// What was measured with one host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetResult {
+    /// The host.
+    pub peer: Peer,
+    /// By size; sizes that could not be measured are left out.
+    pub points: Vec<Point>,
+    /// Bits per second, preamble and gap of Ethernet included; `None` if no gap was measured.
+    pub rate_bits_per_second: Option<u64>,
+    /// The largest MTU whose frames came back.
+    pub path_mtu_bytes: Option<usize>,
+    /// Share of frames lost on the way there.
+    pub loss: f64,
+}
+
+/// How frames to the group address fare.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum CastFinding {
+    /// They arrive as fast as unicast does.
+    FullRate,
+    /// Above a certain rate they are thrown away, while unicast arrives: the switch's storm control, most likely.
+    Policed {
+        /// The rate that gets through.
+        knee_frames_per_second: u64,
+    },
+    /// It was not asked for, or nobody could say.
+    #[default]
+    NotMeasured,
+}
+
+/// What a [`Prober`](super::Prober) has found out: medians over the hosts, and each host by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeResult {
+    /// By size, with gaps that never fall; sizes that could not be measured are left out.
+    pub points: Vec<Point>,
+    /// Bits per second, preamble and gap of Ethernet included, by the largest gap; `None` if none was measured.
+    pub rate_bits_per_second: Option<u64>,
+    /// The largest MTU whose frames came back from every host that answered; `None` if none did.
+    pub path_mtu_bytes: Option<usize>,
+    /// Share of frames lost on the way to all hosts.
+    pub loss: f64,
+    /// Broadcast.
+    pub cast: CastFinding,
+    /// Ranks of the hosts that did not answer, or fell silent.
+    pub silent: Vec<u16>,
+    /// Each host that answered.
+    pub targets: Vec<TargetResult>,
+}
+
+impl ProbeResult {
+    pub(super) fn new(findings: &Findings) -> ProbeResult {
+        let targets: Vec<_> = findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings)).collect();
+        let points = over_targets(&targets);
+        let (sent, lost) = findings.targets.iter().fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
+        ProbeResult {
+            rate_bits_per_second: rate(&points, findings),
+            points,
+            path_mtu_bytes: targets.iter().filter_map(|it| it.path_mtu_bytes).min(),
+            loss: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
+            cast: findings.cast,
+            silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
+            targets,
+        }
+    }
+}
+
+fn target_result(target: &Target, findings: &Findings) -> TargetResult {
+    let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
+        let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
+        Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
+    });
+    let points = smoothed(measured.collect());
+    TargetResult {
+        peer: target.peer,
+        rate_bits_per_second: rate(&points, findings),
+        points,
+        path_mtu_bytes: target.mtu_bytes,
+        loss: target.loss(),
+    }
+}
+
+/// For each size the median over the targets.
+fn over_targets(targets: &[TargetResult]) -> Vec<Point> {
+    let mut sizes: Vec<usize> = targets.iter().flat_map(|target| target.points.iter().map(|point| point.bytes)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let middle = |bytes: usize, of: fn(&Point) -> u64| {
+        let points = targets.iter().filter_map(|target| target.points.iter().find(|point| point.bytes == bytes));
+        median(&points.map(of).collect::<Vec<_>>()).unwrap_or(0)
+    };
+    let points = sizes.into_iter().map(|bytes| Point {
+        bytes,
+        gap_nanos: middle(bytes, |point| point.gap_nanos),
+        round_trip_nanos: middle(bytes, |point| point.round_trip_nanos),
+        latency_nanos: 0,
+    });
+    smoothed(points.collect())
+}
+
+/// By the largest size: there a frame's fixed costs and the clocks' grain count least.
+fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
+    let point = points.last()?;
+    let bits = findings.parcel(point.bytes).message_wire_bytes() * 8;
+    Some((bits as f64 * 1e9 / point.gap_nanos as f64) as u64)
+}
+
+/// Makes the gaps grow with the sizes, and derives the latencies: L(m) = RTT(m)/2 − g(m).
+///
+/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as possible.
+fn smoothed(mut points: Vec<Point>) -> Vec<Point> {
+    // Runs of equal gaps: sum and count.
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for point in &points {
+        runs.push((point.gap_nanos.max(1), 1));
+        while let [.., (first, a), (second, b)] = runs[..]
+            && first * b > second * a
+        {
+            runs.truncate(runs.len() - 2);
+            runs.push((first + second, a + b));
+        }
+    }
+    let gaps = runs.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count, count as usize));
+    for (point, gap_nanos) in points.iter_mut().zip(gaps) {
+        point.gap_nanos = gap_nanos;
+        point.latency_nanos = (point.round_trip_nanos / 2).saturating_sub(gap_nanos);
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn points(gaps: &[u64]) -> Vec<Point> {
+        let point = |(at, &gap_nanos)| Point { bytes: at, gap_nanos, round_trip_nanos: 100, latency_nanos: 0 };
+        gaps.iter().enumerate().map(point).collect()
+    }
+
+    fn gaps(points: &[Point]) -> Vec<u64> {
+        points.iter().map(|point| point.gap_nanos).collect()
+    }
+
+    #[test]
+    fn gaps_that_fall_are_averaged_and_latencies_follow() {
+        let smooth = smoothed(points(&[10, 30, 20, 40, 70]));
+        assert_eq!(gaps(&smooth), [10, 25, 25, 40, 70]);
+        let latencies: Vec<u64> = smooth.iter().map(|point| point.latency_nanos).collect();
+        assert_eq!(latencies, [40, 25, 25, 10, 0], "half the round trip less the gap, not below 0");
+    }
+
+    proptest! {
+        #[test]
+        fn smoothed_gaps_never_fall_and_those_that_never_fell_are_left_alone(mut given in prop::collection::vec(1..1000_u64, 0..12)) {
+            let smooth = gaps(&smoothed(points(&given)));
+            prop_assert!(smooth.is_sorted() && smooth.len() == given.len());
+            given.sort_unstable();
+            prop_assert_eq!(gaps(&smoothed(points(&given))), given);
+        }
+    }
+}

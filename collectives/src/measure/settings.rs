@@ -1,0 +1,112 @@
+//! What a prober measures, and how long it may take.
+
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::HEADER_BYTES;
+use std::time::Duration;
+
+/// The paper's eight sizes (Patarasuk 2008 §5.1) and twice the largest, in bytes.
+const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+/// The message that finds out who answers, and the shortest that a short probe measures, in bytes.
+pub(super) const SMALL_BYTES: usize = 64;
+/// The smallest MTU that a session can use.
+pub(super) const MIN_MTU_BYTES: usize = 576;
+
+/// What a [`Prober`](super::Prober) measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeSettings {
+    /// The MTU of this host's interface.
+    pub mtu_bytes: usize,
+    /// Sizes of messages, in bytes.
+    pub sizes_bytes: Vec<usize>,
+    /// How often everything is measured; the medians count.
+    pub rounds: u32,
+    /// Round trips for each size, host and round; fewer, but at least one, if they take longer than a train.
+    pub pings: u32,
+    /// How long all trains together should take; each gets its share of it, within `train_min` and `train_max`.
+    pub trains: Duration,
+    /// The shortest train.
+    pub train_min: Duration,
+    /// The longest train.
+    pub train_max: Duration,
+    /// Fewest messages of a train.
+    pub train_messages: u64,
+    /// How long to wait for the first answer of a host before it is asked again.
+    pub patience: Duration,
+    /// How often a host is asked before it counts as silent.
+    pub roll_calls: u32,
+    /// Whether to look for the largest frame that passes, instead of trusting the interface.
+    pub seeks_mtu: bool,
+    /// The group address to try broadcast on, which every target listens to; `None` to leave broadcast out.
+    pub cast: Option<MacAddr>,
+    /// After so long the prober ends, with what it has.
+    pub budget: Duration,
+}
+
+impl ProbeSettings {
+    /// Everything, in 2 to 5 s on a link of 100 Mbit/s or more. `mtu_bytes` is the interface's.
+    ///
+    /// Broadcast is left out unless [`with_cast`](ProbeSettings::with_cast) names the group address.
+    pub fn full(mtu_bytes: usize) -> ProbeSettings {
+        ProbeSettings {
+            mtu_bytes,
+            sizes_bytes: with_full_frame(&SIZES, mtu_bytes),
+            rounds: 3,
+            pings: 5,
+            trains: Duration::from_secs(2),
+            train_min: Duration::from_millis(4),
+            // At 1 Gbit/s 3000 full frames; against a nap of the receiver of 1 ms, 3 %.
+            train_max: Duration::from_millis(40),
+            train_messages: 3,
+            patience: Duration::from_millis(50),
+            roll_calls: 10,
+            seeks_mtu: true,
+            cast: None,
+            budget: Duration::from_secs(30),
+        }
+    }
+
+    /// Round trip and gap at three sizes (64 bytes, one full frame, eight of them) within 50 ms, whatever happens.
+    pub fn short(mtu_bytes: usize) -> ProbeSettings {
+        let frame = full_payload(mtu_bytes);
+        ProbeSettings {
+            sizes_bytes: vec![SMALL_BYTES, frame, frame * 8],
+            rounds: 1,
+            pings: 3,
+            trains: Duration::from_millis(15),
+            train_min: Duration::from_millis(2),
+            train_max: Duration::from_millis(5),
+            patience: Duration::from_millis(5),
+            roll_calls: 3,
+            seeks_mtu: false,
+            budget: Duration::from_millis(50),
+            ..ProbeSettings::full(mtu_bytes)
+        }
+    }
+
+    /// Also finds out how fast frames to `group` arrive.
+    pub fn with_cast(mut self, group: MacAddr) -> ProbeSettings {
+        self.cast = Some(group);
+        self
+    }
+
+    /// How long one train lasts if there are so many targets.
+    pub(super) fn train(&self, targets: usize) -> Duration {
+        let trains = targets * self.sizes_bytes.len() * self.rounds as usize;
+        let share = self.trains / u32::try_from(trains.max(1)).unwrap_or(u32::MAX);
+        share.clamp(self.train_min, self.train_max)
+    }
+}
+
+/// The longest payload of a frame.
+pub(super) fn full_payload(mtu_bytes: usize) -> usize {
+    mtu_bytes.saturating_sub(HEADER_BYTES).max(SMALL_BYTES)
+}
+
+/// The sizes, and a full frame: what segments are made of.
+fn with_full_frame(sizes: &[usize], mtu_bytes: usize) -> Vec<usize> {
+    let mut sizes = sizes.to_vec();
+    sizes.push(full_payload(mtu_bytes));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}

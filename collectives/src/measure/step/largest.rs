@@ -1,0 +1,114 @@
+//! The path's MTU: the largest single frame that comes back.
+
+use super::{Echo, Step};
+use crate::measure::body::{ProbeBody, Task};
+use crate::measure::findings::Findings;
+use crate::measure::post::{Post, Probe};
+use crate::measure::settings::{MIN_MTU_BYTES, ProbeSettings, SMALL_BYTES};
+use ethbcast_transport::wire::{Flags, HEADER_BYTES};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// A size is tried so often before it counts as too large: at 10 % loss each way one path in 800 is judged wrongly.
+const TRIES: u32 = 4;
+/// How long to wait for an echo, if that is more than a multiple of the round trip of a short frame.
+const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE_FACTOR: u32 = 8;
+/// MTUs that are common, tried before the bisection.
+const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, MIN_MTU_BYTES];
+
+/// Tries the largest frame first, then common sizes, then bisects.
+#[derive(Debug)]
+pub(in crate::measure) struct Largest {
+    target: usize,
+    to: MacAddr,
+    patience: Duration,
+    /// The largest MTU that passed, 0 if none has.
+    passes: usize,
+    /// The smallest that did not.
+    fails: usize,
+    tried: usize,
+    tests: Vec<u32>,
+    due: Option<Instant>,
+}
+
+impl Largest {
+    pub(in crate::measure) fn new(target: usize, findings: &Findings, settings: &ProbeSettings) -> Largest {
+        // What is too large for one target is too large for all; there is no need to know by how much.
+        let known = findings.targets.iter().filter_map(|target| target.mtu_bytes).min();
+        let largest = known.unwrap_or(settings.mtu_bytes);
+        let it = &findings.targets[target];
+        let expected = it.expected_round_trip(SMALL_BYTES).map(Duration::from_nanos).unwrap_or_default();
+        Largest {
+            target,
+            to: it.peer.mac,
+            patience: PATIENCE.max(expected * PATIENCE_FACTOR),
+            passes: 0,
+            fails: largest + 1,
+            tried: largest,
+            tests: Vec::new(),
+            due: None,
+        }
+    }
+
+    /// The next size to try.
+    fn choose(&mut self) {
+        self.tests.clear();
+        let common = COMMON_MTU_BYTES.into_iter().find(|&mtu_bytes| mtu_bytes < self.fails);
+        self.tried = match (self.passes, common) {
+            (0, Some(mtu_bytes)) => mtu_bytes,
+            // Not even the least: nothing to be found here.
+            (0, None) => 0,
+            (passes, _) => passes.midpoint(self.fails),
+        };
+    }
+}
+
+impl Step for Largest {
+    fn on_echo(&mut self, _now: Instant, echo: Echo) {
+        let whole = echo.last && echo.payload_bytes + HEADER_BYTES == self.tried;
+        if echo.target == self.target && whole && self.tests.contains(&echo.test) {
+            self.passes = self.tried;
+            self.due = None;
+            self.choose();
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            if self.tests.len() >= TRIES as usize {
+                self.fails = self.tried;
+                self.choose();
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+        if self.is_done() || self.due.is_some() {
+            return None;
+        }
+        let test = post.draw();
+        self.tests.push(test);
+        self.due = Some(now + self.patience);
+        let payload_bytes = self.tried - HEADER_BYTES;
+        let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
+        Some(post.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+    }
+
+    fn is_done(&self) -> bool {
+        self.passes + 1 == self.fails || self.tried == 0
+    }
+
+    fn conclude(&self, findings: &mut Findings) {
+        let target = &mut findings.targets[self.target];
+        if self.passes > 0 {
+            target.mtu_bytes = Some(self.passes);
+            findings.payload_bytes = findings.payload_bytes.min(self.passes - HEADER_BYTES);
+        }
+    }
+}

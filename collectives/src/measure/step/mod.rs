@@ -1,0 +1,67 @@
+//! The tests a prober goes through, one after the other.
+
+mod cast;
+mod largest;
+mod ping;
+mod roll;
+mod train;
+
+pub(super) use cast::Cast;
+pub(super) use largest::Largest;
+pub(super) use ping::Ping;
+pub(super) use roll::Roll;
+pub(super) use train::Train;
+
+use super::body::ReportBody;
+use super::findings::Findings;
+use super::post::Post;
+use ethbcast_transport::{Deadline, Instant};
+use std::fmt::Debug;
+
+/// A frame that came back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Echo {
+    /// Which target sent it, by place.
+    pub(super) target: usize,
+    pub(super) test: u32,
+    /// Whether it is the last frame of its message.
+    pub(super) last: bool,
+    pub(super) payload_bytes: usize,
+}
+
+/// A report that came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    /// Which target sent it, by place.
+    pub(super) target: usize,
+    pub(super) test: u32,
+    /// One past the highest frame that arrived.
+    pub(super) seen: u64,
+    /// It answers a question, which came behind all frames, and not a frame of the train.
+    pub(super) asked: bool,
+    pub(super) body: ReportBody,
+}
+
+/// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).
+pub(super) trait Step: Debug + Send {
+    /// Takes an echo of this or another test.
+    fn on_echo(&mut self, _now: Instant, _echo: Echo) {}
+
+    /// Takes a report of this or another test.
+    fn on_report(&mut self, _now: Instant, _report: Report) {}
+
+    /// Lets time pass.
+    fn on_timeout(&mut self, now: Instant);
+
+    /// Writes the next frame.
+    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize>;
+
+    /// When to be called again.
+    fn deadline(&self) -> Option<Deadline>;
+
+    /// Whether there is nothing more to come.
+    fn is_done(&self) -> bool;
+
+    /// Adds what was found out, be the test done or cut short.
+    fn conclude(&self, findings: &mut Findings);
+}

@@ -1,0 +1,122 @@
+//! RTT(m): messages of m bytes that come back (Patarasuk 2008 §5.1).
+
+use super::{Echo, Step};
+use crate::measure::body::{ProbeBody, Task};
+use crate::measure::findings::Findings;
+use crate::measure::parcel::Parcel;
+use crate::measure::post::{Post, Probe};
+use crate::measure::settings::ProbeSettings;
+use ethbcast_transport::wire::Flags;
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// A message is sent so often before the test is given up.
+const TRIES: u32 = 4;
+/// The first patience: a multiple of the round trip that is expected, and long enough for a host that is busy.
+const PATIENCE_FACTOR: u32 = 3;
+const PATIENCE_MIN: Duration = Duration::from_millis(10);
+
+/// Sends a message, waits for it to come back, and so on.
+#[derive(Debug)]
+pub(in crate::measure) struct Ping {
+    target: usize,
+    to: MacAddr,
+    parcel: Parcel,
+    wanted: u32,
+    /// After so long one sample will do.
+    length: Duration,
+    began: Option<Instant>,
+    patience: Duration,
+    enough: bool,
+    samples_nanos: Vec<u64>,
+    /// Number and moment of every message since the last that came back: a late echo counts for its own message.
+    unanswered: Vec<(u32, Instant)>,
+    /// Frames of the present message that have left.
+    sent: u64,
+    failures: u32,
+    due: Option<Instant>,
+}
+
+impl Ping {
+    pub(in crate::measure) fn new(target: usize, bytes: usize, findings: &Findings, settings: &ProbeSettings) -> Ping {
+        let expected = findings.targets[target].expected_round_trip(bytes).map(Duration::from_nanos);
+        Ping {
+            target,
+            to: findings.targets[target].peer.mac,
+            parcel: findings.parcel(bytes),
+            wanted: settings.pings,
+            length: settings.train(findings.present()),
+            began: None,
+            patience: expected.map_or(settings.patience, |expected| PATIENCE_MIN.max(expected * PATIENCE_FACTOR)),
+            enough: false,
+            samples_nanos: Vec::new(),
+            unanswered: Vec::new(),
+            sent: 0,
+            failures: 0,
+            due: None,
+        }
+    }
+}
+
+impl Step for Ping {
+    fn on_echo(&mut self, now: Instant, echo: Echo) {
+        if echo.target != self.target || !echo.last {
+            return;
+        }
+        if let Some((_, sent)) = self.unanswered.iter().find(|(test, _)| *test == echo.test) {
+            self.samples_nanos.push(now.since(*sent).as_nanos() as u64);
+            self.unanswered.clear();
+            (self.sent, self.failures, self.due) = (0, 0, None);
+            let over_time = self.began.is_some_and(|began| now.since(began) >= self.length);
+            self.enough = over_time || self.samples_nanos.len() >= self.wanted as usize;
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.failures += 1;
+            (self.sent, self.due) = (0, None);
+        }
+    }
+
+    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+        if self.is_done() || self.due.is_some() {
+            return None;
+        }
+        self.began.get_or_insert(now);
+        if self.sent == 0 {
+            self.unanswered.push((post.draw(), now));
+        }
+        let (test, _) = *self.unanswered.last()?;
+        let index = self.sent;
+        self.sent += 1;
+        let last = self.sent == self.parcel.frames();
+        if last {
+            self.due = Some(now + self.patience * (1 << self.failures));
+        }
+        let body = ProbeBody {
+            task: Task::Ping,
+            payload_bytes: self.parcel.payload_bytes as u16,
+            number: u32::try_from(self.parcel.bytes).unwrap_or(u32::MAX),
+        };
+        let flags = if last { Flags::LAST } else { Flags::default() };
+        let payload_bytes = self.parcel.payload_of(index);
+        Some(post.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+    }
+
+    fn is_done(&self) -> bool {
+        self.enough || self.failures >= TRIES
+    }
+
+    fn conclude(&self, findings: &mut Findings) {
+        let target = &mut findings.targets[self.target];
+        target.round_trips.entry(self.parcel.bytes).or_default().extend(&self.samples_nanos);
+        if self.is_done() {
+            target.heard(!self.samples_nanos.is_empty());
+        }
+    }
+}

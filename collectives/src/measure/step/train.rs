@@ -1,0 +1,223 @@
+//! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss on the way.
+
+use super::{Report, Step};
+use crate::measure::body::{ProbeBody, ReportBody, Task};
+use crate::measure::findings::Findings;
+use crate::measure::parcel::Parcel;
+use crate::measure::post::{Post, Probe};
+use crate::measure::settings::ProbeSettings;
+use ethbcast_transport::wire::Flags;
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of 10 Gbit/s).
+const WINDOW_START_FRAMES: u64 = 32;
+const WINDOW_MAX_FRAMES: u64 = 256;
+/// Bytes in flight at most, for large frames.
+const WINDOW_MAX_BYTES: u64 = 1 << 20;
+/// A report is asked for once in a quarter of the window: the loss of three in a row does not stop the train.
+const REPORTS_PER_WINDOW: u64 = 4;
+/// A silent responder is asked so often, each time twice as long.
+const TRIES: u32 = 4;
+/// A report is late when all that is in flight could have arrived twice; at least after the time a busy host may need.
+const PATIENCE_MIN: Duration = Duration::from_millis(10);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// No message takes longer; a responder that says so is not to be believed.
+const GAP_MAX_NANOS: f64 = 1e11;
+/// The first part of a train, one in so many, does not count: it may have found buffers and buckets on its way empty.
+const LEAD_IN_PART: u64 = 4;
+
+/// Sends messages as fast as reports allow, until time is up; then waits for the last report.
+#[derive(Debug)]
+pub(in crate::measure) struct Train {
+    target: usize,
+    to: MacAddr,
+    parcel: Parcel,
+    length: Duration,
+    least_messages: u64,
+    patience: Duration,
+    test: Option<u32>,
+    began: Instant,
+    /// The next frame's number.
+    next: u64,
+    window_frames: u64,
+    /// The frame after which a report was last asked for.
+    asked: u64,
+    /// The last frame has been sent.
+    ended: bool,
+    /// Reports by what they had seen, and when the first frame had come.
+    reports: Vec<(u64, u64)>,
+    first_nanos: u64,
+    /// Whether it ever stood still.
+    stalled: bool,
+    latest: Option<(u64, ReportBody)>,
+    /// The report that ends the train has come.
+    closed: bool,
+    failures: u32,
+    ask: bool,
+    due: Option<Instant>,
+}
+
+impl Train {
+    pub(in crate::measure) fn new(target: usize, bytes: usize, findings: &Findings, settings: &ProbeSettings) -> Train {
+        Train {
+            target,
+            to: findings.targets[target].peer.mac,
+            parcel: findings.parcel(bytes),
+            length: settings.train(findings.present()),
+            least_messages: settings.train_messages,
+            patience: settings.patience,
+            test: None,
+            began: Instant::START,
+            next: 0,
+            window_frames: WINDOW_START_FRAMES,
+            asked: 0,
+            ended: false,
+            reports: Vec::new(),
+            first_nanos: 0,
+            stalled: false,
+            latest: None,
+            closed: false,
+            failures: 0,
+            ask: false,
+            due: None,
+        }
+    }
+
+    /// Frames known to have got through, or lost on the way.
+    fn seen(&self) -> u64 {
+        self.latest.map_or(0, |(seen, _)| seen)
+    }
+
+    /// How many frames may be in flight.
+    fn window_frames(&self) -> u64 {
+        let affordable = WINDOW_MAX_BYTES / self.parcel.payload_bytes.max(1) as u64;
+        self.window_frames.min(affordable.max(2))
+    }
+
+    fn may_send(&self) -> bool {
+        !self.ended && self.next < self.seen() + self.window_frames()
+    }
+
+    /// How long to wait for the next report.
+    fn patience(&self) -> Duration {
+        let Some((seen, body)) = self.latest.filter(|(seen, _)| *seen > 0) else { return self.patience };
+        let frame_nanos = (body.last_nanos - body.first_nanos) / seen;
+        let drain = Duration::from_nanos(frame_nanos.saturating_mul(2 * (self.next - seen)));
+        drain.clamp(PATIENCE_MIN, PATIENCE_MAX)
+    }
+
+    /// Whether the message that ends before frame `next` is the last one.
+    fn is_enough(&self, now: Instant) -> bool {
+        let messages = self.next / self.parcel.frames();
+        messages >= self.least_messages && now.since(self.began) >= self.length
+    }
+
+    /// Marks the frame that has just been numbered.
+    fn flags(&mut self, now: Instant) -> Flags {
+        self.ended = self.next.is_multiple_of(self.parcel.frames()) && self.is_enough(now);
+        let spacing = self.window_frames() / REPORTS_PER_WINDOW;
+        match (self.ended, self.next - self.asked >= spacing.max(1)) {
+            (true, _) => Flags::LAST.with(Flags::ACK_NOW),
+            (false, true) => {
+                self.asked = self.next;
+                Flags::ACK_NOW
+            }
+            (false, false) => Flags::default(),
+        }
+    }
+
+    /// The time for a message: the slope from the end of the lead-in to the last frame that arrived.
+    fn gap_nanos(&self) -> Option<u64> {
+        let &(last, last_nanos) = self.reports.last()?;
+        let lead_in = self.reports.iter().find(|(seen, _)| *seen >= last.div_ceil(LEAD_IN_PART) && *seen < last);
+        // A train cut short may have a single report; then its first frame has to do.
+        let from_start = (!self.stalled).then_some((1, self.first_nanos));
+        let (first, first_nanos) = lead_in.copied().or(from_start)?;
+        let wire_bytes = self.parcel.wire_bytes(last) - self.parcel.wire_bytes(first);
+        let nanos = last_nanos.checked_sub(first_nanos).filter(|&nanos| nanos > 0 && wire_bytes > 0)?;
+        let gap_nanos = nanos as f64 * self.parcel.message_wire_bytes() as f64 / wire_bytes as f64;
+        (gap_nanos <= GAP_MAX_NANOS).then_some(gap_nanos as u64)
+    }
+}
+
+impl Step for Train {
+    fn on_report(&mut self, now: Instant, report: Report) {
+        let own = report.target == self.target && self.test == Some(report.test) && report.seen <= self.next;
+        if !own || report.seen < self.seen() {
+            return;
+        }
+        self.failures = 0;
+        self.closed = self.ended && (report.seen == self.next || report.asked);
+        self.window_frames = (self.window_frames + report.seen - self.seen()).min(WINDOW_MAX_FRAMES);
+        if report.asked && !self.ended {
+            // It stood still because reports were lost. What counts is the time since.
+            self.reports.clear();
+            self.stalled = true;
+        } else if report.seen > self.seen() {
+            self.reports.push((report.seen, report.body.last_nanos));
+            self.first_nanos = report.body.first_nanos;
+        }
+        self.latest = Some((report.seen, report.body));
+        self.due = Some(now + self.patience());
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) && !self.is_done() {
+            self.due = None;
+            self.ask = true;
+            self.failures += 1;
+        }
+    }
+
+    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+        if self.is_done() {
+            return None;
+        }
+        let test = *self.test.get_or_insert_with(|| {
+            self.began = now;
+            post.draw()
+        });
+        if std::mem::take(&mut self.ask) {
+            self.due = Some(now + self.patience() * (1 << self.failures));
+            let body = ProbeBody::plain(Task::Ask);
+            let payload_bytes = ProbeBody::BYTES;
+            return Some(
+                post.write(buffer, &Probe { to: self.to, test, index: self.next, flags: Flags::default(), body, payload_bytes }),
+            );
+        }
+        if !self.may_send() {
+            return None;
+        }
+        let index = self.next;
+        let payload_bytes = self.parcel.payload_of(index % self.parcel.frames());
+        self.next += 1;
+        let flags = self.flags(now);
+        self.due = Some(now + self.patience());
+        Some(post.write(buffer, &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes }))
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+    }
+
+    fn is_done(&self) -> bool {
+        self.closed || self.failures > TRIES
+    }
+
+    fn conclude(&self, findings: &mut Findings) {
+        let target = &mut findings.targets[self.target];
+        if let Some(gap_nanos) = self.gap_nanos() {
+            target.gaps.entry(self.parcel.bytes).or_default().push(gap_nanos);
+        }
+        if let Some((seen, body)) = self.latest {
+            // What came after the last one that arrived is lost, too, once the end is known.
+            let sent = if self.closed { self.next } else { seen };
+            target.sent += sent;
+            target.lost += sent.saturating_sub(body.arrived);
+        }
+        if self.is_done() {
+            target.heard(self.latest.is_some());
+        }
+    }
+}

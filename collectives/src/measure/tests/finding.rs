@@ -1,0 +1,91 @@
+//! Invitations and their answers.
+
+use super::*;
+use crate::measure::{Finder, Wanted};
+use ethbcast_transport::sim::{NoFaults, RandomFaults};
+
+#[derive(Debug)]
+enum Seat {
+    Finder(Finder),
+    Other(Host),
+}
+
+impl Machine for Seat {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        match self {
+            Seat::Finder(finder) => finder.handle_frame(now, frame),
+            Seat::Other(host) => host.handle_frame(now, frame),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        match self {
+            Seat::Finder(finder) => finder.handle_timeout(now),
+            Seat::Other(host) => host.handle_timeout(now),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        match self {
+            Seat::Finder(finder) => finder.poll_transmit(now, buffer),
+            Seat::Other(host) => host.poll_transmit(now, buffer),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        match self {
+            Seat::Finder(finder) => finder.poll_timeout(),
+            Seat::Other(host) => host.poll_timeout(),
+        }
+    }
+}
+
+/// Looks for `wanted` among n1, n2 and n3 (of which n3 is in another group): who answered, who is missing, and the time.
+fn search(wanted: Wanted, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
+    let stranger = Card { group: "other".to_owned(), host: "n3".to_owned() };
+    let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(stranger))];
+    let finder = Seat::Finder(Finder::new(Instant::START, identity(0), "test", wanted));
+    let machines = std::iter::once(finder).chain(others.map(Host::Responder).map(Seat::Other)).collect();
+    let mut simulation = Simulation::new(&star(4, 100_000_000), machines, faults);
+    let outcome = simulation.run(Instant::from_nanos(60_000_000_000), |_, _, _| None);
+    assert!(outcome.is_quiet(), "{outcome:?}");
+    let Seat::Finder(finder) = &simulation.machines()[0] else { unreachable!("host 0 is the finder") };
+    assert!(finder.is_done());
+    let mut found: Vec<String> = finder.found().iter().map(|found| found.host.clone()).collect();
+    found.sort();
+    assert!(finder.found().iter().all(|found| found.mtu_bytes == MTU_BYTES));
+    (found, finder.missing().into_iter().map(str::to_owned).collect(), simulation.now().since(Instant::START))
+}
+
+fn wanted(hosts: &[&str], count: Option<usize>) -> Wanted {
+    Wanted { hosts: hosts.iter().map(|&host| host.to_owned()).collect(), count, patience: Duration::from_secs(5) }
+}
+
+#[test]
+fn whoever_is_there_is_found_when_nobody_new_answers_any_more() {
+    let (found, missing, took) = search(wanted(&[], None), NoFaults);
+    assert_eq!((found, missing), (vec!["n1".to_owned(), "n2".to_owned()], vec![]));
+    assert!(Duration::from_millis(500) <= took && took < Duration::from_millis(700), "{took:?}");
+}
+
+#[test]
+fn the_search_ends_at_once_when_all_wanted_have_answered() {
+    for wanted in [wanted(&["n2"], None), wanted(&[], Some(2)), wanted(&["n1"], Some(2))] {
+        let (_, missing, took) = search(wanted.clone(), NoFaults);
+        assert!(missing.is_empty() && took < Duration::from_millis(10), "{wanted:?}: {took:?}");
+    }
+}
+
+#[test]
+fn who_is_missing_when_patience_ends_is_named() {
+    let (found, missing, took) = search(wanted(&["n2", "n3", "n9"], None), NoFaults);
+    assert_eq!(missing, ["n3", "n9"], "n3 listens to another group");
+    assert_eq!(found, ["n1", "n2"]);
+    assert!(took >= Duration::from_secs(5) && took < Duration::from_millis(5200), "{took:?}");
+}
+
+#[test]
+fn lost_invitations_are_repeated() {
+    let (_, missing, took) = search(wanted(&["n1", "n2"], None), RandomFaults::new(2).loss(0.5));
+    assert!(missing.is_empty(), "{missing:?} after {took:?}");
+}

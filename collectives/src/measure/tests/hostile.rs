@@ -1,0 +1,150 @@
+//! Frames that nobody meant well.
+
+use super::*;
+use crate::measure::body::{ProbeBody, Task};
+use ethbcast_transport::wire::{self, Flags, Header, Kind, Link, OVERHEAD_BYTES};
+use proptest::prelude::*;
+
+/// A PROBE from host 0 to host 1.
+fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
+    let mut frame = vec![0; OVERHEAD_BYTES + ProbeBody::BYTES];
+    body.write(&mut frame[OVERHEAD_BYTES..]);
+    let header = Header { kind: Kind::Probe, session: SESSION, stream: 0, rank: 0, epoch: 0, flags, sequence: index, stamp: test };
+    let link = Link { source: host_mac(0), destination: host_mac(1), ether_type: DEFAULT_ETHER_TYPE };
+    wire::seal(&mut frame, link, &header, ProbeBody::BYTES);
+    frame
+}
+
+/// Frames and bytes a responder sends until it has nothing more to say.
+fn drain(responder: &mut Responder) -> (usize, usize) {
+    let mut buffer = vec![0; 1514];
+    let lengths: Vec<usize> = std::iter::from_fn(|| responder.poll(Instant::START, &mut buffer)).take(100_000).collect();
+    (lengths.len(), lengths.iter().sum())
+}
+
+#[test]
+fn an_echo_has_a_limit() {
+    let ask = |number: u32, payload_bytes: u16| {
+        let mut responder = responder(1);
+        responder.handle_frame(Instant::START, &probe(ProbeBody { task: Task::Ping, payload_bytes, number }, Flags::LAST, 0, 1));
+        drain(&mut responder).0
+    };
+    assert_eq!(ask(65_536, 1468), 45);
+    assert_eq!(ask(u32::MAX, 1468), 0, "four gigabytes");
+    assert_eq!(ask(100_000, 1), 0, "thousands of frames of a few bytes");
+    assert_eq!(ask(1000, u16::MAX), 1, "a frame is never longer than the own MTU");
+}
+
+#[test]
+fn answers_that_cannot_leave_do_not_pile_up() {
+    let mut responder = responder(1);
+    for test in 0..10_000 {
+        responder.handle_frame(Instant::START, &probe(ProbeBody::plain(Task::Ask), Flags::default(), 0, test));
+    }
+    assert_eq!(drain(&mut responder).0, 64);
+}
+
+#[test]
+fn a_straggler_of_an_old_train_does_not_disturb_the_present_one() {
+    let mut responder = responder(1);
+    let frame = |index, test, flags| probe(ProbeBody::plain(Task::Train), flags, index, test);
+    for (index, test) in [(0, 7), (1, 7), (0, 8), (2, 7), (1, 8)] {
+        responder.handle_frame(Instant::START, &frame(index, test, Flags::default()));
+    }
+    responder.handle_frame(Instant::START, &frame(2, 8, Flags::ACK_NOW));
+    let mut buffer = [0; 1514];
+    let length = responder.poll(Instant::START, &mut buffer).expect("a report");
+    let report = wire::parse(&buffer[..length]).expect("own frames parse");
+    let body = crate::measure::body::ReportBody::read(report.payload).expect("a report");
+    assert_eq!((report.header.sequence, report.header.stamp, body.arrived), (3, 8, 3));
+}
+
+/// A responder whose reports are made up.
+struct Liar {
+    responder: Responder,
+    random: ethbcast_transport::sim::Random,
+}
+
+impl Liar {
+    fn number(&mut self) -> u64 {
+        let numbers = [0, 1, 2, 100, 1_000_000, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+        numbers[self.random.below(numbers.len() as u64) as usize]
+    }
+
+    /// Puts other numbers into a report; other frames are left alone.
+    fn distort(&mut self, buffer: &mut [u8], length: usize) {
+        let parsed = wire::parse(&buffer[..length]).expect("own frames parse");
+        let (mut header, payload_bytes) = (parsed.header, parsed.payload.len());
+        if header.kind != Kind::Report {
+            return;
+        }
+        if self.number() == 0 {
+            header.sequence = self.number();
+        }
+        (0..payload_bytes / 8).for_each(|at| {
+            let number = self.number();
+            buffer[OVERHEAD_BYTES + at * 8..][..8].copy_from_slice(&number.to_be_bytes());
+        });
+        let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: DEFAULT_ETHER_TYPE };
+        wire::seal(buffer, link, &header, payload_bytes);
+    }
+}
+
+#[test]
+fn a_responder_that_lies_harms_only_the_result() {
+    for seed in 0..50 {
+        let settings = ProbeSettings { budget: Duration::from_secs(5), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
+        let peer = Peer { rank: 1, mac: host_mac(1) };
+        let mut prober = Prober::new(Instant::START, identity(0), vec![peer], settings);
+        let mut liar = Liar { responder: responder(1), random: ethbcast_transport::sim::Random::new(seed) };
+        let (mut buffer, mut now) = (vec![0; 1514], Instant::START);
+        let mut frames = 0_u64;
+        while !prober.is_done() {
+            prober.handle_timeout(now);
+            while let Some(length) = prober.poll(now, &mut buffer) {
+                liar.responder.handle_frame(now, &buffer[..length]);
+                frames += 1;
+            }
+            while let Some(length) = liar.responder.poll(now, &mut buffer) {
+                liar.distort(&mut buffer, length);
+                prober.handle_frame(now, &buffer[..length]);
+            }
+            now += Duration::from_micros(100);
+            assert!(now <= Instant::START + Duration::from_secs(6), "seed {seed}: the budget holds");
+        }
+        assert!(frames < 20_000_000, "seed {seed}: {frames} frames");
+        let result = prober.result();
+        assert!(result.points.is_sorted_by_key(|point| point.gap_nanos) && result.loss <= 1.0, "seed {seed}: {result:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_nobody_panics_and_the_prober_ends(
+        frames in prop::collection::vec((24..30_u8, any::<u8>(), prop::option::of(0..20_u32), any::<u64>(), prop::collection::vec(any::<u8>(), 0..60)), 0..40),
+    ) {
+        let peer = Peer { rank: 1, mac: host_mac(1) };
+        let mut prober = Prober::new(Instant::START, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES));
+        let mut responder = responder(1);
+        let mut buffer = vec![0; 1514];
+        for (at, (kind, flags, test, sequence, payload)) in frames.iter().enumerate() {
+            let kind = [Kind::Probe, Kind::Echo, Kind::Report][usize::from(kind % 3)];
+            let stamp = test.unwrap_or(u32::MAX);
+            let header = Header { kind, session: SESSION, stream: 0, rank: 1, epoch: 0, flags: Flags(*flags), sequence: *sequence, stamp };
+            let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
+            frame[OVERHEAD_BYTES..].copy_from_slice(payload);
+            let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: DEFAULT_ETHER_TYPE };
+            wire::seal(&mut frame, link, &header, payload.len());
+            let now = Instant::from_nanos(at as u64 * 100_000);
+            prober.handle_frame(now, &frame);
+            responder.handle_frame(now, &frame);
+            for _ in 0..300 {
+                let _length = (prober.poll(now, &mut buffer), responder.poll(now, &mut buffer));
+            }
+        }
+        prober.handle_timeout(Instant::START + Duration::from_millis(50));
+        prop_assert!(prober.is_done());
+        prop_assert!(prober.poll(Instant::START, &mut buffer).is_none());
+        let _result = prober.result();
+    }
+}

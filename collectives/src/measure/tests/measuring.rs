@@ -1,0 +1,169 @@
+//! Gaps, round trips, rate, MTU, loss.
+
+use super::*;
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
+
+#[test]
+fn what_is_measured_is_what_the_cables_do() {
+    for rate in [100_000_000, 1_000_000_000] {
+        let (result, took) = measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], NoFaults);
+        let sizes: Vec<usize> = result.points.iter().map(|point| point.bytes).collect();
+        assert_eq!(sizes, [256, 512, 1024, 1468, 2048, 4096, 8192, 16_384, 32_768, 65_536]);
+        for point in &result.points {
+            let (gap, round_trip) = (true_gap_nanos(point.bytes, rate), true_round_trip_nanos(point.bytes, rate));
+            assert_near(point.gap_nanos, gap, 0.01, &format!("g({}) at {rate} bit/s", point.bytes));
+            assert_near(point.round_trip_nanos, round_trip, 0.01, &format!("RTT({}) at {rate} bit/s", point.bytes));
+            assert_eq!(point.latency_nanos, (point.round_trip_nanos / 2).saturating_sub(point.gap_nanos));
+        }
+        assert_near(result.rate_bits_per_second.expect("measured"), rate as f64, 0.01, "rate");
+        assert_eq!(result.path_mtu_bytes, Some(MTU_BYTES));
+        assert_eq!((result.loss, result.silent.as_slice()), (0.0, &[][..]));
+        assert_eq!(result.targets.len(), 2);
+        println!("{rate} bit/s: full probe of two hosts in {took:?}");
+        assert!(Duration::from_secs(1) < took && took < Duration::from_secs(5), "{took:?}");
+    }
+}
+
+#[test]
+fn loss_is_counted_and_spoils_nothing() {
+    let rate = 100_000_000;
+    for (loss, seed) in [(0.01, 1), (0.01, 2), (0.1, 3), (0.1, 4), (0.1, 5)] {
+        let (result, took) = measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], RandomFaults::new(seed).loss(loss));
+        println!("{loss} loss: {:.4} found in {took:?}", result.loss);
+        assert!((result.loss / loss - 1.0).abs() < 0.2, "{} of {loss}", result.loss);
+        assert_eq!((result.points.len(), result.silent.len()), (10, 0));
+        for point in &result.points {
+            assert_near(point.gap_nanos, true_gap_nanos(point.bytes, rate), 0.05, &format!("g({})", point.bytes));
+            assert_near(point.round_trip_nanos, true_round_trip_nanos(point.bytes, rate), 0.05, &format!("RTT({})", point.bytes));
+        }
+        assert_eq!(result.path_mtu_bytes, Some(MTU_BYTES));
+    }
+}
+
+#[test]
+fn reordered_and_doubled_frames_are_lived_with() {
+    let rate = 100_000_000;
+    let faults = RandomFaults::new(3).duplicate(0.02).reorder(0.02, Duration::from_millis(1)).corrupt(0.001);
+    let (result, _) = measure(&star(2, rate), ProbeSettings::full(MTU_BYTES), &[], faults);
+    for point in &result.points {
+        assert_near(point.gap_nanos, true_gap_nanos(point.bytes, rate), 0.1, &format!("g({})", point.bytes));
+    }
+    assert!(result.loss < 0.01, "{}", result.loss);
+}
+
+#[test]
+fn a_host_that_answers_nothing_is_named_and_costs_half_a_second() {
+    let (result, took) = measure(&star(4, 100_000_000), ProbeSettings::full(MTU_BYTES), &[2], NoFaults);
+    assert_eq!(result.silent, [2]);
+    let ranks: Vec<u16> = result.targets.iter().map(|target| target.peer.rank).collect();
+    assert_eq!(ranks, [1, 3]);
+    assert_eq!(result.points.len(), 10);
+    assert!(took < Duration::from_millis(4500), "{took:?}");
+}
+
+#[test]
+fn nobody_there_is_found_out_soon() {
+    let (result, took) = measure(&star(3, 100_000_000), ProbeSettings::full(MTU_BYTES), &[1, 2], NoFaults);
+    assert_eq!(result.silent, [1, 2]);
+    assert!(result.points.is_empty() && result.rate_bits_per_second.is_none() && result.path_mtu_bytes.is_none());
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[test]
+fn a_host_that_dies_while_it_is_measured_is_named() {
+    let network = star(3, 100_000_000);
+    let dead_from = Instant::from_nanos(1_000_000_000);
+    let faults = move |delivery: &Delivery<'_>| match delivery.to {
+        2 if delivery.at > dead_from => Fate::Drop,
+        _ => Fate::Deliver,
+    };
+    let (result, took) = measure(&network, ProbeSettings::full(MTU_BYTES), &[], faults);
+    assert_eq!(result.silent, [2]);
+    assert_eq!(result.targets.len(), 1);
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn the_largest_frame_that_passes_is_found_to_the_byte() {
+    for limit in [1500, 1499, 1442, 577, 576] {
+        let faults = move |delivery: &Delivery<'_>| match delivery.frame.len() > limit + 14 {
+            true => Fate::Drop,
+            false => Fate::Deliver,
+        };
+        let (result, _) = measure(&star(3, 100_000_000), ProbeSettings::full(MTU_BYTES), &[], faults);
+        assert_eq!(result.path_mtu_bytes, Some(limit));
+        // Everything else is measured with frames that pass.
+        assert_eq!((result.points.len(), result.loss), (10, 0.0), "{limit}");
+        assert!(result.points.iter().any(|point| point.bytes == limit - 32), "a full frame is one of the sizes: {result:?}");
+    }
+}
+
+#[test]
+fn a_shaper_that_lets_a_burst_pass_does_not_hide_the_rate() {
+    // A fast cable to the switch, a slow one behind it: the first frames of a train queue up in the switch.
+    let settings = HostSettings::default();
+    let mut network = Network::new();
+    let switch = network.add_switch(SwitchSettings::default());
+    network.add_host(switch, Cable::GIGABIT, settings.clone());
+    network.add_host(switch, Cable::new(50_000_000, DELAY), settings);
+    let (result, _) = measure(&network, ProbeSettings::full(MTU_BYTES), &[], NoFaults);
+    assert_near(result.rate_bits_per_second.expect("measured"), 50e6, 0.02, "rate");
+    for point in &result.points {
+        assert_near(point.gap_nanos, true_gap_nanos(point.bytes, 50_000_000), 0.03, &format!("g({})", point.bytes));
+    }
+    assert_eq!(result.loss, 0.0, "the window is smaller than the switch's queue");
+}
+
+#[test]
+fn a_receiver_slower_than_its_link_sets_the_gap() {
+    let mut network = star(2, 1_000_000_000);
+    network.host_mut(1).per_frame_cost = Duration::from_micros(20);
+    let (result, _) = measure(&network, ProbeSettings::full(MTU_BYTES), &[], NoFaults);
+    for point in result.points.iter().filter(|point| point.bytes >= 1468) {
+        let truth = payloads(point.bytes).len() as f64 * 20_000.0;
+        assert_near(point.gap_nanos, truth, 0.05, &format!("g({})", point.bytes));
+    }
+    assert!(result.points.is_sorted_by_key(|point| point.gap_nanos));
+    assert!(result.loss < 0.001, "the window fits the receive ring: {}", result.loss);
+}
+
+#[test]
+fn a_short_probe_ends_within_its_budget_whatever_happens() {
+    let budget = Duration::from_millis(50);
+    for rate in [1_000_000_000, 100_000_000, 25_000_000, 1_000_000] {
+        for (loss, deaf) in [(0.0, &[][..]), (0.1, &[]), (0.9, &[]), (0.0, &[1]), (0.0, &[1, 2, 3])] {
+            let network = star(4, rate);
+            let (result, took) = measure(&network, ProbeSettings::short(MTU_BYTES), deaf, RandomFaults::new(5).loss(loss));
+            assert!(took <= budget, "{took:?} at {rate} bit/s, loss {loss}, deaf {deaf:?}");
+            if rate >= 100_000_000 && loss == 0.0 && deaf.is_empty() {
+                let sizes: Vec<usize> = result.points.iter().map(|point| point.bytes).collect();
+                assert_eq!(sizes, [64, 1468, 8 * 1468]);
+                for point in &result.points {
+                    let (gap, round_trip) = (true_gap_nanos(point.bytes, rate), true_round_trip_nanos(point.bytes, rate));
+                    assert_near(point.gap_nanos, gap, 0.03, &format!("g({}) at {rate} bit/s", point.bytes));
+                    assert_near(point.round_trip_nanos, round_trip, 0.03, &format!("RTT({}) at {rate} bit/s", point.bytes));
+                }
+                println!("{rate} bit/s: short probe of three hosts in {took:?}");
+            }
+            for &rank in deaf {
+                assert!(result.silent.contains(&(rank as u16)), "{result:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_probers_of_one_session_do_not_mistake_each_others_answers() {
+    let network = star(2, 100_000_000);
+    let peer = Peer { rank: 1, mac: host_mac(1) };
+    let begin = |at: Instant| Host::Prober(Box::new(Prober::new(at, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES))));
+    let mut simulation = Simulation::new(&network, vec![begin(Instant::START), Host::Responder(responder(1))], NoFaults);
+    for round in 1..=3 {
+        assert!(simulation.run(Instant::from_nanos(round * 1_000_000_000), |_, _, _| None).is_quiet());
+        let Host::Prober(prober) = simulation.machine_mut(0) else { unreachable!("host 0 is the prober") };
+        assert_eq!(prober.result().points.len(), 3, "round {round}");
+        let now = simulation.now();
+        *simulation.machine_mut(0) = begin(now);
+        simulation.wake(0, now);
+    }
+}

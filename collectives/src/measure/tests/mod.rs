@@ -1,0 +1,136 @@
+//! A prober and its responders on simulated switches, whose truth is known.
+
+mod broadcast;
+mod finding;
+mod hostile;
+mod measuring;
+
+use super::{Card, ProbeResult, ProbeSettings, Prober, Responder};
+use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
+use ethbcast_transport::stream::{Identity, Peer};
+use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+use std::time::Duration;
+
+const SESSION: u32 = 0x5e55;
+const MTU_BYTES: usize = 1500;
+
+/// What runs on a host of these tests.
+#[derive(Debug)]
+enum Host {
+    Prober(Box<Prober>),
+    Responder(Responder),
+    /// Takes everything and says nothing.
+    Deaf,
+}
+
+impl Machine for Host {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        match self {
+            Host::Prober(prober) => prober.handle_frame(now, frame),
+            Host::Responder(responder) => responder.handle_frame(now, frame),
+            Host::Deaf => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Host::Prober(prober) = self {
+            prober.handle_timeout(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        match self {
+            Host::Prober(prober) => prober.poll_transmit(now, buffer),
+            Host::Responder(responder) => responder.poll_transmit(now, buffer),
+            Host::Deaf => None,
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        match self {
+            Host::Prober(prober) => prober.poll_timeout(),
+            Host::Responder(_) | Host::Deaf => None,
+        }
+    }
+}
+
+fn group() -> MacAddr {
+    group_mac("test")
+}
+
+fn identity(host: usize) -> Identity {
+    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+}
+
+fn responder(host: usize) -> Responder {
+    let card = Card { group: "test".to_owned(), host: format!("n{host}") };
+    Responder::new(identity(host), MTU_BYTES, Some(card))
+}
+
+/// `hosts` hosts on one switch.
+fn star(hosts: usize, rate_bits_per_second: u64) -> Network {
+    let settings = HostSettings { groups: vec![group()], ..HostSettings::default() };
+    Network::star(hosts, Cable::new(rate_bits_per_second, DELAY), &settings)
+}
+
+const DELAY: Duration = Duration::from_micros(5);
+
+/// Host 0 measures to all others, of which `deaf` do not answer; also says how long that took.
+fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
+    let targets = (1..network.hosts()).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
+    let prober = Prober::new(Instant::START, identity(0), targets, settings);
+    let others = (1..network.hosts()).map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });
+    let machines = std::iter::once(Host::Prober(Box::new(prober))).chain(others).collect();
+    let mut simulation = Simulation::new(network, machines, faults);
+    let mut ended = None;
+    let outcome = simulation.run(Instant::from_nanos(100_000_000_000), |_, machine, now| {
+        if let (Host::Prober(prober), None) = (machine, ended) {
+            ended = prober.is_done().then_some(now);
+        }
+        None
+    });
+    assert!(outcome.is_quiet(), "a prober that is done is quiet: {outcome:?}");
+    let Host::Prober(prober) = &simulation.machines()[0] else { unreachable!("host 0 is the prober") };
+    (prober.result(), ended.expect("it ended").since(Instant::START))
+}
+
+/// What one frame takes on a cable of this rate.
+fn frame_nanos(payload_bytes: usize, rate_bits_per_second: u64) -> f64 {
+    ((payload_bytes + 46).max(60) + 24) as f64 * 8e9 / rate_bits_per_second as f64
+}
+
+/// The payloads of a message's frames.
+fn payloads(bytes: usize) -> Vec<usize> {
+    let full = MTU_BYTES - 32;
+    let rest = (!bytes.is_multiple_of(full)).then_some((bytes % full).max(8));
+    std::iter::repeat_n(full, bytes / full).chain(rest).collect()
+}
+
+/// g(m) on a star: what the frames take on one cable.
+fn true_gap_nanos(bytes: usize, rate_bits_per_second: u64) -> f64 {
+    payloads(bytes).iter().map(|&payload_bytes| frame_nanos(payload_bytes, rate_bits_per_second)).sum()
+}
+
+/// RTT(m) on a star: twice over two cables, each frame stored and forwarded by the switch.
+fn true_round_trip_nanos(bytes: usize, rate_bits_per_second: u64) -> f64 {
+    let (mut first, mut second) = (0.0, 0.0_f64);
+    for payload_bytes in payloads(bytes) {
+        let nanos = frame_nanos(payload_bytes, rate_bits_per_second);
+        first += nanos;
+        second = second.max(first) + nanos;
+    }
+    2.0 * (second + 2.0 * DELAY.as_nanos() as f64)
+}
+
+#[track_caller]
+fn assert_near(measured: u64, truth: f64, tolerance: f64, what: &str) {
+    let error = measured as f64 / truth - 1.0;
+    assert!(error.abs() <= tolerance, "{what}: measured {measured}, in truth {truth:.0}, {:.1} % off", error * 100.0);
+}
+
+/// All switches with this storm control.
+fn policed(network: Network, frames_per_second: u64, burst_frames: u64) -> Network {
+    let storm_control = Some(ethbcast_transport::sim::StormControl { frames_per_second, burst_frames });
+    network.with_switches(SwitchSettings { storm_control, ..SwitchSettings::default() })
+}

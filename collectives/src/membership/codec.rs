@@ -1,0 +1,80 @@
+//! Reading and writing the bodies of control messages: big-endian numbers, strings behind a length byte.
+
+/// Appends fields to a message body.
+#[derive(Debug, Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes(&[value])
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// A sentence, cut at a character boundary if it is longer than 255 bytes.
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+        self.cut(text, 255)
+    }
+
+    /// A name, cut at a character boundary if it is longer than 128 bytes: three of them fit the smallest frame.
+    pub(crate) fn name(&mut self, text: &str) -> &mut Self {
+        self.cut(text, 128)
+    }
+
+    fn cut(&mut self, text: &str, longest: usize) -> &mut Self {
+        let end = (0..=text.len().min(longest)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        self.u8(end as u8).bytes(&text.as_bytes()[..end])
+    }
+}
+
+/// Takes fields off a message body; every read fails softly at the end.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        Some(u8::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        let length = usize::from(self.u8()?);
+        Some(String::from_utf8_lossy(self.bytes(length)?).into_owned())
+    }
+}

@@ -1,0 +1,11 @@
+//! What sessions and communicators share: who is there, how they say so, and when.
+
+pub(crate) mod ack_tree;
+pub(crate) mod codec;
+pub(crate) mod control;
+pub mod host;
+pub(crate) mod presence;
+pub(crate) mod timing;
+
+pub use control::{ControlStats, Station};
+pub use timing::Timing;

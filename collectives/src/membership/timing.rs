@@ -1,0 +1,78 @@
+//! The clockwork of a session; DESIGN §8 unless said otherwise.
+
+use ethbcast_transport::Instant;
+use std::time::Duration;
+
+/// Periods and patience of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Between two invitations of the root.
+    pub announce: Duration,
+    /// Between two requests to join; also what keeps a candidate on the root's list.
+    pub join: Duration,
+    /// Between two repetitions of a view that not all members have confirmed.
+    pub view: Duration,
+    /// Between two signs of life.
+    pub status: Duration,
+    /// Silence after which a member is suspected (a warning in the log).
+    pub suspect: Duration,
+    /// Silence after which a member, or the root, counts as dead.
+    pub dead: Duration,
+    /// Between two repetitions of a verdict.
+    pub verdict: Duration,
+    /// How often the root repeats that the session is over, or has been given up.
+    pub farewells: u32,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            announce: Duration::from_millis(100),
+            join: Duration::from_millis(100),
+            view: Duration::from_millis(50),
+            status: Duration::from_millis(100),
+            suspect: Duration::from_millis(300),
+            dead: Duration::from_millis(1500),
+            verdict: Duration::from_millis(50),
+            farewells: 3,
+        }
+    }
+}
+
+/// Up to so many receivers a switch's port holds what they say at the same moment.
+const AT_ONCE: usize = 128;
+/// Above, a short frame's time at 100 Mbit/s lies between one and the next, so that the root's port does not overflow.
+const BETWEEN: Duration = Duration::from_micros(20);
+
+/// How long a member of so many waits with what all of them say at the same moment.
+pub(crate) fn turn(rank: u16, members: usize) -> Duration {
+    if members <= AT_ONCE { Duration::ZERO } else { BETWEEN * u32::from(rank) }
+}
+
+/// A part of `period` that differs from one `seed` to the next, for those who have no rank yet.
+pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {
+    // Fibonacci hashing (Knuth 6.4): the upper bits of the product depend on all of the seed.
+    period * (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as u32 / 1024
+}
+
+/// Takes a timer's moment if it has come.
+pub(crate) fn take_due(due: &mut Option<Instant>, now: Instant) -> bool {
+    let is_due = due.is_some_and(|at| at <= now);
+    if is_due {
+        *due = None;
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thousand_say_comes_one_after_the_other_and_what_ten_say_at_once() {
+        assert_eq!((turn(9, 10), turn(999, 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
+        let period = Duration::from_millis(50);
+        let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();
+        assert!((200..300).contains(&early) && (0..1000).all(|nonce| jitter(period, nonce) < period), "{early} of 1000");
+    }
+}

@@ -1,0 +1,351 @@
+//! The control messages of a session (DESIGN §6), one struct's worth of fields each.
+
+use crate::membership::codec::{Reader, Writer};
+use ethbcast_transport::wire::Kind;
+
+/// A BLAKE3 digest.
+pub type Digest = [u8; 32];
+
+/// Stands for "not known in advance" where a size is announced.
+const UNKNOWN_SIZE: u64 = u64::MAX;
+
+/// How a member fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Digest verified, on disk, visible under its name.
+    Delivered = 0,
+    /// No room for the announced size.
+    NoSpace = 1,
+    /// Writing, syncing or renaming failed.
+    WriteFailed = 2,
+    /// The bytes do not match the root's digest.
+    Damaged = 3,
+    /// Its user stopped it.
+    Interrupted = 4,
+    /// It fell silent.
+    Silent = 5,
+    /// The host it depended on died and took frames with it that nobody else kept.
+    Orphaned = 6,
+}
+
+impl Outcome {
+    const ALL: [Outcome; 7] = [
+        Outcome::Delivered,
+        Outcome::NoSpace,
+        Outcome::WriteFailed,
+        Outcome::Damaged,
+        Outcome::Interrupted,
+        Outcome::Silent,
+        Outcome::Orphaned,
+    ];
+
+    fn from_wire(value: u8) -> Option<Outcome> {
+        Outcome::ALL.get(usize::from(value)).copied()
+    }
+
+    /// The word for it in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Delivered => "verified",
+            Outcome::NoSpace => "no-space",
+            Outcome::WriteFailed => "write-failed",
+            Outcome::Damaged => "damaged",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Silent => "silent",
+            Outcome::Orphaned => "orphaned",
+        }
+    }
+}
+
+/// Why the root turns a receiver away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refusal {
+    /// Its MTU is below the root's.
+    SmallMtu = 0,
+    /// It has less free space than the announced size.
+    NoSpace = 1,
+    /// The session has started, or is full.
+    Late = 2,
+    /// Another receiver on the same interface is there already.
+    Twin = 3,
+    /// The topology file does not name it.
+    NotInTopology = 4,
+}
+
+impl Refusal {
+    /// The reason in two or three words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Refusal::SmallMtu => "MTU too small",
+            Refusal::NoSpace => "no space",
+            Refusal::Late => "too late",
+            Refusal::Twin => "name or interface taken",
+            Refusal::NotInTopology => "not in the topology",
+        }
+    }
+
+    const ALL: [Refusal; 5] = [Refusal::SmallMtu, Refusal::NoSpace, Refusal::Late, Refusal::Twin, Refusal::NotInTopology];
+}
+
+/// What a member is busy with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// Nothing holds it up.
+    #[default]
+    Alive = 0,
+    /// Its application takes frames more slowly than they come.
+    Blocked = 1,
+    /// It waits for frames.
+    Starved = 2,
+    /// It has everything and checks it.
+    Verifying = 3,
+}
+
+impl State {
+    const ALL: [State; 4] = [State::Alive, State::Blocked, State::Starved, State::Verifying];
+}
+
+/// A control message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The root invites receivers.
+    Announce {
+        /// Name of the group.
+        group: String,
+        /// Name of the root.
+        host: String,
+        /// What is being sent.
+        source: String,
+        /// Its bytes, if known in advance.
+        size: Option<u64>,
+        /// The MTU its frames are made for, in bytes.
+        mtu_bytes: u16,
+    },
+    /// A receiver asks to be a member.
+    Join {
+        /// Names this run of the receiver.
+        nonce: u64,
+        /// Name of the group.
+        group: String,
+        /// Its host name.
+        host: String,
+        /// Its MTU, in bytes.
+        mtu_bytes: u16,
+        /// Its room for data, in bytes.
+        free_bytes: u64,
+    },
+    /// The root says no.
+    Refuse {
+        /// The run of the receiver that is meant.
+        nonce: u64,
+        /// The reason.
+        why: Refusal,
+        /// The reason in words, and what to do.
+        text: String,
+    },
+    /// A slice of an encoded view.
+    View {
+        /// The view's number.
+        epoch: u32,
+        /// Digest of the whole encoded view.
+        digest: Digest,
+        /// Which slice, from 0.
+        part: u16,
+        /// How many slices there are.
+        parts: u16,
+        /// The slice.
+        bytes: Vec<u8>,
+    },
+    /// A member holds a view.
+    Ready {
+        /// The view's number.
+        epoch: u32,
+        /// The view's digest.
+        digest: Digest,
+    },
+    /// A sign of life.
+    Status {
+        /// What the member is busy with.
+        state: State,
+        /// Frames its application has taken.
+        frames: u64,
+    },
+    /// A relay cannot serve the child it was given: the frames it needs are gone.
+    Orphan {
+        /// The child.
+        rank: u16,
+    },
+    /// A member's own verdict.
+    Done {
+        /// How it fared.
+        outcome: Outcome,
+        /// Bytes it received.
+        bytes: u64,
+        /// Their BLAKE3.
+        digest: Digest,
+        /// A sentence on a failure.
+        text: String,
+    },
+    /// Whose verdicts the root has.
+    Verdict {
+        /// Whether the session is over.
+        over: bool,
+        /// A bit for each rank, least significant first.
+        heard: Vec<u8>,
+    },
+    /// The root gives up.
+    Abort {
+        /// Why.
+        text: String,
+    },
+}
+
+impl Message {
+    /// The kind that goes into the frame's header.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Message::Announce { .. } => Kind::Announce,
+            Message::Join { .. } => Kind::Join,
+            Message::Refuse { .. } => Kind::Refuse,
+            Message::View { .. } => Kind::View,
+            Message::Ready { .. } => Kind::Ready,
+            Message::Status { .. } => Kind::Status,
+            Message::Orphan { .. } => Kind::Orphan,
+            Message::Done { .. } => Kind::Done,
+            Message::Verdict { .. } => Kind::Verdict,
+            Message::Abort { .. } => Kind::Abort,
+        }
+    }
+
+    /// The message's body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        match self {
+            Message::Announce { group, host, source, size, mtu_bytes } => {
+                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).name(group).name(host).name(source)
+            }
+            Message::Join { nonce, group, host, mtu_bytes, free_bytes } => {
+                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host)
+            }
+            Message::Refuse { nonce, why, text } => out.u64(*nonce).u8(*why as u8).text(text),
+            Message::View { epoch, digest, part, parts, bytes } => {
+                out.u32(*epoch).bytes(digest).u16(*part).u16(*parts).bytes(bytes)
+            }
+            Message::Ready { epoch, digest } => out.u32(*epoch).bytes(digest),
+            Message::Status { state, frames } => out.u8(*state as u8).u64(*frames),
+            Message::Orphan { rank } => out.u16(*rank),
+            Message::Done { outcome, bytes, digest, text } => out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text),
+            Message::Verdict { over, heard } => out.u8(u8::from(*over)).bytes(heard),
+            Message::Abort { text } => out.text(text),
+        };
+        out.0
+    }
+
+    /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
+    pub fn decode(kind: Kind, body: &[u8]) -> Option<Message> {
+        let mut from = Reader(body);
+        let from = &mut from;
+        Some(match kind {
+            Kind::Announce => {
+                let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
+                let mtu_bytes = from.u16()?;
+                Message::Announce { group: from.text()?, host: from.text()?, source: from.text()?, size, mtu_bytes }
+            }
+            Kind::Join => {
+                let (nonce, free_bytes, mtu_bytes) = (from.u64()?, from.u64()?, from.u16()?);
+                Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes }
+            }
+            Kind::Refuse => {
+                let (nonce, why) = (from.u64()?, Refusal::ALL.get(usize::from(from.u8()?)).copied()?);
+                Message::Refuse { nonce, why, text: from.text()? }
+            }
+            Kind::View => {
+                let (epoch, digest, part, parts) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
+                Message::View { epoch, digest, part, parts, bytes: from.0.to_vec() }
+            }
+            Kind::Ready => Message::Ready { epoch: from.u32()?, digest: from.array()? },
+            Kind::Status => {
+                let state = State::ALL.get(usize::from(from.u8()?)).copied()?;
+                Message::Status { state, frames: from.u64()? }
+            }
+            Kind::Orphan => Message::Orphan { rank: from.u16()? },
+            Kind::Done => {
+                let outcome = Outcome::from_wire(from.u8()?)?;
+                Message::Done { outcome, bytes: from.u64()?, digest: from.array()?, text: from.text()? }
+            }
+            Kind::Verdict => Message::Verdict { over: from.u8()? != 0, heard: from.0.to_vec() },
+            Kind::Abort => Message::Abort { text: from.text()? },
+            _ => return None,
+        })
+    }
+}
+
+/// What the last frame of every stream carries: what all the others add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// Bytes in the stream, this trailer not counted.
+    pub bytes: u64,
+    /// BLAKE3 of those bytes.
+    pub digest: Digest,
+}
+
+impl Trailer {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 40;
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.u64(self.bytes).bytes(&self.digest);
+        out.0
+    }
+
+    pub(super) fn decode(payload: &[u8]) -> Option<Trailer> {
+        let mut from = Reader(payload);
+        Some(Trailer { bytes: from.u64()?, digest: from.array()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message() -> impl Strategy<Value = Message> {
+        let text = || "[a-zäß]{0,40}";
+        prop_oneof![
+            (text(), text(), text(), prop::option::of(0..u64::MAX - 1), any::<u16>())
+                .prop_map(|(group, host, source, size, mtu_bytes)| Message::Announce { group, host, source, size, mtu_bytes }),
+            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>()).prop_map(|(nonce, group, host, mtu_bytes, free_bytes)| {
+                Message::Join { nonce, group, host, mtu_bytes, free_bytes }
+            }),
+            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text()).prop_map(|(nonce, why, text)| Message::Refuse {
+                nonce,
+                why,
+                text
+            }),
+            (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))
+                .prop_map(|(epoch, digest, part, parts, bytes)| Message::View { epoch, digest, part, parts, bytes }),
+            (prop::sample::select(State::ALL.to_vec()), any::<u64>()).prop_map(|(state, frames)| Message::Status { state, frames }),
+            (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
+                .prop_map(|(outcome, bytes, digest, text)| Message::Done { outcome, bytes, digest, text }),
+            (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(over, heard)| Message::Verdict { over, heard }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_decodes_to_the_same(message in message()) {
+            prop_assert_eq!(Message::decode(message.kind(), &message.encode()), Some(message));
+        }
+
+        #[test]
+        fn a_body_cut_short_is_refused_or_read_as_something_else_but_never_panics(message in message(), keep in 0..60usize) {
+            let body = message.encode();
+            let cut = &body[..keep.min(body.len())];
+            let _read = Message::decode(message.kind(), cut);
+        }
+    }
+}
