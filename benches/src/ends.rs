@@ -81,7 +81,7 @@ impl Machine for Repeat<'_> {
         Some(self.frame.len())
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: ethbcast_transport::Instant) -> Option<Deadline> {
         None
     }
 }

@@ -4,3 +4,4 @@ pub mod communicator;
 pub mod measure;
 pub mod membership;
 pub mod session;
+mod timer;

@@ -146,10 +146,10 @@ impl Machine for Process {
         self.machine().poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
-            Process::Root { machine, .. } => machine.poll_timeout(),
-            Process::Receiver { machine, .. } => machine.poll_timeout(),
+            Process::Root { machine, .. } => machine.poll_timeout(now),
+            Process::Receiver { machine, .. } => machine.poll_timeout(now),
         }
     }
 }

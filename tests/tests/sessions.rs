@@ -92,7 +92,7 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_of_a_broadcast_is_survive
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 14 {
             let stream_frame = |delivery: &Delivery<'_>| {
-                parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::Data | Kind::Ack | Kind::Heartbeat))
+                parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} pattern {pattern:#x}");
             let played = play(&case, &network, 1, Script::new(pattern, stream_frame), &replay);
@@ -111,7 +111,7 @@ fn every_way_to_lose_some_of_the_first_twelve_control_frames_is_survived() {
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 12 {
             let control = |delivery: &Delivery<'_>| {
-                parse(delivery.frame).is_ok_and(|frame| !matches!(frame.header.kind, Kind::Data | Kind::Ack | Kind::Heartbeat))
+                parse(delivery.frame).is_ok_and(|frame| !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} control pattern {pattern:#x}");
             let played = play(&case, &network, 1, Script::new(pattern, control), &replay);
@@ -240,7 +240,7 @@ fn when_receivers_die_that_others_acknowledge_to_their_wards_get_everything() {
         // in the middle of the stream.
         let mut random = Random::new(seed);
         let faults = |delivery: &Delivery<'_>| {
-            let data = parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::Data | Kind::Ack));
+            let data = parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK));
             let loss = if delivery.to == bad { 0.35 } else { 0.001 };
             if data && random.chance(loss) { Fate::Drop } else { Fate::Deliver }
         };

@@ -6,8 +6,8 @@
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::DEFAULT_ETHER_TYPE;
+use ethbcast_transport::wire::{Identity, Peer};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;

@@ -9,8 +9,8 @@
 
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, HEADER_BYTES};
+use ethbcast_transport::wire::{Identity, Peer};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

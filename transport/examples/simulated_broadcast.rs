@@ -2,9 +2,11 @@
 //!
 //! `cargo run -p ethbcast-transport --example simulated_broadcast`
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ fn main() {
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
     let machine = |host: usize| {
         let identity = Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE };
-        Lone::new(match host {
+        Alone::new(match host {
             0 => {
                 let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };
                 Stream::origin(identity, PAYLOAD_BYTES, &outlet, Tuning::default())
@@ -31,7 +33,7 @@ fn main() {
 
     let (mut pushed, mut taken) = (0, [0; HOSTS]);
     let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, machine, now| {
-        let stream = &mut machine.stream;
+        let stream = &mut machine.part;
         if host == 0 {
             let ending = |pushed| if pushed + 1 == FRAMES { Ending::Stream } else { Ending::None };
             while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], ending(pushed)) {
@@ -48,7 +50,7 @@ fn main() {
         None
     });
 
-    let stats = simulation.machines()[0].stream.stats();
+    let stats = simulation.machines()[0].part.stats();
     println!("{outcome:?}: {taken:?} frames taken, {} sent, {} repaired", stats.data_sent, stats.data_resent);
     assert!(taken[1..].iter().all(|&count| count == FRAMES));
 }

@@ -24,7 +24,7 @@ pub trait Machine {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
-    fn poll_timeout(&self) -> Option<Deadline>;
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
 
     /// Whether somebody waits for what the next frame brings: a driver then does not put off looking for it. No part of the
     /// protocol depends on it.
@@ -42,27 +42,46 @@ pub struct Deadline {
     pub why: Timer,
 }
 
-/// Every timer there is.
+/// What a timer is for, in one word: a label for people and for counters, declared by whoever sets the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Timer {
+pub struct Timer(pub &'static str);
+
+impl Timer {
     /// An acknowledgement held back to cover several frames.
-    Ack,
+    pub const ACK: Timer = Timer("acknowledgement");
     /// A sender with unacknowledged frames that has heard nothing.
-    Heartbeat,
+    pub const HEARTBEAT: Timer = Timer("heartbeat");
     /// The next paced burst.
-    Pace,
-    /// The root's invitation to join.
-    Announce,
-    /// A request to join that is unanswered.
-    Join,
-    /// A view not yet confirmed by all members.
-    View,
-    /// A member's periodic report to the root, or the root's sign of life.
-    Status,
+    pub const PACE: Timer = Timer("pace");
     /// An application's deadline for an operation.
-    Operation,
-    /// A peer about to be declared dead.
-    Dead,
-    /// A verdict not yet confirmed, or the last moments of a session.
-    Verdict,
+    pub const OPERATION: Timer = Timer("operation");
 }
+
+/// A machine that somebody else owns.
+macro_rules! forward {
+    ($($owner:ty),*) => {
+        $(impl<M: Machine + ?Sized> Machine for $owner {
+            fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+                (**self).handle_frame(now, frame);
+            }
+
+            fn handle_timeout(&mut self, now: Instant) {
+                (**self).handle_timeout(now);
+            }
+
+            fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+                (**self).poll_transmit(now, buffer)
+            }
+
+            fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+                (**self).poll_timeout(now)
+            }
+
+            fn is_urgent(&self) -> bool {
+                (**self).is_urgent()
+            }
+        })*
+    };
+}
+
+forward!(Box<M>, &mut M);

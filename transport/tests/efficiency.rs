@@ -4,9 +4,11 @@
 //! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To accept another
 //! one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency`.
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Policy, Tuning};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,11 +93,11 @@ fn tuning(policy: Policy, window_frames: u64) -> Tuning {
     }
 }
 
-fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Lone {
+fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
     let identity = Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE };
     let tuning = tuning(policy, window_frames);
-    Lone::new(if host == 0 {
+    Alone::new(if host == 0 {
         let outlet = Outlet::Cast { group: group_mac("efficiency"), listeners: (1..=receivers).map(peer).collect() };
         Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning)
     } else {
@@ -113,7 +115,7 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
     let mut pushed = 0;
     let mut taken = vec![0; receivers + 1];
     let outcome = simulation.run(Instant::START + Duration::from_secs(600), |host, machine, now| {
-        let stream = &mut machine.stream;
+        let stream = &mut machine.part;
         if host == 0 {
             let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
             while pushed < frames && stream.push(&[0; PAYLOAD_BYTES], ending(pushed)) {
@@ -131,7 +133,7 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
     let case = format!("{policy:?}, window {window_frames}, {receivers} receivers, loss {loss}");
     assert!(outcome.is_quiet(), "{case}: {outcome:?}");
     assert!(taken[1..].iter().all(|&count| count == frames), "{case}: {taken:?} of {frames}");
-    let stats = simulation.machines()[0].stream.stats();
+    let stats = simulation.machines()[0].part.stats();
     assert_eq!(stats.data_sent, frames, "{case}: a frame is new once");
     100.0 * frames as f64 / (stats.data_sent + stats.data_resent) as f64
 }

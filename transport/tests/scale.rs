@@ -67,11 +67,11 @@ fn reports_of_a_common_loss(receivers: usize, session: u32) -> usize {
     let lose = |delivery: &Delivery<'_>| {
         let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
         let header = &frame.header;
-        if delivery.to == 0 && header.kind == Kind::Ack {
+        if delivery.to == 0 && header.kind == Kind::ACK {
             let ack = Ack::parse(&frame).expect("receivers send what can be read");
             reports += usize::from(!ack.has(sequence) && ack.covered() > sequence);
         }
-        let first_copy = header.kind == Kind::Data && header.sequence == sequence && !header.flags.has(Flags::RESENT);
+        let first_copy = header.kind == Kind::DATA && header.sequence == sequence && !header.flags.has(Flags::RESENT);
         if first_copy { Fate::Drop } else { Fate::Deliver }
     };
     let found = Crowd { session, ..crowd(receivers, 1200, GIGABIT) }.run(lose);

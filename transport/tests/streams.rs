@@ -57,7 +57,7 @@ fn a_relay_passes_frames_on_as_they_come() {
 fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
     for path in [Path::Chain, Path::Cast] {
         let is_last = |delivery: &Delivery<'_>| {
-            parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::Data && frame.header.flags.has(Flags::LAST))
+            parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.flags.has(Flags::LAST))
         };
         let lose_last = Script::new(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
         let price = broadcast(&case(path, 3, 10), lose_last, &format!("{path:?}"));
@@ -70,7 +70,7 @@ fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
 fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_unicast_each() {
     let listeners = 15;
     let is_fifth = |delivery: &Delivery<'_>| {
-        parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::Data && frame.header.sequence == 5)
+        parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.sequence == 5)
     };
     let price = broadcast(&case(Path::Cast, listeners + 1, 100), Script::new((1 << listeners) - 1, is_fifth), "all lose frame 5");
     // Who reports first may be served alone before the others' reports are in.

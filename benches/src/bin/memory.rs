@@ -11,9 +11,11 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
 use ethbcast_benches::table::Table;
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Memory, Outlet, Peer, Stream};
+use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 
 /// Cluster sizes in nodes, the root included.
@@ -163,11 +165,11 @@ fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
     let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
     let network = Network::star(nodes, Cable::GIGABIT, &settings);
     let receivers = (1..nodes).map(|host| receiver(host, SIMULATED_PAYLOAD_BYTES));
-    let machines = std::iter::once(cast(nodes, SIMULATED_PAYLOAD_BYTES)).chain(receivers).map(Lone::new).collect();
+    let machines = std::iter::once(cast(nodes, SIMULATED_PAYLOAD_BYTES)).chain(receivers).map(Alone::new).collect();
     let mut simulation = Simulation::new(&network, machines, RandomFaults::new(1).loss(LOSS).loss_at(1, loss_at_first));
     let (mut pushed, mut peak) = (0, 0);
     let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-        let stream = &mut machine.stream;
+        let stream = &mut machine.part;
         if host == 0 {
             let ending = |pushed| if pushed + 1 == SIMULATED_FRAMES { Ending::Stream } else { Ending::None };
             while pushed < SIMULATED_FRAMES && stream.push(&[0; SIMULATED_PAYLOAD_BYTES], ending(pushed)) {

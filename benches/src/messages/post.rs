@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::{Identity, Peer};
 
 use super::hop::Hop;
 use crate::cluster::INTERFACE;

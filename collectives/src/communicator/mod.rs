@@ -21,6 +21,7 @@ mod collective;
 mod config;
 mod error;
 mod failure;
+pub mod kind;
 mod live;
 mod member;
 mod roll;

@@ -2,9 +2,9 @@
 
 use super::body::{ProbeBody, Task, read_name, write_name};
 use super::post::{header, link};
-use ethbcast_transport::stream::Identity;
-use ethbcast_transport::wire::{self, Flags, Frame, Kind, OVERHEAD_BYTES};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use ethbcast_transport::wire::Identity;
+use ethbcast_transport::wire::{self, Flags, Frame, OVERHEAD_BYTES};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::time::Duration;
 
 /// Between two invitations.
@@ -91,7 +91,7 @@ impl Finder {
 
     /// Takes a frame that has been parsed; all but answers to its own invitations are ignored.
     pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.kind != Kind::Echo || frame.header.session != self.identity.session {
+        if frame.header.kind != crate::measure::kind::ECHO || frame.header.session != self.identity.session {
             return;
         }
         let Some((ProbeBody { task: Task::Invite, number, .. }, rest)) = ProbeBody::read(frame.payload) else { return };
@@ -125,7 +125,7 @@ impl Finder {
         let payload = &mut buffer[OVERHEAD_BYTES..];
         ProbeBody::plain(Task::Invite).write(payload);
         let length = ProbeBody::BYTES + write_name(&mut payload[ProbeBody::BYTES..], &self.group);
-        let header = header(&self.identity, Kind::Probe, 0, 0, Flags::default());
+        let header = header(&self.identity, crate::measure::kind::PROBE, 0, 0, Flags::default());
         Some(wire::seal(buffer, link(&self.identity, self.group_mac), &header, length))
     }
 
@@ -133,7 +133,7 @@ impl Finder {
     pub fn deadline(&self) -> Option<Deadline> {
         let moments = [Some(self.invite_at), Some(self.began + self.wanted.patience), self.settled_at];
         let at = moments.into_iter().flatten().min()?;
-        (!self.done).then_some(Deadline { at, why: Timer::Announce })
+        (!self.done).then_some(Deadline { at, why: crate::timer::ANNOUNCE })
     }
 }
 
@@ -152,7 +152,7 @@ impl Machine for Finder {
         self.poll(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         self.deadline()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::parcel::Parcel;
 use super::result::CastFinding;
-use ethbcast_transport::stream::Peer;
+use ethbcast_transport::wire::Peer;
 use std::collections::BTreeMap;
 
 /// So many tests in a row without any answer, and a host counts as gone.

@@ -14,6 +14,7 @@ mod body;
 mod calibrate;
 mod finder;
 mod findings;
+pub mod kind;
 mod knee;
 mod parcel;
 mod post;

@@ -2,7 +2,7 @@
 
 use super::body::ProbeBody;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::stream::Identity;
+use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{self, Flags, Header, Kind, Link, OVERHEAD_BYTES};
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
@@ -46,7 +46,7 @@ impl Post {
         let payload = &mut buffer[OVERHEAD_BYTES..][..probe.payload_bytes];
         payload[ProbeBody::BYTES..].fill(0);
         probe.body.write(payload);
-        let header = header(&self.identity, Kind::Probe, probe.test, probe.index, probe.flags);
+        let header = header(&self.identity, crate::measure::kind::PROBE, probe.test, probe.index, probe.flags);
         wire::seal(buffer, link(&self.identity, probe.to), &header, probe.payload_bytes)
     }
 }

@@ -6,9 +6,9 @@ use super::post::Post;
 use super::result::{CastFinding, ProbeResult};
 use super::settings::{ProbeSettings, full_payload};
 use super::step::{Cast, Echo, Largest, Ping, Report, Roll, Step, Train};
-use ethbcast_transport::stream::{Identity, Peer};
-use ethbcast_transport::wire::{self, Flags, Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::wire::{self, Flags, Frame};
+use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, Machine};
 use std::collections::VecDeque;
 
 /// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
@@ -88,11 +88,11 @@ impl Prober {
         let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.post.session()) else { return };
         let (test, last) = (header.stamp, header.flags.has(Flags::LAST));
         match header.kind {
-            Kind::Echo => {
+            crate::measure::kind::ECHO => {
                 let payload_bytes = frame.payload.len();
                 step.on_echo(now, Echo { target, test, last, payload_bytes });
             }
-            Kind::Report => {
+            crate::measure::kind::REPORT => {
                 let Some(body) = ReportBody::read(frame.payload) else { return };
                 step.on_report(now, Report { target, test, seen: header.sequence, asked: last, body });
             }
@@ -186,7 +186,7 @@ impl Prober {
 
     /// When and why to call [`on_timeout`](Prober::on_timeout) and [`poll`](Prober::poll) again.
     pub fn deadline(&self) -> Option<Deadline> {
-        let end = Deadline { at: self.ends_at, why: Timer::Dead };
+        let end = Deadline { at: self.ends_at, why: crate::timer::DEAD };
         let step = self.step.as_ref()?;
         Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
     }
@@ -207,7 +207,7 @@ impl Machine for Prober {
         self.poll(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         self.deadline()
     }
 }

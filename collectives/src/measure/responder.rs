@@ -3,8 +3,8 @@
 use super::body::{ProbeBody, ReportBody, Task, read_name, write_name};
 use super::parcel::Parcel;
 use super::post::{header, link};
-use ethbcast_transport::stream::Identity;
-use ethbcast_transport::wire::{self, Flags, Frame, HEADER_BYTES, Kind, OVERHEAD_BYTES};
+use ethbcast_transport::wire::Identity;
+use ethbcast_transport::wire::{self, Flags, Frame, HEADER_BYTES, OVERHEAD_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::VecDeque;
 
@@ -80,7 +80,7 @@ impl Responder {
 
     /// Takes a PROBE that has been parsed; all other frames are ignored.
     pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.kind != Kind::Probe || frame.source.is_multicast() {
+        if frame.header.kind != crate::measure::kind::PROBE || frame.source.is_multicast() {
             return;
         }
         let Some((body, rest)) = ProbeBody::read(frame.payload) else { return };
@@ -166,10 +166,10 @@ impl Responder {
         let answer = self.answers.front_mut()?;
         let payload = &mut buffer[OVERHEAD_BYTES..];
         let (kind, index, payload_bytes, over, last) = match &mut answer.what {
-            What::Card => (Kind::Echo, 0, write_card(payload, self.mtu_bytes, self.card.as_ref()), true, true),
+            What::Card => (crate::measure::kind::ECHO, 0, write_card(payload, self.mtu_bytes, self.card.as_ref()), true, true),
             What::Report { seen, body, asked } => {
                 body.write(payload);
-                (Kind::Report, *seen, ReportBody::BYTES, true, *asked)
+                (crate::measure::kind::REPORT, *seen, ReportBody::BYTES, true, *asked)
             }
             What::Echo { parcel, next } => {
                 let (index, length) = (*next, parcel.payload_of(*next));
@@ -177,7 +177,7 @@ impl Responder {
                 ProbeBody::plain(Task::Ping).write(payload);
                 *next += 1;
                 let over = *next == parcel.frames();
-                (Kind::Echo, index, length, over, over)
+                (crate::measure::kind::ECHO, index, length, over, over)
             }
         };
         let flags = if last { Flags::LAST } else { Flags::default() };
@@ -221,7 +221,7 @@ impl Machine for Responder {
         self.poll(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         None
     }
 }

@@ -1,7 +1,7 @@
 //! What measuring comes to.
 
 use super::findings::{Findings, Target, median};
-use ethbcast_transport::stream::Peer;
+use ethbcast_transport::wire::Peer;
 
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use super::trees::{Tree, trees};
 use super::tuned::tuned;
 use super::view::View;
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::stream::{Ending, Identity, Memory, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Deadline, Instant, MacAddr, Tuning};
+use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
@@ -206,7 +207,7 @@ impl Streams {
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
-        stream.on_frame(now, frame);
+        stream.handle_frame(now, frame);
         if !self.fillers.is_empty() {
             self.skip_fillers();
             self.streams[at].drained(now);
@@ -214,7 +215,7 @@ impl Streams {
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.streams.iter_mut().for_each(|stream| stream.on_timeout(now));
+        self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
     /// Writes the next frame: acknowledgements of all streams first, then the block that is on its way.
@@ -232,7 +233,7 @@ impl Streams {
             });
         }
         for &at in &self.turns {
-            if let Some(length) = self.streams[at].poll(now, buffer) {
+            if let Some(length) = self.streams[at].poll_transmit(now, buffer) {
                 return Some(length);
             }
             // Who shared the link with a block would only delay both.
@@ -244,7 +245,7 @@ impl Streams {
     }
 
     pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
-        self.streams.iter().filter_map(|stream| stream.deadline(now)).min()
+        self.streams.iter().filter_map(|stream| stream.poll_timeout(now)).min()
     }
 
     pub(super) fn take_orphans(&mut self) -> Vec<u16> {

@@ -207,16 +207,16 @@ impl Message {
     /// The kind that goes into the frame's header.
     pub fn kind(&self) -> Kind {
         match self {
-            Message::Announce { .. } => Kind::Announce,
-            Message::Join { .. } => Kind::Join,
-            Message::Refuse { .. } => Kind::Refuse,
-            Message::View { .. } => Kind::View,
-            Message::Ready { .. } => Kind::Ready,
-            Message::Status { .. } => Kind::Status,
-            Message::Orphan { .. } => Kind::Orphan,
-            Message::Done { .. } => Kind::Done,
-            Message::Verdict { .. } => Kind::Verdict,
-            Message::Abort { .. } => Kind::Abort,
+            Message::Announce { .. } => crate::session::kind::ANNOUNCE,
+            Message::Join { .. } => crate::session::kind::JOIN,
+            Message::Refuse { .. } => crate::session::kind::REFUSE,
+            Message::View { .. } => crate::session::kind::VIEW,
+            Message::Ready { .. } => crate::session::kind::READY,
+            Message::Status { .. } => crate::session::kind::STATUS,
+            Message::Orphan { .. } => crate::session::kind::ORPHAN,
+            Message::Done { .. } => crate::session::kind::DONE,
+            Message::Verdict { .. } => crate::session::kind::VERDICT,
+            Message::Abort { .. } => crate::session::kind::ABORT,
         }
     }
 
@@ -249,35 +249,35 @@ impl Message {
         let mut from = Reader(body);
         let from = &mut from;
         Some(match kind {
-            Kind::Announce => {
+            crate::session::kind::ANNOUNCE => {
                 let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
                 let mtu_bytes = from.u16()?;
                 Message::Announce { group: from.text()?, host: from.text()?, source: from.text()?, size, mtu_bytes }
             }
-            Kind::Join => {
+            crate::session::kind::JOIN => {
                 let (nonce, free_bytes, mtu_bytes) = (from.u64()?, from.u64()?, from.u16()?);
                 Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes }
             }
-            Kind::Refuse => {
+            crate::session::kind::REFUSE => {
                 let (nonce, why) = (from.u64()?, Refusal::ALL.get(usize::from(from.u8()?)).copied()?);
                 Message::Refuse { nonce, why, text: from.text()? }
             }
-            Kind::View => {
+            crate::session::kind::VIEW => {
                 let (epoch, digest, part, parts) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
                 Message::View { epoch, digest, part, parts, bytes: from.0.to_vec() }
             }
-            Kind::Ready => Message::Ready { epoch: from.u32()?, digest: from.array()? },
-            Kind::Status => {
+            crate::session::kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()? },
+            crate::session::kind::STATUS => {
                 let state = State::ALL.get(usize::from(from.u8()?)).copied()?;
                 Message::Status { state, frames: from.u64()? }
             }
-            Kind::Orphan => Message::Orphan { rank: from.u16()? },
-            Kind::Done => {
+            crate::session::kind::ORPHAN => Message::Orphan { rank: from.u16()? },
+            crate::session::kind::DONE => {
                 let outcome = Outcome::from_wire(from.u8()?)?;
                 Message::Done { outcome, bytes: from.u64()?, digest: from.array()?, text: from.text()? }
             }
-            Kind::Verdict => Message::Verdict { over: from.u8()? != 0, heard: from.0.to_vec() },
-            Kind::Abort => Message::Abort { text: from.text()? },
+            crate::session::kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.0.to_vec() },
+            crate::session::kind::ABORT => Message::Abort { text: from.text()? },
             _ => return None,
         })
     }

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod gathering;
+pub mod kind;
 mod message;
 mod receiver;
 mod root;

@@ -291,7 +291,7 @@ impl Machine for Process {
         self.member.as_mut()?.poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        self.member.as_ref()?.poll_timeout()
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.member.as_ref()?.poll_timeout(now)
     }
 }

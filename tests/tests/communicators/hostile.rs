@@ -34,7 +34,7 @@ fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
     AckBody { limit: 1000, below: 100, passed: 100, held_us: 0 }.write(100, &mut body, 0);
     // Of frame 99 of rank 0's cast, which has sent two, and of its chain, which has sent none.
     for stream in [1, 2] {
-        let header = header(&mut play, Kind::Ack, stream, 100);
+        let header = header(&mut play, Kind::ACK, stream, 100);
         let now = play.simulation().now();
         play.simulation().inject(now, 0, &frame(1, header, &body));
     }
@@ -49,12 +49,12 @@ fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
 fn frames_of_strangers_are_counted_and_ignored() {
     let mut play = group();
     let before = play.stats()[0].strangers;
-    let sign = header(&mut play, Kind::Alive, 0, 0);
+    let sign = header(&mut play, ethbcast_collectives::communicator::kind::ALIVE, 0, 0);
     let another_session = Header { session: sign.session ^ 1, ..sign };
     let another_rank = Header { rank: 2, ..sign };
     let no_rank = Header { rank: 77, ..sign };
     let oneself = Header { rank: 0, ..sign };
-    let another_kind = Header { kind: Kind::Verdict, ..sign };
+    let another_kind = Header { kind: ethbcast_collectives::session::kind::VERDICT, ..sign };
     for header in [another_session, another_rank, no_rank, oneself, another_kind] {
         let now = play.simulation().now();
         play.simulation().inject(now, 0, &frame(1, header, &[0; 96]));
@@ -65,8 +65,14 @@ fn frames_of_strangers_are_counted_and_ignored() {
 
 #[test]
 fn bytes_of_any_kind_from_a_member_neither_panic_nor_end_anything_but_collectives() {
-    let kinds = [Kind::Data, Kind::Ack, Kind::Heartbeat, Kind::Push, Kind::Pull, Kind::Note, Kind::Receipt, Kind::Ask];
-    let controls = [Kind::Call, Kind::Alive, Kind::Bye, Kind::Join, Kind::View];
+    let kinds = [Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind::PUSH, Kind::PULL, Kind::NOTE, Kind::RECEIPT, Kind::ASK];
+    let controls = [
+        ethbcast_collectives::communicator::kind::CALL,
+        ethbcast_collectives::communicator::kind::ALIVE,
+        ethbcast_collectives::communicator::kind::BYE,
+        ethbcast_collectives::session::kind::JOIN,
+        ethbcast_collectives::session::kind::VIEW,
+    ];
     for seed in 0..300 {
         let mut play = group();
         let mut random = Random::new(seed);

@@ -63,7 +63,7 @@ impl Vandal {
         let mut buffer = [0; 2048];
         while let Ok(length) = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
             if let Ok(frame) = parse(&buffer[..length])
-                && frame.header.kind == Kind::Announce
+                && frame.header.kind == ethbcast_collectives::session::kind::ANNOUNCE
             {
                 self.session = Some(frame.header.session);
             }
@@ -77,7 +77,7 @@ impl Vandal {
             (0, _) => (self.noise(victim), false),
             (1, _) => (self.torn(victim, foreign), false),
             (2, _) | (_, None) => (self.valid(victim, foreign, None), false),
-            (3, Some(session)) => (self.valid(victim, session, Some(Kind::Data)), true),
+            (3, Some(session)) => (self.valid(victim, session, Some(Kind::DATA)), true),
             (_, Some(session)) => (self.valid(victim, session, None), true),
         }
     }
@@ -134,7 +134,7 @@ impl Vandal {
             2 => Message::Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() },
             3 => Message::View { epoch: 9, digest: *blake3::hash(&body).as_bytes(), part: 0, parts: 1, bytes: body },
             4 => Message::Orphan { rank: 1 },
-            _ => return (if self.random.chance(0.5) { Kind::Ack } else { Kind::Heartbeat }, body),
+            _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };
         (message.kind(), message.encode())
     }

@@ -59,7 +59,7 @@ impl Machine for Shift {
         self.responder.poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        self.end.map(|at| Deadline { at, why: Timer::Dead })
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.end.map(|at| Deadline { at, why: Timer("end") })
     }
 }

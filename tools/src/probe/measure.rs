@@ -5,7 +5,7 @@ use crate::args::ProbeArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::log_counters;
 use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
-use ethbcast_transport::stream::Peer;
+use ethbcast_transport::wire::Peer;
 use std::time::Duration;
 
 /// How long to look for hosts unless told otherwise.

@@ -10,7 +10,7 @@ use crate::exit::{Code, WithCode};
 use crate::session::Wire;
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, Port, PortConfig, Waker, drive};
-use ethbcast_transport::stream::Identity;
+use ethbcast_transport::wire::Identity;
 use ethbcast_transport::{Instant, Machine};
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -201,10 +201,10 @@ impl Machine for Process {
         self.machine().poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
-            Process::Root(machine, _) => machine.poll_timeout(),
-            Process::Receiver(machine, _) => machine.poll_timeout(),
+            Process::Root(machine, _) => machine.poll_timeout(now),
+            Process::Receiver(machine, _) => machine.poll_timeout(now),
         }
     }
 }

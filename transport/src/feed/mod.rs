@@ -5,12 +5,11 @@
 //! frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one unit from one place to
 //! another, and the tail follows to the first position where somebody stands.
 
-pub(crate) mod bits;
 mod positions;
 
 pub use positions::ReaderId;
 
-use bits::Bits;
+use crate::arq::bits::Bits;
 use positions::Positions;
 
 /// What became of an inserted frame.

@@ -1,8 +1,8 @@
 //! Which frames of one peer have arrived, and when to say so.
 
 use super::settings::SPAN_FRAMES;
+use crate::arq::stamp::{STALE, Stamp};
 use crate::time::Instant;
-use crate::timing::stamp::{STALE, Stamp};
 use crate::tuning::{Policy, Tuning};
 use crate::wire::AckBody;
 use std::time::Duration;

@@ -10,10 +10,10 @@ use super::outbox::{Fit, Outbox};
 use super::outcome::RecvOutcome;
 use super::settings::{Room, Settings};
 use super::stats::{MailboxMemory, MailboxStats};
+use crate::arq::stamp::Stamp;
 use crate::machine::{Deadline, Timer};
-use crate::stream::Peer;
 use crate::time::Instant;
-use crate::timing::stamp::Stamp;
+use crate::wire::Peer;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, OVERHEAD_BYTES};
 
 /// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves, not how soon each is.
@@ -56,11 +56,11 @@ impl Channel {
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
         self.flight.heard(now);
         match frame.header.kind {
-            Kind::Receipt => match Ack::parse(frame) {
+            Kind::RECEIPT => match Ack::parse(frame) {
                 Some(ack) => self.on_ack(now, &ack, desk),
                 None => desk.stats.malformed += 1,
             },
-            Kind::Ask => {
+            Kind::ASK => {
                 self.arrivals.note_stamp(now, Stamp(frame.header.stamp));
                 self.arrivals.hasten(now);
             }
@@ -104,9 +104,9 @@ impl Channel {
     fn read(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) -> Read {
         let ledger = &mut desk.ledger;
         match frame.header.kind {
-            Kind::Push => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
-            Kind::Pull => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, ledger)),
-            Kind::Note => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, desk)),
+            Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
+            Kind::PULL => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, ledger)),
+            Kind::NOTE => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, desk)),
             _ => None,
         }
         .unwrap_or(Read::Malformed)
@@ -161,8 +161,8 @@ impl Channel {
 
     /// When and why to call [`on_timeout`](Channel::on_timeout).
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let ack = self.arrivals.due().map(|at| Deadline { at, why: Timer::Ack });
-        let ask = self.flight.due().map(|at| Deadline { at, why: Timer::Heartbeat });
+        let ack = self.arrivals.due().map(|at| Deadline { at, why: Timer::ACK });
+        let ask = self.flight.due().map(|at| Deadline { at, why: Timer::HEARTBEAT });
         [ack, ask].into_iter().flatten().min().filter(|_| !self.gone)
     }
 
@@ -174,7 +174,7 @@ impl Channel {
         if self.flight.take_ask() {
             desk.stats.asks_sent += 1;
             let stamp = desk.stamps.draw(now);
-            return Some(desk.seal(self.peer.mac, Label(Kind::Ask, Flags::default(), self.flight.next(), stamp), buffer, 0));
+            return Some(desk.seal(self.peer.mac, Label(Kind::ASK, Flags::default(), self.flight.next(), stamp), buffer, 0));
         }
         if self.flight.has_span()
             && let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word())
@@ -188,7 +188,7 @@ impl Channel {
             desk.stats.receipts_sent += 1;
             let body = &mut buffer[OVERHEAD_BYTES..][..desk.payload_bytes];
             let (length, cursor, echo) = self.arrivals.acknowledge(now, body);
-            return Some(desk.seal(self.peer.mac, Label(Kind::Receipt, Flags::default(), cursor, echo), buffer, length));
+            return Some(desk.seal(self.peer.mac, Label(Kind::RECEIPT, Flags::default(), cursor, echo), buffer, length));
         }
         if let Some((sequence, piece, stamp)) = self.flight.repair(now, || desk.stamps.draw(now)) {
             desk.stats.resent += 1;
@@ -222,10 +222,10 @@ impl Channel {
         let payload = &mut buffer[OVERHEAD_BYTES..];
         let (kind, length) = if is_push(offset, bytes, pushed_bytes) {
             desk.stats.pushes_sent += u64::from(!again);
-            (Kind::Push, Push { message, envelope, offset, bytes: content }.write(payload))
+            (Kind::PUSH, Push { message, envelope, offset, bytes: content }.write(payload))
         } else {
             desk.stats.pulls_sent += u64::from(!again);
-            (Kind::Pull, Pull { message, offset, bytes: content }.write(payload))
+            (Kind::PULL, Pull { message, offset, bytes: content }.write(payload))
         };
         let urgent = self.flight.is_blocked() || self.outbox.ends_pulled(message, offset, bytes);
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
@@ -246,7 +246,7 @@ impl Channel {
         let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
         let length = Note::write(word, self.inbox.tell(), cursor, echo.0, ack_bytes, payload);
         let flags = if again { Flags::RESENT } else { Flags::default() };
-        desk.seal(self.peer.mac, Label(Kind::Note, flags, sequence, stamp), buffer, length)
+        desk.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }
 
     /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited for.

@@ -11,7 +11,7 @@ impl Mailbox {
     /// Takes a frame that has been parsed; one that is no message's is ignored.
     pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = frame.header;
-        if !matches!(header.kind, Kind::Push | Kind::Pull | Kind::Note | Kind::Receipt | Kind::Ask) {
+        if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {
             return;
         }
         let identity = self.desk.identity;
@@ -112,10 +112,10 @@ impl Machine for Mailbox {
         None
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         let peers = self.timers.first().map(|&(deadline, _)| deadline);
         // A send or receive whose time is up is the application's giving up on a peer.
-        let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::Operation });
+        let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
         [peers, asked].into_iter().flatten().min()
     }
 

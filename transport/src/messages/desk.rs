@@ -2,10 +2,10 @@
 
 use super::ledger::Ledger;
 use super::stats::MailboxStats;
-use crate::stream::Identity;
-use crate::timing::stamp::{Stamp, Stamps};
+use crate::arq::stamp::{Stamp, Stamps};
+use crate::wire::Identity;
+use crate::wire::MacAddr;
 use crate::wire::{self, Flags, Header, Kind, Link};
-use pnet::util::MacAddr;
 
 /// See the module's description.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 use super::body::Word;
 use super::settings::SPAN_FRAMES;
 use super::window::Window;
+use crate::arq::rtt::Rtt;
+use crate::arq::stamp::{STALE, Stamp, Stamps};
 use crate::time::Instant;
-use crate::timing::rtt::Rtt;
-use crate::timing::stamp::{STALE, Stamp, Stamps};
 use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
 use std::collections::{BTreeSet, VecDeque};

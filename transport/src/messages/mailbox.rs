@@ -6,10 +6,10 @@ use super::ledger::Ledger;
 use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId};
 use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
+use crate::arq::stamp::Stamps;
 use crate::machine::Deadline;
-use crate::stream::{Identity, Peer};
 use crate::time::Instant;
-use crate::timing::stamp::Stamps;
+use crate::wire::{Identity, Peer};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! Messages of several hosts may meet at one cable, unlike a plan's streams: loss is taken as congestion and the window cut once a
 //! round (DESIGN §8), down to a floor so that a link's own losses cannot stop it.
 
-use crate::timing::stamp::Stamp;
+use crate::arq::stamp::Stamp;
 use crate::tuning::Tuning;
 
 #[derive(Debug)]

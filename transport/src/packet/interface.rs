@@ -6,7 +6,7 @@
 use super::syscall;
 use crate::MacAddr;
 use nix::errno::Errno;
-use pnet::datalink::NetworkInterface;
+use pnet_datalink::NetworkInterface;
 
 /// An Ethernet interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Interface {
     ///
     /// See [`InterfaceError`].
     pub fn find(name: Option<&str>) -> Result<Interface, InterfaceError> {
-        let all = pnet::datalink::interfaces();
+        let all = pnet_datalink::interfaces();
         match name {
             Some(name) => Self::named(name, &all),
             None => Self::only(&all),

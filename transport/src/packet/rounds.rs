@@ -49,7 +49,7 @@ impl Rounds {
     /// Hands over a batch of arrived frames, and the time if a deadline has passed; whether there was any of that.
     pub(super) fn take_in<M: Machine>(&mut self, port: &mut Port, machine: &mut M, now: Instant) -> bool {
         self.received = port.receive(|frame| machine.handle_frame(now, frame));
-        self.due = machine.poll_timeout().filter(|deadline| deadline.at <= now);
+        self.due = machine.poll_timeout(now).filter(|deadline| deadline.at <= now);
         if self.due.is_some() {
             machine.handle_timeout(now);
         }
@@ -96,7 +96,7 @@ impl Rounds {
     /// How long to rest: until the machine's or the port's moment, whichever is first; `None` if there is none.
     pub(super) fn limit<M: Machine>(&self, port: &Port, machine: &M, now: Instant) -> Option<Duration> {
         let handled = |deadline| self.due == Some(deadline);
-        let machine = machine.poll_timeout().map(|next| if handled(next) { OVERDUE_WAIT } else { next.at.since(now) });
+        let machine = machine.poll_timeout(now).map(|next| if handled(next) { OVERDUE_WAIT } else { next.at.since(now) });
         let port = port.retry_at().map(|at| at.since(now));
         machine.into_iter().chain(port).min()
     }

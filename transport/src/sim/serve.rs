@@ -17,7 +17,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         let now = self.now();
         let appointment = turn(index, &mut self.machines[index], now);
         self.fill_ring(host);
-        let deadline = self.machines[index].poll_timeout();
+        let deadline = self.machines[index].poll_timeout(now);
         self.change_wishes(index, |state| {
             state.appointment = appointment.map(Instant::as_nanos);
             state.deadline = deadline;

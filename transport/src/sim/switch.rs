@@ -96,7 +96,7 @@ impl Bucket {
 
 /// Whether an address means more than one host.
 fn is_group(address: MacAddr) -> bool {
-    address.0 & 1 != 0
+    address.is_multicast()
 }
 
 fn key(address: MacAddr) -> u64 {

@@ -4,7 +4,7 @@ use super::cast::Cast;
 use super::listener::Listener;
 use crate::feed::Feed;
 use crate::time::Instant;
-use pnet::util::MacAddr;
+use crate::wire::MacAddr;
 use std::time::Duration;
 
 impl Cast {

@@ -4,18 +4,18 @@
 //! listener's acknowledgements say what it lost (`hearing`); a frame one listener lost is repaired by unicast to it, a frame several
 //! lost by another broadcast. Who does not acknowledge is asked (`asking`).
 
-use super::Peer;
 use super::designated::Designation;
 use super::lane::Outgoing;
 use super::listener::Listener;
 use super::marks::Marks;
 use super::pace::Pace;
 use super::repairs::{Losers, Repairs};
-use super::stamp::Stamp;
+use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use pnet::util::MacAddr;
+use crate::wire::MacAddr;
+use crate::wire::Peer;
 use std::time::Duration;
 
 /// The sending end of a broadcast.

@@ -1,15 +1,15 @@
 //! What the root of a cast makes of an acknowledgement: where its sender stands, and which frames are to be sent again.
 
-use super::Peer;
 use super::cast::Cast;
 use super::lane::missing;
 use super::listener::Progress;
 use super::repairs::Losers;
-use super::stamp::Stamp;
+use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Policy;
 use crate::wire::Ack;
+use crate::wire::Peer;
 use std::time::Duration;
 
 /// Who an acknowledgement turned out to be from.

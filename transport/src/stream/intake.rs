@@ -1,13 +1,13 @@
 //! The receiving end of a stream: puts frames into the feed and decides when to acknowledge.
 
-use super::Identity;
 use super::nack::{Gap, Patience};
 use super::rhythm::Rhythm;
-use super::stamp::{STALE, Stamp};
 use super::stats::StreamStats;
+use crate::arq::stamp::{STALE, Stamp};
 use crate::feed::{Feed, Inserted};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
+use crate::wire::Identity;
 use crate::wire::{AckBody, Flags, Header, MAX_BITMAP_BYTES};
 use std::time::Duration;
 

@@ -8,14 +8,14 @@
 use super::hearing::Heard;
 use super::marks::Marks;
 use super::memory::tree_bytes;
-use super::rtt::Rtt;
-use super::stamp::{STALE, Stamp};
-use super::window::Window;
+use crate::arq::rtt::Rtt;
+use crate::arq::stamp::{STALE, Stamp};
+use crate::arq::window::Window;
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
-use pnet::util::MacAddr;
+use crate::wire::MacAddr;
 use std::collections::BTreeSet;
 
 /// A child served by unicast.

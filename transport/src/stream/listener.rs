@@ -1,9 +1,9 @@
 //! What the root of a cast knows about one receiver that acknowledges to it.
 
-use super::Peer;
 use super::remote::Remote;
 use crate::feed::Feed;
 use crate::tuning::Tuning;
+use crate::wire::Peer;
 use std::time::Duration;
 
 /// One receiver of a cast: a reader of the root's feed, and how much it loses.

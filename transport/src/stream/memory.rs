@@ -98,9 +98,11 @@ pub(super) fn tree_bytes(entries: usize, entry_bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Alone;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-    use crate::stream::{Ending, Identity, Lone, Outlet, Peer};
+    use crate::stream::{Ending, Outlet};
     use crate::wire::{DEFAULT_ETHER_TYPE, group_mac};
+    use crate::wire::{Identity, Peer};
     use crate::{Instant, Tuning};
     use std::time::Duration;
 
@@ -134,11 +136,11 @@ mod tests {
             Stream::receiver(identity(host), short_payload_bytes, peer(0), &leaf, Tuning::default())
         };
         let root = std::iter::once(cast(receivers, short_payload_bytes));
-        let machines = root.chain((1..=receivers).map(receiver)).map(Lone::new).collect();
+        let machines = root.chain((1..=receivers).map(receiver)).map(Alone::new).collect();
         let mut simulation = Simulation::new(&network, machines, faults);
         let (mut pushed, mut peak) = (0, 0);
         let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-            let stream = &mut machine.stream;
+            let stream = &mut machine.part;
             if host == 0 {
                 let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
                 while pushed < frames && stream.push(b"frame", ending(pushed)) {

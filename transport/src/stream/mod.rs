@@ -10,7 +10,6 @@ mod hearing;
 mod intake;
 mod lane;
 mod listener;
-mod lone;
 mod marks;
 mod memory;
 mod nack;
@@ -25,25 +24,23 @@ mod stats;
 mod terms;
 mod ward;
 mod wards;
-mod window;
 
-pub use lone::Lone;
 pub use memory::Memory;
 pub use stats::StreamStats;
-pub use terms::{Ending, Identity, Outlet, Peer};
+pub use terms::{Ending, Outlet};
 
+use crate::arq::stamp::Stamps;
 use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Timer};
+use crate::part::Part;
 use crate::time::Instant;
-use crate::timing::{rtt, stamp};
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Kind};
+use crate::wire::{Ack, Flags, Frame, Identity, Kind, Peer, Reject};
 use cast::Cast;
 use hearing::Heard;
 use intake::{Arrival, Intake};
 use lane::Lane;
 use marks::Marks;
-use stamp::Stamps;
 use wards::Wards;
 
 /// One stream at one host.
@@ -176,19 +173,6 @@ impl Stream {
         self.feed.advance(reader, self.feed.position(reader) + 1);
     }
 
-    /// Takes a frame of this session that has been parsed; one of another stream is ignored.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.stream != self.identity.stream {
-            return;
-        }
-        match frame.header.kind {
-            Kind::Data => self.on_data(now, frame),
-            Kind::Heartbeat => self.on_heartbeat(now, frame),
-            Kind::Ack => self.on_ack(now, frame),
-            _ => {}
-        }
-    }
-
     fn is_parent(&self, frame: &Frame<'_>) -> bool {
         self.parent.is_some_and(|parent| parent.rank == frame.header.rank && parent.mac == frame.source)
     }
@@ -254,8 +238,35 @@ impl Stream {
         self.drained(now);
     }
 
-    /// Lets time pass.
-    pub fn on_timeout(&mut self, now: Instant) {
+    /// Recomputes the feed's counts; a sentence that names the first disagreement.
+    pub fn audit(&self) -> Result<(), String> {
+        self.feed.audit()
+    }
+}
+
+impl Part for Stream {
+    /// Takes a frame; one of another session or stream is ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.session != self.identity.session {
+            self.stats.strangers += 1;
+            return;
+        }
+        if frame.header.stream != self.identity.stream {
+            return;
+        }
+        match frame.header.kind {
+            Kind::DATA => self.on_data(now, frame),
+            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
+            Kind::ACK => self.on_ack(now, frame),
+            _ => {}
+        }
+    }
+
+    fn handle_reject(&mut self, _reject: Reject) {
+        self.stats.malformed += 1;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
         if let Some(intake) = &mut self.intake {
             intake.on_timeout(now, &self.feed, &mut self.stats);
         }
@@ -268,19 +279,21 @@ impl Stream {
         }
     }
 
-    /// When and why to call [`on_timeout`](Stream::on_timeout) and [`poll`](Stream::poll) again.
-    pub fn deadline(&self, now: Instant) -> Option<Deadline> {
-        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::Ack });
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.next_frame(now, buffer)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::ACK });
         let (cast, wards) = (self.cast.as_ref(), self.wards.as_ref());
         let lanes = self.lanes.iter().filter_map(Lane::due);
         let heartbeat = lanes.chain(cast.and_then(Cast::due)).chain(wards.and_then(|wards| wards.due(now))).min();
-        let heartbeat = heartbeat.map(|at| Deadline { at, why: Timer::Heartbeat });
-        let pace = cast.and_then(|cast| cast.held_until(now, &self.feed, &self.marks)).map(|at| Deadline { at, why: Timer::Pace });
+        let heartbeat = heartbeat.map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        let pace = cast.and_then(|cast| cast.held_until(now, &self.feed, &self.marks)).map(|at| Deadline { at, why: Timer::PACE });
         [ack, heartbeat, pace].into_iter().flatten().min()
     }
 
-    /// Recomputes the feed's counts; a sentence that names the first disagreement.
-    pub fn audit(&self) -> Result<(), String> {
-        self.feed.audit()
+    fn is_urgent(&self) -> bool {
+        self.is_awaited()
     }
 }

@@ -1,9 +1,9 @@
 //! When to report a loss: the gap that waits to be reported, and for how long among many (RFC 5401 §3.2.2).
 
-use super::Identity;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
+use crate::wire::Identity;
 use std::time::Duration;
 
 /// Decides how long a report of a loss waits: by place among few, at random among many.
@@ -86,10 +86,10 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pnet::util::MacAddr;
+    use crate::wire::MacAddr;
 
     fn patience(rank: u16, tuning: &Tuning) -> Patience {
-        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::zero(), ether_type: 0 }, tuning)
+        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: 0 }, tuning)
     }
 
     #[test]

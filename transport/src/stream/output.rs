@@ -1,19 +1,19 @@
 //! What a stream sends next, and to whom.
 
+use super::Stream;
 use super::cast::Cast;
 use super::lane::{Lane, Outgoing};
-use super::stamp::Stamp;
-use super::{Identity, Stream};
+use crate::arq::stamp::Stamp;
 use crate::time::Instant;
-use crate::wire::{self, Flags, Header, Kind, Link, OVERHEAD_BYTES};
-use pnet::util::MacAddr;
+use crate::wire::MacAddr;
+use crate::wire::{self, Flags, Header, Identity, Kind, Link, OVERHEAD_BYTES};
 
 /// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
 const BULK_FRAMES: u64 = 64;
 
 impl Stream {
     /// Writes the next frame into `buffer`: acknowledgements first, they are what others wait for.
-    pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn next_frame(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(length);
         }
@@ -62,7 +62,7 @@ impl Stream {
         let (parent, standing) = (self.parent?, self.standing());
         let intake = self.intake.as_mut()?;
         let (length, echo) = intake.poll(now, &self.feed, standing, &mut buffer[OVERHEAD_BYTES..], &mut self.stats)?;
-        let header = self.header(Kind::Ack, Flags::default(), self.feed.head(), echo);
+        let header = self.header(Kind::ACK, Flags::default(), self.feed.head(), echo);
         Some(wire::seal(buffer, self.link(parent.mac), &header, length))
     }
 
@@ -70,7 +70,7 @@ impl Stream {
         match outgoing {
             Outgoing::Heartbeat { highest, designated } => {
                 self.stats.heartbeats_sent += 1;
-                let header = self.header(Kind::Heartbeat, Flags::default(), highest, stamp);
+                let header = self.header(Kind::HEARTBEAT, Flags::default(), highest, stamp);
                 let payload = designated.map(u16::to_be_bytes);
                 let payload = payload.as_ref().map_or(&[][..], |rank| &rank[..]);
                 buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
@@ -89,7 +89,7 @@ impl Stream {
                 let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
                 let payload = self.feed.payload(sequence);
                 buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
-                let header = self.header(Kind::Data, flags, sequence, stamp);
+                let header = self.header(Kind::DATA, flags, sequence, stamp);
                 let length = payload.len();
                 wire::seal(buffer, self.link(to), &header, length)
             }
@@ -106,7 +106,7 @@ impl Stream {
     }
 
     /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
-    pub fn is_urgent(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         let (head, began) = (self.feed.head(), self.marks.before(self.feed.head()));
         if self.feed.is_complete() {
             return false;

@@ -1,6 +1,6 @@
 //! The repairs that one remote reader is owed: queued, or sent to it by unicast and not settled yet.
 
-use super::stamp::Stamp;
+use crate::arq::stamp::Stamp;
 use crate::wire::Ack;
 
 /// A reader is owed at most so many repairs at a time; its next acknowledgement names again what else it lacks. Twice what one

@@ -1,13 +1,13 @@
 //! What a host knows of another that acknowledges a cast to it: where it stands, what it lacks, and how far away it is.
 
-use super::Peer;
 use super::outstanding::Outstanding;
-use super::rtt::Rtt;
-use super::stamp::{STALE, Stamp};
+use crate::arq::rtt::Rtt;
+use crate::arq::stamp::{STALE, Stamp};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::Ack;
+use crate::wire::Peer;
 use std::time::Duration;
 
 /// A round trip above this is a stamp drawn ahead of the clock in a burst.

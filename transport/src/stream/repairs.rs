@@ -1,6 +1,6 @@
 //! The repairs that a cast is to send, each with who is to have it.
 
-use crate::feed::bits::Bits;
+use crate::arq::bits::Bits;
 use crate::time::Instant;
 
 /// Who is to be sent a repair.

@@ -1,30 +1,6 @@
 //! The words a stream is described with.
 
-use pnet::util::MacAddr;
-
-/// A host as a stream knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its rank in the group.
-    pub rank: u16,
-    /// Its interface.
-    pub mac: MacAddr,
-}
-
-/// What every frame of a stream says about its sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The session, drawn at random by its root.
-    pub session: u32,
-    /// The stream within the session.
-    pub stream: u16,
-    /// The own rank.
-    pub rank: u16,
-    /// The own interface.
-    pub mac: MacAddr,
-    /// The EtherType in use.
-    pub ether_type: u16,
-}
+use crate::wire::{MacAddr, Peer};
 
 /// Who reads this host's feed over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]

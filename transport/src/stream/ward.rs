@@ -4,16 +4,16 @@
 //! arrived there, or if it echoes a stamp drawn here well after the frame arrived here; and never before it has had time to arrive.
 //! What this host lacks as well it reports itself, so that nothing is sent twice.
 
-use super::Peer;
 use super::hearing::Heard;
 use super::lane::Outgoing;
 use super::marks::Marks;
 use super::remote::Remote;
-use super::stamp::Stamp;
+use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::Ack;
+use crate::wire::Peer;
 use std::time::Duration;
 
 /// When each frame that is kept arrived here, as a stamp.

@@ -1,16 +1,16 @@
 //! All receivers that acknowledge to this one: a host of the ack tree with those below it.
 
-use super::Peer;
 use super::hearing::Heard;
 use super::lane::Outgoing;
 use super::marks::Marks;
-use super::stamp::Stamp;
 use super::ward::{Arrivals, Ward};
+use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::Ack;
-use pnet::util::MacAddr;
+use crate::wire::MacAddr;
+use crate::wire::Peer;
 
 /// The wards of one receiver.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use pnet::packet::ethernet::{EtherType, EthernetPacket, MutableEthernetPacket};
-use pnet::util::MacAddr;
+use super::{Kind, MacAddr};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -16,6 +15,10 @@ pub const DEFAULT_ETHER_TYPE: u16 = 0x88B5;
 
 const MAGIC: u16 = 0x4542;
 const VERSION: u8 = 1;
+/// Where the parts of the Ethernet header lie in a frame.
+const DESTINATION: std::ops::Range<usize> = 0..6;
+const SOURCE: std::ops::Range<usize> = 6..12;
+const ETHER_TYPE: std::ops::Range<usize> = 12..ETHERNET_BYTES;
 /// Where the checksum lies in a frame.
 const CHECKSUM: std::ops::Range<usize> = ETHERNET_BYTES + 28..OVERHEAD_BYTES;
 
@@ -35,72 +38,6 @@ struct Raw {
     sequence: U64,
     stamp: U32,
     checksum: U32,
-}
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// What a frame carries.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Kind { $($(#[$doc])* $name = $value,)* }
-
-        impl Kind {
-            fn from_wire(value: u8) -> Option<Kind> {
-                match value { $($value => Some(Kind::$name),)* _ => None }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// One frame of a stream.
-    Data = 1,
-    /// A reader's cursor, credit and holes.
-    Ack = 2,
-    /// The last sequence number sent, and a request for an acknowledgement.
-    Heartbeat = 3,
-    /// The root invites receivers of its group.
-    Announce = 16,
-    /// A receiver asks to be a member.
-    Join = 17,
-    /// The root says no to a receiver, and why.
-    Refuse = 18,
-    /// One part of the list of members.
-    View = 19,
-    /// A member has the whole view and agrees with its digest.
-    Ready = 20,
-    /// A member's state and progress; from the root: a sign of life.
-    Status = 21,
-    /// A member's own verdict on what it received.
-    Done = 22,
-    /// Whose verdicts the root has, and whether the session is over.
-    Verdict = 23,
-    /// The root gives up, and why.
-    Abort = 24,
-    /// A relay cannot serve a child it was given.
-    Orphan = 25,
-    /// A frame that measures the network, or asks who is there.
-    Probe = 26,
-    /// A frame that comes back.
-    Echo = 27,
-    /// What arrived of a train of probes, and when.
-    Report = 28,
-    /// A part of a message that is pushed: sent before anybody asked for it.
-    Push = 32,
-    /// A part of a message that was pulled.
-    Pull = 33,
-    /// A word about a message or the room for messages: granted, refused, withdrawn; with an acknowledgement.
-    Note = 34,
-    /// Which frames of messages and notes have arrived.
-    Receipt = 35,
-    /// The last sequence number of messages and notes sent, and a request for a receipt.
-    Ask = 36,
-    /// A process of a group without a root looks for the others, or answers one that does.
-    Call = 40,
-    /// A member of such a group is there; what it is busy with.
-    Alive = 41,
-    /// It has left.
-    Bye = 42,
 }
 
 /// Bits of the flags byte.
@@ -184,7 +121,7 @@ pub struct Frame<'a> {
 pub enum Reject {
     /// Shorter than its headers or than its announced payload.
     Short,
-    /// Another protocol with our EtherType, another version, or an unknown kind.
+    /// Another protocol with our EtherType, or another version.
     Foreign,
     /// The checksum does not match: damaged on the way.
     Damaged,
@@ -197,14 +134,13 @@ pub enum Reject {
 pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize) -> usize {
     let length = OVERHEAD_BYTES + payload_bytes;
     let buffer = &mut buffer[..length];
-    let mut ethernet = MutableEthernetPacket::new(buffer).expect("a frame is longer than an Ethernet header");
-    ethernet.set_source(link.source);
-    ethernet.set_destination(link.destination);
-    ethernet.set_ethertype(EtherType::new(link.ether_type));
+    buffer[DESTINATION].copy_from_slice(&link.destination.octets());
+    buffer[SOURCE].copy_from_slice(&link.source.octets());
+    buffer[ETHER_TYPE].copy_from_slice(&link.ether_type.to_be_bytes());
     let raw = Raw {
         magic: U16::new(MAGIC),
         version: VERSION,
-        kind: header.kind as u8,
+        kind: header.kind.0,
         session: U32::new(header.session),
         stream: U16::new(header.stream),
         rank: U16::new(header.rank),
@@ -223,8 +159,8 @@ pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize
 
 /// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
-    let ethernet = EthernetPacket::new(frame).ok_or(Reject::Short)?;
-    let (raw, rest) = Raw::ref_from_prefix(&frame[ETHERNET_BYTES..]).map_err(|_| Reject::Short)?;
+    let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
+    let (raw, rest) = Raw::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
     if raw.magic.get() != MAGIC || raw.version != VERSION {
         return Err(Reject::Foreign);
     }
@@ -237,7 +173,7 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
         return Err(Reject::Damaged);
     }
     let header = Header {
-        kind: Kind::from_wire(raw.kind).ok_or(Reject::Foreign)?,
+        kind: Kind(raw.kind),
         session: raw.session.get(),
         stream: raw.stream.get(),
         rank: raw.rank.get(),
@@ -246,7 +182,8 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
         sequence: raw.sequence.get(),
         stamp: raw.stamp.get(),
     };
-    Ok(Frame { source: ethernet.get_source(), header, payload })
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
+    Ok(Frame { source: MacAddr::new(a, b, c, d, e, f), header, payload })
 }
 
 #[cfg(test)]
@@ -259,7 +196,7 @@ mod tests {
     }
 
     fn header() -> impl Strategy<Value = Header> {
-        let kind = prop::sample::select(vec![Kind::Data, Kind::Ack, Kind::Heartbeat, Kind::View, Kind::Abort]);
+        let kind = prop::sample::select(vec![Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind(19), Kind(24)]);
         (kind, any::<u32>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>(), any::<u64>(), any::<u32>()).prop_map(
             |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
                 kind,
@@ -314,7 +251,7 @@ mod tests {
     #[test]
     fn the_layout_on_the_wire_is_the_documented_one() {
         let header = Header {
-            kind: Kind::Data,
+            kind: Kind::DATA,
             session: 0x01020304,
             stream: 0x0506,
             rank: 0x0708,

@@ -5,13 +5,17 @@
 
 mod ack;
 mod header;
+mod host;
+mod kind;
+mod mac;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use header::{
-    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, Flags, Frame, HEADER_BYTES, Header, Kind, Link, OVERHEAD_BYTES, Reject, parse, seal,
+    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, Flags, Frame, HEADER_BYTES, Header, Link, OVERHEAD_BYTES, Reject, parse, seal,
 };
-
-use pnet::util::MacAddr;
+pub use host::{Identity, Peer};
+pub use kind::Kind;
+pub use mac::{MacAddr, ParseMacError};
 
 /// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in the
 /// kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells them apart).

@@ -2,9 +2,11 @@
 //! slower as these frames are shorter, so a frame takes as long as one of 1500 bytes. Acknowledgements then take longer than they
 //! would, so what is measured of them is not flattered.
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ const BETWEEN_GREETINGS: Duration = Duration::from_micros(20);
 
 /// A stream whose host has to be known to the switch first.
 struct Host {
-    lone: Lone,
+    lone: Alone<Stream>,
     mac: MacAddr,
     greets_at: Option<Instant>,
     now: Instant,
@@ -58,7 +60,7 @@ struct Host {
 impl Host {
     fn new(host: usize, stream: Stream) -> Host {
         let greets_at = Some(Instant::START + BETWEEN_GREETINGS * host as u32);
-        Host { lone: Lone::new(stream), mac: host_mac(host), greets_at, now: Instant::START }
+        Host { lone: Alone::new(stream), mac: host_mac(host), greets_at, now: Instant::START }
     }
 }
 
@@ -87,9 +89,9 @@ impl Machine for Host {
         self.lone.poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        let greeting = self.greets_at.map(|at| Deadline { at, why: Timer::Announce });
-        greeting.into_iter().chain(self.lone.poll_timeout()).min()
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let greeting = self.greets_at.map(|at| Deadline { at, why: Timer("greeting") });
+        greeting.into_iter().chain(self.lone.poll_timeout(now)).min()
     }
 }
 
@@ -133,7 +135,7 @@ impl Crowd {
         let mut taken = vec![(0, BEGIN); self.receivers + 1];
         let (mut added_bytes, mut ward_bytes) = (0, 0);
         let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-            let stream = &mut machine.lone.stream;
+            let stream = &mut machine.lone.part;
             if host == 0 && now < BEGIN {
                 return Some(BEGIN);
             }
@@ -162,11 +164,11 @@ impl Crowd {
         let short = taken[1..].iter().filter(|(count, _)| *count != self.frames).count();
         assert_eq!(short, 0, "receivers that lack frames");
         for machine in simulation.machines() {
-            machine.lone.stream.audit().unwrap_or_else(|why| panic!("{why}"));
+            machine.lone.part.audit().unwrap_or_else(|why| panic!("{why}"));
         }
         let done = taken[1..].iter().map(|(_, at)| at.since(BEGIN).as_secs_f64()).fold(0.0, f64::max);
         let percent = |at: Instant| 100.0 * frame_time.as_secs_f64() * self.frames as f64 / at.since(BEGIN).as_secs_f64();
-        let stats = |machine: &Host| machine.lone.stream.stats();
+        let stats = |machine: &Host| machine.lone.part.stats();
         Found {
             goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),
             heard_per_second: (simulation.host_stats(0).received_frames - self.receivers as u64) as f64 / done,

@@ -1,8 +1,10 @@
 //! A broadcast of a few frames through simulated streams: everybody's bytes, order, audit and quiescence checked, the price returned.
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Identity, Lone, Outlet, Peer, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -101,14 +103,14 @@ impl Case {
 pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let machines = (0..case.hosts).map(|host| Lone::new(case.stream(host))).collect();
+    let machines = (0..case.hosts).map(|host| Alone::new(case.stream(host))).collect();
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(5_000_000);
     let mut pushed = 0;
     let mut taken = vec![0_u64; case.hosts];
     let mut may_take = Instant::START;
-    let mut turn = |host: usize, machine: &mut Lone, now: Instant| {
-        let stream = &mut machine.stream;
+    let mut turn = |host: usize, machine: &mut Alone<Stream>, now: Instant| {
+        let stream = &mut machine.part;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         if host == 0 {
             while pushed < case.frames {
@@ -153,9 +155,9 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), &mut turn);
     let Outcome::Quiet { at } = outcome else { panic!("{replay}: not quiet: {outcome:?}, taken {taken:?}") };
     assert!(taken[1..].iter().all(|&count| count == case.frames), "{replay}: taken {taken:?} of {}", case.frames);
-    assert!(simulation.machines().iter().all(|machine| machine.stream.is_settled()), "{replay}: not settled");
+    assert!(simulation.machines().iter().all(|machine| machine.part.is_settled()), "{replay}: not settled");
     let totals =
-        simulation.machines().iter().map(|machine| machine.stream.stats()).fold(StreamStats::default(), |sum, one| sum + one);
+        simulation.machines().iter().map(|machine| machine.part.stats()).fold(StreamStats::default(), |sum, one| sum + one);
     assert_eq!(totals.forged_acks + totals.strangers, 0, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), totals, cable_frames }

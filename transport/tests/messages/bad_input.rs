@@ -59,14 +59,14 @@ fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
     let id = both[0].send(1, 7, content(0, 100)).expect("there is room");
-    both[0].handle_frame(now, &made_up(Kind::Receipt, 1, 0, &ack_body(1)));
-    both[0].handle_frame(now, &made_up(Kind::Receipt, 0, 99, &ack_body(0)));
+    both[0].handle_frame(now, &made_up(Kind::RECEIPT, 1, 0, &ack_body(1)));
+    both[0].handle_frame(now, &made_up(Kind::RECEIPT, 0, 99, &ack_body(0)));
     assert_eq!(both[0].stats().forged_acks, 2);
     // A grant of message 5 in an otherwise honest note: what, reserved, echo, message, pushed, room, cursor.
     let mut note = vec![1, 0, 0, 0, 0, 0, 0, 0];
     note.extend([5_u64, 0, 16, 21_600, 0].iter().flat_map(|number| number.to_be_bytes()));
     note.extend(ack_body(0));
-    both[0].handle_frame(now, &made_up(Kind::Note, 0, 1, &note));
+    both[0].handle_frame(now, &made_up(Kind::NOTE, 0, 1, &note));
     assert_eq!(both[0].stats().forged_acks, 3);
     assert_eq!(both[0].poll_completion(), None);
     both[1].recv(0, 7, 100).expect("there is room");
@@ -141,7 +141,7 @@ fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
         push.extend((1_u64 << 60).to_be_bytes());
         push.extend([0; 8]);
         push.extend([1; 1400]);
-        mailbox.handle_frame(now, &made_up(Kind::Push, message, message as u32 + 1, &push));
+        mailbox.handle_frame(now, &made_up(Kind::PUSH, message, message as u32 + 1, &push));
         mailbox.audit().expect("counts agree");
     }
     let memory = mailbox.memory();
@@ -160,14 +160,14 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
         let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
         for step in 0..200 {
             let now = Instant::from_nanos(step * 100_000);
-            let kind = [Kind::Push, Kind::Pull, Kind::Note, Kind::Receipt, Kind::Ask][random.below(5) as usize];
+            let kind = [Kind::PUSH, Kind::PULL, Kind::NOTE, Kind::RECEIPT, Kind::ASK][random.below(5) as usize];
             let mut body = vec![0; random.below(200) as usize];
             random.fill(&mut body);
             // Mostly small numbers, so that some make sense.
             body.iter_mut().enumerate().filter(|(at, _)| at % 8 != 7 || *at > 47).for_each(|(_, byte)| *byte = 0);
             body.iter_mut().for_each(|byte| *byte %= 8);
             if !body.is_empty() {
-                body[0] = random.below(4) as u8 * u8::from(kind == Kind::Note);
+                body[0] = random.below(4) as u8 * u8::from(kind == Kind::NOTE);
             }
             mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
             let receive = mailbox.recv(1, 0, random.below(300) as usize);
@@ -232,7 +232,7 @@ fn what_came_in_full_before_its_sender_left_can_still_be_received() {
         assert_eq!(both[1].poll_completion(), Some(Completion::Recv { id, outcome }));
     }
     assert_eq!(both[1].send(0, 7, []), Err(SendError::PeerGone { rank: 0 }));
-    assert!(both[1].poll_timeout().is_none() && both[1].is_idle());
+    assert!(both[1].poll_timeout(Instant::START).is_none() && both[1].is_idle());
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and
 #[test]
 fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     let [mut mailbox, _] = pair(&small());
-    let mut frame = made_up(Kind::Ask, 0, 1, &[]);
+    let mut frame = made_up(Kind::ASK, 0, 1, &[]);
     let mut header = parse(&frame).expect("own frames parse").header;
     let link = |host| Link { source: host_mac(host), destination: host_mac(0), ether_type: 0x88B5 };
     seal(&mut frame, link(3), &header, 0);

@@ -2,7 +2,7 @@
 
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::stream::{Identity, Peer};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,7 +81,10 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
         panic!("{replay}: not quiet: {outcome:?} {:?} {sends:?}", simulation.next_deadline())
     };
     let totals = simulation.machines().iter().map(Mailbox::stats).fold(MailboxStats::default(), sum);
-    assert!(simulation.machines().iter().all(|machine| machine.poll_timeout().is_none()), "{replay}: a timer is left");
+    assert!(
+        simulation.machines().iter().all(|machine| machine.poll_timeout(Instant::START).is_none()),
+        "{replay}: a timer is left"
+    );
     let frames = (0..hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), frames, totals, sends, receives }
 }

@@ -4,8 +4,9 @@
 //! changes its parent as `collectives` does.
 
 use crate::hosts::{at, hosts, peer, star};
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Random, RandomFaults, Simulation};
-use ethbcast_transport::stream::{Ending, Lone, Stream};
+use ethbcast_transport::stream::{Ending, Stream};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -144,8 +145,8 @@ fn play(seed: u64) {
     });
     let mut states = vec![Host { gone: vec![false; count], taken: 0, rests_until: Instant::START }; count];
     let (mut pushed, mut barrier) = (0, 0);
-    let outcome = simulation.run(at(120_000), |host, machine: &mut Lone, now| {
-        let (state, stream) = (&mut states[host], &mut machine.stream);
+    let outcome = simulation.run(at(120_000), |host, machine: &mut Alone<Stream>, now| {
+        let (state, stream) = (&mut states[host], &mut machine.part);
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         let news: Vec<usize> =
             (1..count).filter(|&dead| dead != host && world.deaths[dead].is_some() && !state.gone[dead]).collect();

@@ -14,13 +14,13 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
     let tuning = |host: usize| tuning.for_cast(count - 1, host.saturating_sub(1));
     let mut simulation = Simulation::new(&star(count), hosts(count, tuning, |_| 0), |delivery: &Delivery<'_>| {
         let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
-        let early = frame.header.kind == Kind::Data && frame.header.stamp < 150_000;
+        let early = frame.header.kind == Kind::DATA && frame.header.stamp < 150_000;
         if delivery.to == 3 && early && frame.header.sequence == lost { Fate::Drop } else { Fate::Deliver }
     });
     simulation.set_event_limit(5_000_000);
     let (mut pushed, mut third) = (0, 0);
     let outcome = simulation.run(at(20_000), |host, machine, now| {
-        let stream = &mut machine.stream;
+        let stream = &mut machine.part;
         match host {
             0 => {
                 while pushed < frames && stream.push(&[0; 10], if pushed + 1 == frames { Ending::Stream } else { Ending::None }) {
@@ -57,7 +57,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
     let lost = Cell::new(0);
     let mut simulation = Simulation::new(&star(3), hosts(3, tuning, |host| host - 1), |delivery: &Delivery<'_>| {
         let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
-        let passing = Ack::parse(&frame).is_some_and(|ack| frame.header.kind == Kind::Ack && ack.body.passed > 0);
+        let passing = Ack::parse(&frame).is_some_and(|ack| frame.header.kind == Kind::ACK && ack.body.passed > 0);
         if delivery.from == Some(2) && passing && lost.get() == 0 {
             lost.set(1);
             return Fate::Drop;
@@ -67,7 +67,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
     simulation.set_event_limit(1_000_000);
     let mut pushed = 0;
     let outcome = simulation.run(at(20_000), |host, machine, now| {
-        let stream = &mut machine.stream;
+        let stream = &mut machine.part;
         match host {
             0 => {
                 // One message whose passing is waited for, two that nobody waits for, and the end once the first has been passed.

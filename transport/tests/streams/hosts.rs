@@ -1,8 +1,10 @@
 //! Casts by hand: who acknowledges to whom, on one switch.
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
-use ethbcast_transport::stream::{Identity, Lone, Outlet, Peer, Stream};
+use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ pub fn peer(host: usize) -> Peer {
 }
 
 /// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
-pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Lone> {
+pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
         let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
         let children: Vec<Peer> = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
@@ -21,7 +23,7 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
             _ => Stream::receiver(identity, 100, peer(parent(host)), &Outlet::Wards(children), tuning(host)),
         }
     };
-    (0..hosts).map(|host| Lone::new(stream(host))).collect()
+    (0..hosts).map(|host| Alone::new(stream(host))).collect()
 }
 
 /// All on one switch at 100 Mbit/s.

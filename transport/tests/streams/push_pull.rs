@@ -15,7 +15,7 @@ fn case(frames: u64, message_frames: u64) -> Case {
 }
 
 fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {
-    frame.header.kind == Kind::Data && frame.header.sequence == sequence && !frame.header.flags.has(Flags::RESENT)
+    frame.header.kind == Kind::DATA && frame.header.sequence == sequence && !frame.header.flags.has(Flags::RESENT)
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn one_receiver_answers_what_is_pushed_and_only_then_the_rest_follows() {
         if !pulled && delivery.to == 0 {
             answers.push((frame.header.rank, frame.header.sequence));
         }
-        if frame.header.kind == Kind::Data && frame.header.flags.has(Flags::ACK_NOW) && !pulled {
+        if frame.header.kind == Kind::DATA && frame.header.flags.has(Flags::ACK_NOW) && !pulled {
             assert_eq!(frame.header.sequence, PUSHED - 1, "the last pushed frame asks for an answer");
         }
         Fate::Deliver
@@ -45,11 +45,11 @@ fn a_loss_that_is_known_holds_up_the_rest_until_its_loser_has_everything() {
     let lose = |delivery: &Delivery<'_>| {
         let frame = parse(delivery.frame).expect("a frame of the stream");
         let header = frame.header;
-        let new = header.kind == Kind::Data && !header.flags.has(Flags::RESENT);
+        let new = header.kind == Kind::DATA && !header.flags.has(Flags::RESENT);
         if is_new(&frame, 2) && delivery.to == OTHER {
             return Fate::Drop;
         }
-        if header.kind == Kind::Data && header.flags.has(Flags::RESENT) {
+        if header.kind == Kind::DATA && header.flags.has(Flags::RESENT) {
             assert_eq!(delivery.to, OTHER, "only who lost is sent it again");
         }
         if delivery.to == 0 && usize::from(header.rank) == OTHER {
@@ -83,7 +83,7 @@ fn the_last_pushed_frame_lost_at_a_receiver_that_is_not_designated_is_found_by_t
                 log.push("lost");
                 return Fate::Drop;
             }
-            if delivery.to == OTHER && frame.header.kind == Kind::Heartbeat {
+            if delivery.to == OTHER && frame.header.kind == Kind::HEARTBEAT {
                 assert_eq!(frame.header.sequence, PUSHED, "it names the end of what was sent");
                 log.push("heartbeat");
             } else if delivery.to == OTHER && frame.header.flags.has(Flags::RESENT) {

@@ -143,8 +143,8 @@ impl Machine for Process {
         self.machine_mut().poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        self.machine().poll_timeout()
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.machine().poll_timeout(now)
     }
 }
 
@@ -229,10 +229,10 @@ impl Faults for Watch {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         if let (Some(sequence), Ok(frame)) = (self.all_lose, parse(delivery.frame)) {
             let header = &frame.header;
-            let ack = (delivery.to == 0 && header.kind == Kind::Ack).then(|| Ack::parse(&frame)).flatten();
+            let ack = (delivery.to == 0 && header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
             let tells = ack.is_some_and(|ack| !ack.has(sequence) && ack.covered() > sequence);
             self.reports.set(self.reports.get() + usize::from(tells));
-            if header.kind == Kind::Data && header.sequence == sequence && !header.flags.has(Flags::RESENT) {
+            if header.kind == Kind::DATA && header.sequence == sequence && !header.flags.has(Flags::RESENT) {
                 return Fate::Drop;
             }
         }

@@ -4,7 +4,7 @@ use super::Member;
 use crate::communicator::body::Call;
 use crate::communicator::config::period;
 use ethbcast_transport::wire::{self, Flags, Frame, Header, Kind, Link, OVERHEAD_BYTES};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, Machine};
 
 impl Machine for Member {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
@@ -12,7 +12,7 @@ impl Machine for Member {
             self.stats.malformed += 1;
             return;
         };
-        if frame.header.kind == Kind::Call {
+        if frame.header.kind == crate::communicator::kind::CALL {
             return self.on_call(now, &frame);
         }
         let Header { session, rank, .. } = frame.header;
@@ -43,25 +43,25 @@ impl Machine for Member {
         if std::mem::take(&mut self.call_pending) {
             self.stats.calls_sent += 1;
             let body = self.assembly.call(self.membership.is_some()).encode();
-            return Some(self.write(Kind::Call, 0, Header::NO_RANK, &body, buffer));
+            return Some(self.write(crate::communicator::kind::CALL, 0, Header::NO_RANK, &body, buffer));
         }
         let membership = self.membership.as_deref_mut()?;
         let (session, rank) = (membership.roll.session(), membership.rank());
         if let Some(sign) = membership.take_sign() {
-            return Some(self.write(Kind::Alive, session, rank, &sign.encode(), buffer));
+            return Some(self.write(crate::communicator::kind::ALIVE, session, rank, &sign.encode(), buffer));
         }
         if let Some(length) = membership.poll(now, buffer) {
             return Some(length);
         }
         let bye = membership.take_bye()?;
-        Some(self.write(Kind::Bye, session, rank, &bye.encode(), buffer))
+        Some(self.write(crate::communicator::kind::BYE, session, rank, &bye.encode(), buffer))
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.membership {
-            Some(membership) => membership.deadline(),
+            Some(membership) => membership.poll_timeout(now),
             None if self.refusal.is_some() || self.given_up => None,
-            None => Some(Deadline { at: self.assembly.due(), why: Timer::Join }),
+            None => Some(Deadline { at: self.assembly.due(), why: crate::timer::JOIN }),
         }
     }
 

@@ -13,9 +13,9 @@ use crate::communicator::roll::Roll;
 use crate::communicator::signature::Signature;
 use crate::membership::presence::{Change, Presence, Watch};
 use ethbcast_transport::messages::Mailbox;
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, Machine};
 use std::time::Duration;
 
 /// Between two repetitions of what all should hear soon: why the group cannot go on, or a good-bye.
@@ -108,16 +108,16 @@ impl Membership {
             self.strangers += 1;
             return;
         }
-        if !matches!(header.kind, Kind::Alive | Kind::Bye) {
+        if !matches!(header.kind, crate::communicator::kind::ALIVE | crate::communicator::kind::BYE) {
             self.leaving.linger(now);
         }
         match header.kind {
-            Kind::Data | Kind::Ack | Kind::Heartbeat => self.streams.on_frame(now, frame),
-            Kind::Push | Kind::Pull | Kind::Note | Kind::Receipt | Kind::Ask => {
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.on_frame(now, frame),
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => {
                 self.mailbox.on_frame(now, frame);
                 self.outcomes.collect(&mut self.mailbox);
             }
-            Kind::Alive | Kind::Bye => match Notice::decode(frame.payload, self.size()) {
+            crate::communicator::kind::ALIVE | crate::communicator::kind::BYE => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => self.on_notice(now, header.rank, header.kind, notice),
                 None => self.malformed += 1,
             },
@@ -132,7 +132,7 @@ impl Membership {
         if let Some(failure) = notice.failure.or(mismatch) {
             self.fail(now, failure);
         }
-        if kind == Kind::Bye {
+        if kind == crate::communicator::kind::BYE {
             let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
             self.watch.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
         }
@@ -211,7 +211,7 @@ impl Membership {
 
     /// Whether nothing is on its way, owed or awaited, signs of life apart.
     pub(super) fn is_quiet(&self) -> bool {
-        let messages = self.mailbox.is_idle() && self.mailbox.poll_timeout().is_none();
+        let messages = self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none();
         messages && self.streams.is_settled() && self.streams.is_quiet()
     }
 
@@ -220,14 +220,14 @@ impl Membership {
         (self.agreement.current().is_some() || self.outcomes.are_awaited()) && self.streams.are_urgent()
     }
 
-    pub(super) fn deadline(&self) -> Option<Deadline> {
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         if self.is_over() {
             return None;
         }
-        let alive = (self.size() > 1).then_some(Deadline { at: self.alive_due, why: Timer::Status });
-        let left = self.watch.due().map(|at| Deadline { at, why: Timer::Dead });
-        let leaving = self.leaving.due().map(|at| Deadline { at, why: Timer::Verdict });
-        [self.mailbox.poll_timeout(), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
+        let alive = (self.size() > 1).then_some(Deadline { at: self.alive_due, why: crate::timer::STATUS });
+        let left = self.watch.due().map(|at| Deadline { at, why: crate::timer::DEAD });
+        let leaving = self.leaving.due().map(|at| Deadline { at, why: crate::timer::VERDICT });
+        [self.mailbox.poll_timeout(now), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
     }
 
     /// The sign of life that is to be sent.

@@ -1,7 +1,8 @@
 //! Where a member stands in the streams of its group: the name of each, and who sends and acknowledges what to whom.
 
 use super::listeners::Listeners;
-use ethbcast_transport::stream::{Identity, Outlet, Peer};
+use ethbcast_transport::stream::Outlet;
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{MacAddr, Tuning};
 
 /// How a rank's bytes travel.

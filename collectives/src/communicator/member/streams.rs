@@ -1,9 +1,10 @@
 //! The streams of a group without a root: two for each rank that broadcasts, made when they are first used.
 
 use super::place::{Place, StreamName, Way};
-use ethbcast_transport::stream::{Ending, Identity, Memory, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
+use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{Frame, Kind};
-use ethbcast_transport::{Deadline, Instant};
+use ethbcast_transport::{Deadline, Instant, Part};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A stream and what the group remembers about it.
@@ -100,8 +101,8 @@ impl Streams {
         if self.slots[index(name)].is_none() {
             // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its parent.
             match frame.header.kind {
-                Kind::Ack if name.origin == self.place.identity.rank => self.forged_acks += 1,
-                Kind::Ack => {}
+                Kind::ACK if name.origin == self.place.identity.rank => self.forged_acks += 1,
+                Kind::ACK => {}
                 _ if !self.place.can_begin(name, frame.header.rank) => self.strangers += 1,
                 _ => {
                     self.open(name);
@@ -109,7 +110,7 @@ impl Streams {
             }
         }
         if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.on_frame(now, frame);
+            slot.stream.handle_frame(now, frame);
             self.touch(now, name);
         }
     }
@@ -182,7 +183,7 @@ impl Streams {
 
     fn arm(&mut self, now: Instant, at: u16) {
         let Some(slot) = &mut self.slots[usize::from(at)] else { return };
-        let deadline = slot.stream.deadline(now);
+        let deadline = slot.stream.poll_timeout(now);
         if deadline != slot.armed {
             self.timers.extend(deadline.map(|deadline| (deadline, at)));
             if let Some(armed) = std::mem::replace(&mut slot.armed, deadline) {
@@ -201,7 +202,7 @@ impl Streams {
         let due: Vec<u16> = self.timers.iter().take_while(|(deadline, _)| deadline.at <= now).map(|&(_, at)| at).collect();
         for at in due {
             if let Some(slot) = &mut self.slots[usize::from(at)] {
-                slot.stream.on_timeout(now);
+                slot.stream.handle_timeout(now);
             }
             if let Some(name) = StreamName::of(at + 1, self.place.size()) {
                 self.touch(now, name);
@@ -213,7 +214,7 @@ impl Streams {
     pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {
             let slot = self.slots[usize::from(at)].as_mut()?;
-            let length = slot.stream.poll(now, buffer);
+            let length = slot.stream.poll_transmit(now, buffer);
             slot.queued = length.is_some();
             if length.is_some() {
                 self.queue.push_back(at);

@@ -218,9 +218,9 @@ impl Step for Cast {
             return None;
         }
         if !self.run.is_sent() {
-            return Some(Deadline { at: self.run.due_at(self.run.sent), why: Timer::Pace });
+            return Some(Deadline { at: self.run.due_at(self.run.sent), why: Timer::PACE });
         }
-        self.run.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+        self.run.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_done(&self) -> bool {

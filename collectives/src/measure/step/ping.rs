@@ -105,7 +105,7 @@ impl Step for Ping {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_done(&self) -> bool {

@@ -79,7 +79,7 @@ impl Step for Roll {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_done(&self) -> bool {

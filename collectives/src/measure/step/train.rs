@@ -198,7 +198,7 @@ impl Step for Train {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::Heartbeat })
+        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_done(&self) -> bool {

@@ -32,10 +32,10 @@ impl Machine for Seat {
         }
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
-            Seat::Finder(finder) => finder.poll_timeout(),
-            Seat::Other(host) => host.poll_timeout(),
+            Seat::Finder(finder) => finder.poll_timeout(now),
+            Seat::Other(host) => host.poll_timeout(now),
         }
     }
 }

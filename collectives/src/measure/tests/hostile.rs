@@ -2,14 +2,23 @@
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
-use ethbcast_transport::wire::{self, Flags, Header, Kind, Link, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, Flags, Header, Link, OVERHEAD_BYTES};
 use proptest::prelude::*;
 
 /// A PROBE from host 0 to host 1.
 fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + ProbeBody::BYTES];
     body.write(&mut frame[OVERHEAD_BYTES..]);
-    let header = Header { kind: Kind::Probe, session: SESSION, stream: 0, rank: 0, epoch: 0, flags, sequence: index, stamp: test };
+    let header = Header {
+        kind: crate::measure::kind::PROBE,
+        session: SESSION,
+        stream: 0,
+        rank: 0,
+        epoch: 0,
+        flags,
+        sequence: index,
+        stamp: test,
+    };
     let link = Link { source: host_mac(0), destination: host_mac(1), ether_type: DEFAULT_ETHER_TYPE };
     wire::seal(&mut frame, link, &header, ProbeBody::BYTES);
     frame
@@ -75,7 +84,7 @@ impl Liar {
     fn distort(&mut self, buffer: &mut [u8], length: usize) {
         let parsed = wire::parse(&buffer[..length]).expect("own frames parse");
         let (mut header, payload_bytes) = (parsed.header, parsed.payload.len());
-        if header.kind != Kind::Report {
+        if header.kind != crate::measure::kind::REPORT {
             return;
         }
         if self.number() == 0 {
@@ -128,7 +137,7 @@ proptest! {
         let mut responder = responder(1);
         let mut buffer = vec![0; 1514];
         for (at, (kind, flags, test, sequence, payload)) in frames.iter().enumerate() {
-            let kind = [Kind::Probe, Kind::Echo, Kind::Report][usize::from(kind % 3)];
+            let kind = [crate::measure::kind::PROBE, crate::measure::kind::ECHO, crate::measure::kind::REPORT][usize::from(kind % 3)];
             let stamp = test.unwrap_or(u32::MAX);
             let header = Header { kind, session: SESSION, stream: 0, rank: 1, epoch: 0, flags: Flags(*flags), sequence: *sequence, stamp };
             let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];

@@ -7,8 +7,8 @@ mod measuring;
 
 use super::{Card, ProbeResult, ProbeSettings, Prober, Responder};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ impl Machine for Host {
         }
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
-            Host::Prober(prober) => prober.poll_timeout(),
+            Host::Prober(prober) => prober.poll_timeout(now),
             Host::Responder(_) | Host::Deaf => None,
         }
     }

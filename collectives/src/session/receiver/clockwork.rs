@@ -5,7 +5,7 @@ use crate::membership::timing::{jitter, take_due};
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, Machine};
 
 impl Receiver {
     fn state(&self) -> State {
@@ -55,13 +55,13 @@ impl Receiver {
         let dead = self.root.as_ref().filter(|_| live).map(|root| root.heard_at + self.config.timing.dead);
         let stream = self.streams.as_ref().filter(|_| live).and_then(|streams| streams.deadline(self.now));
         [
-            (self.join_due, Timer::Join),
-            (self.ready_due.filter(|_| live), Timer::View),
-            (self.status_due, Timer::Status),
-            (self.done_due, Timer::Verdict),
-            (self.leaving_until, Timer::Verdict),
-            (patience, Timer::Announce),
-            (dead, Timer::Dead),
+            (self.join_due, crate::timer::JOIN),
+            (self.ready_due.filter(|_| live), crate::timer::VIEW),
+            (self.status_due, crate::timer::STATUS),
+            (self.done_due, crate::timer::VERDICT),
+            (self.leaving_until, crate::timer::VERDICT),
+            (patience, crate::timer::ANNOUNCE),
+            (dead, crate::timer::DEAD),
         ]
         .into_iter()
         .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
@@ -70,7 +70,7 @@ impl Receiver {
 
     fn on_session_frame(&mut self, frame: &Frame<'_>) {
         match frame.header.kind {
-            Kind::Data | Kind::Ack | Kind::Heartbeat => {
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => {
                 if let (Some(streams), Phase::Running) = (&mut self.streams, &self.phase) {
                     streams.on_frame(self.now, frame);
                     for rank in streams.take_orphans() {
@@ -78,7 +78,7 @@ impl Receiver {
                     }
                 }
             }
-            Kind::Probe if matches!(self.phase, Phase::Joining) => self.responder.on_frame(self.now, frame),
+            crate::measure::kind::PROBE if matches!(self.phase, Phase::Joining) => self.responder.on_frame(self.now, frame),
             kind => match Message::decode(kind, frame.payload) {
                 Some(message) => {
                     self.stats.received += 1;
@@ -97,8 +97,8 @@ impl Machine for Receiver {
             self.stats.malformed += 1;
             return;
         };
-        if frame.header.kind == Kind::Announce && matches!(self.phase, Phase::Listening) {
-            match Message::decode(Kind::Announce, frame.payload) {
+        if frame.header.kind == crate::session::kind::ANNOUNCE && matches!(self.phase, Phase::Listening) {
+            match Message::decode(crate::session::kind::ANNOUNCE, frame.payload) {
                 Some(message) => self.on_announce(&frame, &message),
                 None => self.stats.malformed += 1,
             }
@@ -114,7 +114,7 @@ impl Machine for Receiver {
         let from_root = frame.source == root.mac;
         let member = self.view.as_ref().and_then(|view| view.members.get(usize::from(frame.header.rank)));
         let from_member = member.is_some_and(|member| member.mac == frame.source);
-        let stream_frame = matches!(frame.header.kind, Kind::Data | Kind::Ack | Kind::Heartbeat);
+        let stream_frame = matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT);
         if !(from_root || stream_frame && from_member) {
             self.stats.strangers += 1;
             return;
@@ -168,7 +168,7 @@ impl Machine for Receiver {
         self.streams.as_mut().filter(|_| running)?.poll(now, buffer)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         self.deadlines().min()
     }
     fn is_urgent(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::membership::timing::{Timing, take_due};
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, Machine};
 
 impl Root {
     fn deadlines(&self) -> impl Iterator<Item = Deadline> + '_ {
@@ -17,12 +17,12 @@ impl Root {
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
         let stream = self.streams.as_ref().filter(|_| running).and_then(|streams| streams.deadline(self.now));
         [
-            (self.announce_due, Timer::Announce),
-            (patience, Timer::Join),
-            (self.view_due, Timer::View),
-            (self.status_due, Timer::Status),
-            (self.verdict_due, Timer::Verdict),
-            (silence, Timer::Dead),
+            (self.announce_due, crate::timer::ANNOUNCE),
+            (patience, crate::timer::JOIN),
+            (self.view_due, crate::timer::VIEW),
+            (self.status_due, crate::timer::STATUS),
+            (self.verdict_due, crate::timer::VERDICT),
+            (silence, crate::timer::DEAD),
         ]
         .into_iter()
         .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
@@ -65,14 +65,14 @@ impl Machine for Root {
             self.stats.strangers += 1;
             return;
         }
-        if let (Kind::Echo | Kind::Report, Some(prober)) = (frame.header.kind, &mut self.prober) {
+        if let (crate::measure::kind::ECHO | crate::measure::kind::REPORT, Some(prober)) = (frame.header.kind, &mut self.prober) {
             prober.on_frame(now, &frame);
             self.watch_probe();
             return;
         }
         let member = self.view.as_ref().and_then(|view| view.members.get(usize::from(frame.header.rank)));
         let member = member.is_some_and(|member| member.mac == frame.source);
-        if frame.header.kind != Kind::Join && !member {
+        if frame.header.kind != crate::session::kind::JOIN && !member {
             self.stats.strangers += 1;
             return;
         }
@@ -81,7 +81,7 @@ impl Machine for Root {
             entry.suspected = false;
         }
         match frame.header.kind {
-            Kind::Data | Kind::Ack | Kind::Heartbeat => {
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => {
                 if let Some(streams) = &mut self.streams {
                     streams.on_frame(now, &frame);
                 }
@@ -146,7 +146,7 @@ impl Machine for Root {
         Some(length)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         self.deadlines().min()
     }
     fn is_urgent(&self) -> bool {

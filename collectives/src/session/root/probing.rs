@@ -2,8 +2,8 @@
 
 use super::{Phase, Root};
 use crate::measure::{ProbeSettings, Prober, calibrate};
-use ethbcast_transport::stream::{Identity, Peer};
 use ethbcast_transport::wire::Header;
+use ethbcast_transport::wire::{Identity, Peer};
 
 impl Root {
     /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.

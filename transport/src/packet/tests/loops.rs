@@ -81,8 +81,8 @@ fn a_deadline_that_stays_overdue_does_not_make_the_loop_spin() {
         fn poll_transmit(&mut self, _: Instant, _: &mut [u8]) -> Option<usize> {
             None
         }
-        fn poll_timeout(&self) -> Option<crate::Deadline> {
-            Some(crate::Deadline { at: Instant::START, why: crate::Timer::Pace })
+        fn poll_timeout(&self, _now: Instant) -> Option<crate::Deadline> {
+            Some(crate::Deadline { at: Instant::START, why: crate::Timer::PACE })
         }
     }
     let cable = Cable::lay(1500);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The EtherType of the tests (IEEE local experimental 1).
 pub const ETHER_TYPE: u16 = 0x88b5;
 /// The group of the tests.
-pub const GROUP: MacAddr = MacAddr(0x33, 0x0e, 0xb0, 0, 0, 1);
+pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
 
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 

@@ -39,15 +39,15 @@ fn only_our_ether_type_for_our_own_mac_or_our_group_gets_past_the_kernel() {
     let cable = Cable::lay(1500);
     let (mut a, mut b) = cable.open_both();
     let own = b.interface().mac;
-    let neighbour = MacAddr(own.0, own.1, own.2, own.3, own.4, own.5 ^ 1);
-    let far = MacAddr(own.0, own.1 ^ 1, own.2, own.3, own.4, own.5);
-    let other_group = MacAddr(GROUP.0, GROUP.1, GROUP.2, GROUP.3, GROUP.4, GROUP.5 + 1);
+    let neighbour = with_byte(own, 5, own.octets()[5] ^ 1);
+    let far = with_byte(own, 1, own.octets()[1] ^ 1);
+    let other_group = with_byte(GROUP, 5, GROUP.octets()[5] + 1);
     let vlan_5 = [0x81, 0x00, 0, 5, 0x88, 0xb5];
     let unwanted = vec![
         frame(neighbour, 1, 100),
         frame(far, 2, 100),
         frame(other_group, 3, 100),
-        frame(MacAddr::broadcast(), 4, 100),
+        frame(MacAddr::BROADCAST, 4, 100),
         raw_frame(own, &(ETHER_TYPE + 1).to_be_bytes(), &[0; 100]),
         raw_frame(own, &[0x08, 0x00], &[0; 100]),
         raw_frame(own, &vlan_5, &[0; 100]),
@@ -65,9 +65,9 @@ fn without_a_group_only_the_own_address_counts_and_broadcast_can_be_the_group() 
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     let mut alone = cable.open(1, |config| config.group = None);
-    let mut everybody = cable.open(1, |config| config.group = Some(MacAddr::broadcast()));
+    let mut everybody = cable.open(1, |config| config.group = Some(MacAddr::BROADCAST));
     let own = alone.interface().mac;
-    send(&mut a, [frame(own, 1, 46), frame(GROUP, 2, 46), frame(MacAddr::broadcast(), 3, 46)]);
+    send(&mut a, [frame(own, 1, 46), frame(GROUP, 2, 46), frame(MacAddr::BROADCAST, 3, 46)]);
     assert_eq!(numbers(&collect(&mut alone)), [1]);
     assert_eq!(numbers(&collect(&mut everybody)), [1, 3]);
 }
@@ -130,4 +130,10 @@ fn every_ring_has_slots_for_its_mtu_and_wastes_little() {
     }
     assert_eq!(Geometry::new(1500, 8 << 20).slots(), 5248);
     assert_eq!(Geometry::new(65_535, 8 << 20).slots(), 120);
+}
+
+fn with_byte(address: MacAddr, at: usize, byte: u8) -> MacAddr {
+    let mut octets = address.octets();
+    octets[at] = byte;
+    MacAddr::from(octets)
 }

@@ -45,8 +45,8 @@ impl Machine for Script {
         Some(frame.len())
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        self.deadline.map(|at| Deadline { at, why: Timer::Heartbeat })
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.deadline.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_urgent(&self) -> bool {

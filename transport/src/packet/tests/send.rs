@@ -112,7 +112,7 @@ fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
     let error = error.expect_err("nothing else ends the loop");
     assert!(error.to_string().contains("eth0 went down"), "{error}");
 
-    let mut sending = Script::sending([frame(crate::MacAddr::broadcast(), 0, 46)]);
+    let mut sending = Script::sending([frame(crate::MacAddr::BROADCAST, 0, 46)]);
     let error = a.transmit(&mut sending, crate::Instant::START).expect_err("the interface is down");
     assert!(matches!(error, DriveError::InterfaceDown { .. }), "{error}");
 }
@@ -122,7 +122,7 @@ fn a_lowered_mtu_is_reported_with_the_frame_that_did_not_fit() {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     cable.command(0, "ip link set eth0 mtu 1000");
-    let mut script = Script::sending([frame(crate::MacAddr::broadcast(), 0, 1500)]);
+    let mut script = Script::sending([frame(crate::MacAddr::BROADCAST, 0, 1500)]);
     let error = a.transmit(&mut script, crate::Instant::START).expect_err("the frame is too long");
     assert!(matches!(error, DriveError::FrameTooLong { frame_bytes: 1514, .. }), "{error}");
 }

@@ -61,8 +61,8 @@ impl Machine for Oracle {
         Some(frame.len())
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
-        self.period.map(|_| Deadline { at: self.next, why: Timer::Heartbeat })
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.period.map(|_| Deadline { at: self.next, why: Timer::HEARTBEAT })
     }
 }
 

@@ -144,11 +144,11 @@ impl Machine for Flood {
         self.0.then_some(60)
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         None
     }
 }
 
 fn deadline(at: Instant) -> Deadline {
-    Deadline { at, why: crate::Timer::Heartbeat }
+    Deadline { at, why: crate::Timer::HEARTBEAT }
 }

@@ -13,7 +13,7 @@ use super::{Cable, HostSettings, Network, Simulation, host_mac};
 use crate::{Deadline, Instant, MacAddr, Machine};
 
 /// A group every test host is in.
-const GROUP: MacAddr = MacAddr(0x03, 0, 0, 0, 0, 1);
+const GROUP: MacAddr = MacAddr::new(0x03, 0, 0, 0, 0, 1);
 
 /// The end of every test that should be over long before.
 const LATE: Instant = Instant::from_nanos(1_000_000_000_000);
@@ -59,7 +59,7 @@ impl Machine for Postbox {
         Some(frame.len())
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         self.deadline
     }
 }

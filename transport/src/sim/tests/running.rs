@@ -123,13 +123,13 @@ fn a_deadline_that_never_moves_on_is_a_live_lock_and_is_named() {
         fn poll_transmit(&mut self, _: Instant, _: &mut [u8]) -> Option<usize> {
             None
         }
-        fn poll_timeout(&self) -> Option<Deadline> {
+        fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
             deadline(micros(3))
         }
     }
 
     let mut simulation = Simulation::new(&star(1), vec![Impatient], NoFaults);
-    let expected = Outcome::LiveLock { at: micros(3), host: 0, why: Some(Timer::Heartbeat) };
+    let expected = Outcome::LiveLock { at: micros(3), host: 0, why: Some(Timer::HEARTBEAT) };
     assert_eq!(simulation.run(LATE, idle), expected);
     assert!(simulation.events() < 2_000);
 }
@@ -197,5 +197,5 @@ fn every_frame_is_accounted_for() {
 }
 
 fn deadline(at: Instant) -> Option<Deadline> {
-    Some(Deadline { at, why: Timer::Heartbeat })
+    Some(Deadline { at, why: Timer::HEARTBEAT })
 }

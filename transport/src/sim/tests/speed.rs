@@ -25,7 +25,7 @@ impl Machine for Load {
         Some(self.frame.len())
     }
 
-    fn poll_timeout(&self) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         None
     }
 }

@@ -1,0 +1,24 @@
+//! The kinds of a session's frames: 16–25 of [`Kind`].
+
+use ethbcast_transport::wire::Kind;
+
+/// The root invites receivers of its group.
+pub const ANNOUNCE: Kind = Kind(16);
+/// A receiver asks to be a member.
+pub const JOIN: Kind = Kind(17);
+/// The root says no to a receiver, and why.
+pub const REFUSE: Kind = Kind(18);
+/// One part of the list of members.
+pub const VIEW: Kind = Kind(19);
+/// A member has the whole view and agrees with its digest.
+pub const READY: Kind = Kind(20);
+/// A member's state and progress; from the root: a sign of life.
+pub const STATUS: Kind = Kind(21);
+/// A member's own verdict on what it received.
+pub const DONE: Kind = Kind(22);
+/// Whose verdicts the root has, and whether the session is over.
+pub const VERDICT: Kind = Kind(23);
+/// The root gives up, and why.
+pub const ABORT: Kind = Kind(24);
+/// A relay cannot serve a child it was given.
+pub const ORPHAN: Kind = Kind(25);

@@ -1,0 +1,53 @@
+//! Hosts as frames name them.
+
+use super::{Flags, Header, Kind, Link, MacAddr, OVERHEAD_BYTES, seal};
+
+/// A host as a stream knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its rank in the group.
+    pub rank: u16,
+    /// Its interface.
+    pub mac: MacAddr,
+}
+
+/// What every frame of a stream says about its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The session, drawn at random by its root.
+    pub session: u32,
+    /// The stream within the session.
+    pub stream: u16,
+    /// The own rank.
+    pub rank: u16,
+    /// The own interface.
+    pub mac: MacAddr,
+    /// The EtherType in use.
+    pub ether_type: u16,
+}
+
+impl Identity {
+    /// A header of this sender with nothing but its kind: no view, no flags, no number, no stamp.
+    pub const fn header(&self, kind: Kind) -> Header {
+        let Identity { session, stream, rank, .. } = *self;
+        Header { kind, session, stream, rank, epoch: 0, flags: Flags(0), sequence: 0, stamp: 0 }
+    }
+
+    /// Completes the frame in `buffer` from this sender to `destination`, whose payload already lies at [`OVERHEAD_BYTES`]; its
+    /// length.
+    ///
+    /// # Panics
+    /// As [`seal`].
+    pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
+        seal(buffer, Link { source: self.mac, destination, ether_type: self.ether_type }, header, payload_bytes)
+    }
+
+    /// Writes a whole frame from this sender to `destination` into `buffer`; its length.
+    ///
+    /// # Panics
+    /// As [`seal`].
+    pub fn write(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload: &[u8]) -> usize {
+        buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
+        self.seal(buffer, destination, header, payload.len())
+    }
+}

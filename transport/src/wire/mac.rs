@@ -1,0 +1,95 @@
+//! The address of an Ethernet interface or group.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A 48-bit MAC address (IEEE Std 802 §8), in the order in which its bytes are sent.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddr([u8; 6]);
+
+/// The text is no MAC address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a MAC address; write six pairs of hexadecimal digits, as in 02:00:00:00:00:01")]
+pub struct ParseMacError;
+
+impl MacAddr {
+    /// The address of nobody.
+    pub const ZERO: MacAddr = MacAddr([0; 6]);
+    /// All stations of the network.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// An address from its six bytes.
+    pub const fn new(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> MacAddr {
+        MacAddr([a, b, c, d, e, f])
+    }
+
+    /// Its six bytes.
+    pub const fn octets(self) -> [u8; 6] {
+        self.0
+    }
+
+    /// Whether it is a group's, the broadcast address among them: the lowest bit of the first byte.
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// Whether it was given out locally, not by a maker of interfaces: the second bit of the first byte.
+    pub const fn is_local(self) -> bool {
+        self.0[0] & 2 == 2
+    }
+}
+
+impl From<[u8; 6]> for MacAddr {
+    fn from(octets: [u8; 6]) -> MacAddr {
+        MacAddr(octets)
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, f] = self.0;
+        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl FromStr for MacAddr {
+    type Err = ParseMacError;
+
+    fn from_str(text: &str) -> Result<MacAddr, ParseMacError> {
+        let mut octets = [0; 6];
+        let mut pairs = text.split(':');
+        for octet in &mut octets {
+            let pair = pairs.next().filter(|pair| pair.len() == 2 && !pair.starts_with('+')).ok_or(ParseMacError)?;
+            *octet = u8::from_str_radix(pair, 16).map_err(|_| ParseMacError)?;
+        }
+        if pairs.next().is_some() { Err(ParseMacError) } else { Ok(MacAddr(octets)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_is_written() {
+        let address = MacAddr::new(2, 0, 0xab, 0, 0, 0x1f);
+        assert_eq!(address.to_string(), "02:00:ab:00:00:1f");
+        assert_eq!("02:00:AB:00:00:1f".parse(), Ok(address));
+        for wrong in ["", "02:00:ab:00:00", "02:00:ab:00:00:1f:00", "02:00:ab:00:00:1g", "2:0:ab:0:0:1f", "+2:00:ab:00:00:1f"] {
+            assert_eq!(wrong.parse::<MacAddr>(), Err(ParseMacError), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_byte_says_group_and_local() {
+        assert!(MacAddr::BROADCAST.is_multicast() && MacAddr::BROADCAST.is_local());
+        assert!(!MacAddr::new(2, 0, 0, 0, 0, 1).is_multicast() && MacAddr::new(2, 0, 0, 0, 0, 1).is_local());
+        assert!(MacAddr::new(1, 0, 0, 0, 0, 1).is_multicast() && !MacAddr::new(1, 0, 0, 0, 0, 1).is_local());
+    }
+}
