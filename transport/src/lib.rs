@@ -3,6 +3,7 @@
 //! Every protocol part is a state machine without socket, clock, thread or random source ([`Machine`]); two drivers run the
 //! same machines: [`packet`] on AF_PACKET rings and the real clock, [`sim`] on a simulated switched Ethernet and a virtual one.
 
+mod agenda;
 mod arq;
 pub mod feed;
 pub mod machine;
@@ -17,6 +18,7 @@ pub mod tuning;
 pub mod wire;
 
 pub use crate::wire::MacAddr;
+pub use agenda::Agenda;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
 pub use time::Instant;
