@@ -1,8 +1,8 @@
 //! A machine that does what a test has written down, and notes what happens to it.
 
 use super::network::ETHER_TYPE;
-use crate::packet::Port;
-use crate::{Deadline, Instant, MacAddr, Machine, Timer};
+use ethbcast_transport::packet::Port;
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::collections::VecDeque;
 use std::time::Duration;
 

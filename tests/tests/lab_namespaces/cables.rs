@@ -7,7 +7,7 @@ use nix::sys::socket::MsgFlags;
 
 use super::frames::{BROADCAST, FrameSocket};
 use super::{two_switches, up};
-use crate::Lab;
+use ethbcast_lab::Lab;
 
 /// Long enough for any frame under way on a busy machine.
 const QUIET: Duration = Duration::from_millis(300);

@@ -2,12 +2,12 @@
 
 use super::network::Cable;
 use super::script::{Script, collect, frame, numbers, send};
-use crate::packet::{Clock, Counters, DriveError, Port, Waker, drive};
+use ethbcast_transport::packet::{Clock, Counters, DriveError, Port, Waker, drive};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Runs a sender of `count` full frames to its end and returns its counters and the time it took.
-fn drive_until_sent(port: &mut Port, to: crate::MacAddr, count: u32) -> (Counters, Duration) {
+fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32) -> (Counters, Duration) {
     let mut script = Script::sending((0..count).map(|number| frame(to, number, 1500)));
     let begin = Instant::now();
     let waker = Waker::new().expect("a descriptor is free");
@@ -112,8 +112,8 @@ fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
     let error = error.expect_err("nothing else ends the loop");
     assert!(error.to_string().contains("eth0 went down"), "{error}");
 
-    let mut sending = Script::sending([frame(crate::MacAddr::broadcast(), 0, 46)]);
-    let error = a.transmit(&mut sending, crate::Instant::START).expect_err("the interface is down");
+    let mut sending = Script::sending([frame(ethbcast_transport::MacAddr::broadcast(), 0, 46)]);
+    let error = a.transmit(&mut sending, ethbcast_transport::Instant::START).expect_err("the interface is down");
     assert!(matches!(error, DriveError::InterfaceDown { .. }), "{error}");
 }
 
@@ -122,8 +122,8 @@ fn a_lowered_mtu_is_reported_with_the_frame_that_did_not_fit() {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     cable.command(0, "ip link set eth0 mtu 1000");
-    let mut script = Script::sending([frame(crate::MacAddr::broadcast(), 0, 1500)]);
-    let error = a.transmit(&mut script, crate::Instant::START).expect_err("the frame is too long");
+    let mut script = Script::sending([frame(ethbcast_transport::MacAddr::broadcast(), 0, 1500)]);
+    let error = a.transmit(&mut script, ethbcast_transport::Instant::START).expect_err("the frame is too long");
     assert!(matches!(error, DriveError::FrameTooLong { frame_bytes: 1514, .. }), "{error}");
 }
 

@@ -2,8 +2,8 @@
 
 use super::network::{Cable, GROUP};
 use super::script::{Script, frame, numbers, send};
-use crate::Instant;
-use crate::packet::{Clock, Counters, Waker, drive};
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::{Clock, Counters, Waker, drive};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -75,14 +75,14 @@ fn timers_fire_within_a_millisecond() {
 #[test]
 fn a_deadline_that_stays_overdue_does_not_make_the_loop_spin() {
     struct Stuck;
-    impl crate::Machine for Stuck {
+    impl ethbcast_transport::Machine for Stuck {
         fn handle_frame(&mut self, _: Instant, _: &[u8]) {}
         fn handle_timeout(&mut self, _: Instant) {}
         fn poll_transmit(&mut self, _: Instant, _: &mut [u8]) -> Option<usize> {
             None
         }
-        fn poll_timeout(&self) -> Option<crate::Deadline> {
-            Some(crate::Deadline { at: Instant::START, why: crate::Timer::Pace })
+        fn poll_timeout(&self) -> Option<ethbcast_transport::Deadline> {
+            Some(ethbcast_transport::Deadline { at: Instant::START, why: ethbcast_transport::Timer::Pace })
         }
     }
     let cable = Cable::lay(1500);

@@ -8,7 +8,7 @@ use ethbcast_planning::topology::Topology;
 use nix::sys::signal::{SigSet, Signal, raise};
 
 use super::{two_switches, up};
-use crate::{Lab, LabError, LabGuard, Removed};
+use ethbcast_lab::{Lab, LabError, LabGuard, Removed};
 
 /// The namespaces there are of a lab, by `ip`'s own account.
 fn namespaces_of(lab: &str) -> Vec<String> {
@@ -114,7 +114,7 @@ fn what_a_crash_left_is_told_apart_and_goes_down_all_the_same() {
         delete_by_hand(&gone);
     }
     // What `ip netns add` leaves when it is killed half-way: a file with no namespace mounted on it.
-    std::fs::write(crate::netns::path_of(&format!("ethbcast-{}-n7", config.name)), "").expect("an empty file");
+    std::fs::write(format!("/run/netns/ethbcast-{}-n7", config.name), "").expect("an empty file");
     assert!(matches!(Lab::open(&config.name), Err(LabError::Incomplete { .. })));
     assert!(matches!(Lab::up(&config), Err(LabError::LabExists { .. })));
     let removed = Lab::remove(&config.name).expect("down");

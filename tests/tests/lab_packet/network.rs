@@ -1,7 +1,7 @@
 //! Two hosts for one test: network namespaces, each with one end of a veth called `eth0`.
 
-use crate::MacAddr;
-use crate::packet::{Interface, Port, PortConfig};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::{Interface, Port, PortConfig};
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::process::Command;

@@ -13,20 +13,20 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-pub(super) const BROADCAST: [u8; 6] = [0xff; 6];
+pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 const ETHERTYPE: [u8; 2] = [0x08, 0x00];
 const HEADER_BYTES: usize = 14;
 
 /// A socket that sends and receives whole frames on `eth0`.
-pub(super) struct FrameSocket {
+pub struct FrameSocket {
     socket: OwnedFd,
     interface: LinkAddr,
 }
 
 impl FrameSocket {
     /// Opens one in the thread's namespace. It receives into a large buffer, to lose nothing itself.
-    pub(super) fn open() -> Self {
+    pub fn open() -> Self {
         let socket =
             socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp).expect("a packet socket");
         let mut addresses = getifaddrs().expect("the interfaces");
@@ -39,12 +39,12 @@ impl FrameSocket {
     }
 
     /// The address of this `eth0`.
-    pub(super) fn mac(&self) -> [u8; 6] {
+    pub fn mac(&self) -> [u8; 6] {
         self.interface.addr().expect("Ethernet has addresses")
     }
 
     /// Sends a frame of `payload_bytes` that starts with `number`.
-    pub(super) fn send(&self, to: [u8; 6], number: u32, payload_bytes: usize, flags: MsgFlags) -> Result<(), Errno> {
+    pub fn send(&self, to: [u8; 6], number: u32, payload_bytes: usize, flags: MsgFlags) -> Result<(), Errno> {
         let mut frame = vec![0; HEADER_BYTES + payload_bytes];
         frame[..6].copy_from_slice(&to);
         frame[6..12].copy_from_slice(&self.mac());
@@ -56,7 +56,7 @@ impl FrameSocket {
     }
 
     /// The next frame's number and payload length, and when it came; `None` after `patience` without any.
-    pub(super) fn receive(&self, patience: Duration) -> Option<(u32, usize, Instant)> {
+    pub fn receive(&self, patience: Duration) -> Option<(u32, usize, Instant)> {
         let timeout = TimeVal::new(patience.as_secs() as i64, i64::from(patience.subsec_micros()));
         setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout).expect("a time limit");
         let mut frame = vec![0; 1 << 17];
@@ -71,7 +71,7 @@ impl FrameSocket {
     }
 
     /// Everything that comes until nothing has for `patience`.
-    pub(super) fn receive_all(&self, patience: Duration) -> Vec<(u32, usize, Instant)> {
+    pub fn receive_all(&self, patience: Duration) -> Vec<(u32, usize, Instant)> {
         std::iter::from_fn(|| self.receive(patience)).collect()
     }
 }

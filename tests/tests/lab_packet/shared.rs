@@ -2,8 +2,8 @@
 
 use super::network::Cable;
 use super::script::frame;
-use crate::packet::{Clock, DriveError, Port, PortConfig, Shared};
-use crate::{Deadline, Instant, MacAddr, Machine, Timer};
+use ethbcast_transport::packet::{Clock, DriveError, Port, PortConfig, Shared};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use nix::unistd::{Pid, gettid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;

@@ -1,8 +1,7 @@
 //! Finding interfaces, and being told what to do when there is none.
 
 use super::network::{Cable, ETHER_TYPE};
-use crate::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
-use nix::errno::Errno;
+use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 
 fn refusal(cable: &Cable, name: Option<&str>) -> InterfaceError {
     cable.on(0, || Interface::find(name)).expect_err("there is nothing to find")
@@ -53,10 +52,4 @@ fn an_interface_that_went_down_after_it_was_found_cannot_be_opened() {
     cable.command(0, "ip link set eth0 down");
     let opened = cable.on(0, || Port::open(&found, PortConfig::new(ETHER_TYPE)).map(drop));
     assert!(matches!(opened, Err(OpenError::Down { .. })), "{opened:?}");
-}
-
-#[test]
-fn a_missing_privilege_is_named() {
-    let error = OpenError::new("eth0", "open a packet socket", Errno::EPERM).to_string();
-    assert!(error.contains("run as root") && error.contains("setcap cap_net_raw+ep"), "{error}");
 }
