@@ -1,5 +1,5 @@
-//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: DESIGN §5's
-//! collapse, by calculation and as simulated.
+//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: the collapse
+//! that `docs/design.md` §3 calculates, and the same as simulated.
 //!
 //! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To accept another
 //! one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency`.
@@ -37,7 +37,7 @@ struct Row {
 #[derive(Clone, Copy, Debug)]
 struct Efficiency {
     simulated: f64,
-    /// DESIGN §5: each of a frame's losses has a window sent again, or just the frame.
+    /// By `docs/design.md` §3: each of a frame's losses has a window sent again, or just the frame.
     calculated: f64,
 }
 
@@ -162,7 +162,7 @@ fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
         assert!(row.holes.simulated > row.holes.calculated - 2.0, "what one repair cannot help many can share: {row:?}");
     }
     let collapsed = rows.iter().find(|row| (row.window_frames, row.receivers, row.loss) == (64, 100, 0.001));
-    let Row { strict, holes, .. } = collapsed.expect("DESIGN §5's case is in the table");
+    let Row { strict, holes, .. } = collapsed.expect("the case of `docs/design.md` is in the table");
     assert_eq!([strict.calculated, holes.calculated].map(|percent| format!("{percent:.1}")), ["13.5", "90.9"]);
     assert!(holes.simulated > 85.0 && strict.simulated < holes.simulated / 2.0, "{strict:?}, {holes:?}");
 
