@@ -69,11 +69,14 @@ impl Row {
 }
 
 const TEXT_HEADING: &str = "\
-New frames of all data frames a cast's root sends, in percent. Simulated: 1 Gbit/s, full frames, a round trip of 70 frames,
-every delivery lost alike (acknowledgements too), repairs counted whether broadcast or unicast. Calculated: 1 / (1 + N p W)
-for strict go-back-n, 1 / (1 + N p) for hole repair. The window is the feed's slots; strict go-back-n keeps to it as well.
-
-window receivers    loss     strict calculated  hole repair calculated
+New frames of all data frames a cast's root sends, in percent. \
+Simulated: 1 Gbit/s, full frames, a round trip of 70 frames,\n\
+every delivery lost alike (acknowledgements too), repairs counted whether broadcast or unicast. \
+Calculated: 1 / (1 + N p W)\n\
+for strict go-back-n, 1 / (1 + N p) for hole repair. \
+The window is the feed's slots; strict go-back-n keeps to it as well.\n\
+\n\
+window receivers    loss     strict calculated  hole repair calculated\n\
 ";
 
 const CSV_HEADING: &str = "window_frames,receivers,loss,strict_percent,strict_calculated_percent,\

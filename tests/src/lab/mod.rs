@@ -29,7 +29,7 @@ pub const PAYLOAD_BYTES: usize = 1468;
 pub fn require_root() {
     assert!(
         Uid::effective().is_root(),
-        "these tests make network namespaces and raw sockets: run them as root, or leave out what is called `lab_*` (CONTRIBUTING.md)"
+        "tests called `lab_*` make network namespaces and raw sockets: run them as root, or leave them out (CONTRIBUTING.md)"
     );
 }
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A chain of three in a file, as `plan --out` writes it; its lines are counted below.
-const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\nepoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-2]\"\n\
+const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
+    epoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-2]\"\n\
     [[edge]]\nfrom = \"n0\"\nto = \"n1\"\norder = 0\n\
     [[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n";
 const POINT: &str = "[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n";

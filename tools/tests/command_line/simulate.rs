@@ -16,7 +16,8 @@ const FRAMES: f64 = 716.0;
 const FRAME_SECONDS: f64 = (FRAME_BYTES + GAP_BYTES) * 8.0 / 1e8;
 
 /// A chain from the last host to the first, in segments of two frames.
-const BACKWARDS: &str = "schema = 1\nvia = \"chain\"\nroot = \"n3\"\nmembers = \"n[0-3]\"\nsegment_bytes = 2936\nepoch = 1\n\
+const BACKWARDS: &str = "schema = 1\nvia = \"chain\"\nroot = \"n3\"\n\
+    members = \"n[0-3]\"\nsegment_bytes = 2936\nepoch = 1\n\
     [[edge]]\nfrom = \"n3\"\nto = \"n2\"\norder = 0\n\
     [[edge]]\nfrom = \"n2\"\nto = \"n1\"\norder = 0\n\
     [[edge]]\nfrom = \"n1\"\nto = \"n0\"\norder = 0\n";

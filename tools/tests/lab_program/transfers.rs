@@ -120,8 +120,8 @@ fn two_groups_on_one_wire_get_each_its_own_file() {
 #[test]
 fn without_a_path_given_the_prediction_decides() {
     let site = Site::alone("auto", one_switch(3));
-    let points =
-        "[[point]]\nbytes = 64\ngap_ns = 8000\nlatency_ns = 40000\n[[point]]\nbytes = 1468\ngap_ns = 120000\nlatency_ns = 40000\n";
+    let points = "[[point]]\nbytes = 64\ngap_ns = 8000\nlatency_ns = 40000\n\
+                  [[point]]\nbytes = 1468\ngap_ns = 120000\nlatency_ns = 40000\n";
     for (policed, via) in [("", "cast"), ("cast_max_frames_per_second = 500\n", "chain")] {
         let calibration = site.file("calibration.toml", format!("schema = 1\n{policed}{points}").as_bytes());
         let option = calibration.display().to_string();

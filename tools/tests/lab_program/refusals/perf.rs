@@ -48,7 +48,8 @@ fn a_root_is_refused_before_it_waits_for_anybody() {
     let missing = missing.to_str().expect("UTF-8");
     root(&["--topology", missing]).assert_refusal(4, &["cannot read the topology file", "missing.toml"]);
     root(&["--calibration", missing]).assert_refusal(4, &["cannot read the calibration file", "missing.toml"]);
-    let falling = "schema = 1\n[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 1\n[[point]]\nbytes = 1468\ngap_ns = 3999\nlatency_ns = 1\n";
+    let falling = "schema = 1\n[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 1\n\
+                   [[point]]\nbytes = 1468\ngap_ns = 3999\nlatency_ns = 1\n";
     let falling = site.file("falling.toml", falling);
     root(&["--calibration", falling.to_str().expect("UTF-8")]).assert_refusal(2, &["falling.toml:8:", "do not fall"]);
 }
