@@ -1,5 +1,6 @@
 //! Two hosts for one test: network namespaces, each with one end of a veth called `eth0`.
 
+use ethbcast_tests::lab::require_root;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
 use nix::sched::{CloneFlags, setns};
@@ -22,6 +23,7 @@ pub struct Cable {
 impl Cable {
     /// Lays a cable for frames of `mtu_bytes` payload.
     pub fn lay(mtu_bytes: usize) -> Self {
+        require_root();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", std::process::id()));
         let cable = Cable { hosts };
@@ -91,5 +93,5 @@ fn run(command: &str) {
     let program = words.next().expect("a command has a first word");
     let output = Command::new(program).args(words).output().expect("iproute2 is installed");
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`{command}` failed (these tests need root and iproute2): {message}");
+    assert!(output.status.success(), "`{command}` failed: {message}");
 }
