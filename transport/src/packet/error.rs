@@ -88,3 +88,14 @@ impl DriveError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, OpenError};
+
+    #[test]
+    fn a_missing_privilege_is_named() {
+        let error = OpenError::new("eth0", "open a packet socket", Errno::EPERM).to_string();
+        assert!(error.contains("run as root") && error.contains("setcap cap_net_raw+ep"), "{error}");
+    }
+}

@@ -38,8 +38,6 @@ mod shared;
 mod sleep;
 mod staging;
 mod syscall;
-#[cfg(test)]
-mod tests;
 mod waker;
 
 pub use clock::Clock;
