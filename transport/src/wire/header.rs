@@ -94,9 +94,9 @@ impl Header {
     pub const NO_RANK: u16 = u16::MAX;
 }
 
-/// Source and destination of a frame.
+/// The Ethernet header (IEEE 802.3 §3): from whom a frame is, to whom, and of which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct EthernetHeader {
     /// The sending interface.
     pub source: MacAddr,
     /// The receiving interface or the group.
@@ -131,12 +131,12 @@ pub enum Reject {
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
-pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize) -> usize {
+pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
     let length = OVERHEAD_BYTES + payload_bytes;
     let buffer = &mut buffer[..length];
-    buffer[DESTINATION].copy_from_slice(&link.destination.octets());
-    buffer[SOURCE].copy_from_slice(&link.source.octets());
-    buffer[ETHER_TYPE].copy_from_slice(&link.ether_type.to_be_bytes());
+    buffer[DESTINATION].copy_from_slice(&ethernet.destination.octets());
+    buffer[SOURCE].copy_from_slice(&ethernet.source.octets());
+    buffer[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.to_be_bytes());
     let raw = Raw {
         magic: U16::new(MAGIC),
         version: VERSION,
@@ -191,8 +191,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn link() -> Link {
-        Link { source: MacAddr::new(2, 0, 0, 0, 0, 1), destination: MacAddr::new(2, 0, 0, 0, 0, 2), ether_type: DEFAULT_ETHER_TYPE }
+    fn ethernet() -> EthernetHeader {
+        EthernetHeader {
+            source: MacAddr::new(2, 0, 0, 0, 0, 1),
+            destination: MacAddr::new(2, 0, 0, 0, 0, 2),
+            ether_type: DEFAULT_ETHER_TYPE,
+        }
     }
 
     fn header() -> impl Strategy<Value = Header> {
@@ -214,7 +218,7 @@ mod tests {
     fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
         let mut buffer = vec![0; OVERHEAD_BYTES + payload.len()];
         buffer[OVERHEAD_BYTES..].copy_from_slice(payload);
-        let length = seal(&mut buffer, link(), header, payload.len());
+        let length = seal(&mut buffer, ethernet(), header, payload.len());
         assert_eq!(length, buffer.len());
         buffer
     }
@@ -229,7 +233,7 @@ mod tests {
             let parsed = parse(&frame).expect("own frames parse");
             prop_assert_eq!(parsed.header, header);
             prop_assert_eq!(parsed.payload, &payload[..]);
-            prop_assert_eq!(parsed.source, link().source);
+            prop_assert_eq!(parsed.source, ethernet().source);
         }
 
         #[test]

@@ -11,7 +11,7 @@ mod mac;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use header::{
-    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, Flags, Frame, HEADER_BYTES, Header, Link, OVERHEAD_BYTES, Reject, parse, seal,
+    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, Reject, parse, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;
