@@ -2,7 +2,7 @@
 
 use crate::session::Message;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
 use std::collections::VecDeque;
 
 /// This host's place on the wire.
@@ -17,7 +17,7 @@ pub struct Station {
     /// The group's multicast address.
     pub group_mac: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The link's MTU, in bytes.
     pub mtu_bytes: u16,
 }

@@ -10,10 +10,11 @@
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+//! use ethbcast_transport::wire::EtherType;
 //! use std::ops::ControlFlow;
 //! # fn run<M: ethbcast_transport::Machine>(mut machine: M, done: impl Fn(&M) -> bool) -> Result<(), Box<dyn std::error::Error>> {
 //! let interface = Interface::find(Some("eth0"))?;
-//! let mut port = Port::open(&interface, PortConfig::new(0x88b5))?;
+//! let mut port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
 //! drive(&mut port, &mut machine, &Waker::new()?, &Clock::start(), |machine, _now| {
 //!     if done(machine) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 //! })?;

@@ -6,6 +6,7 @@ use super::ring::{Arrival, Geometry, Ring};
 use super::sender::Sender;
 use super::sleep::{Sleeper, sleep_on};
 use super::{Clock, Interface, filter, syscall};
+use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -23,7 +24,7 @@ const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct PortConfig {
     /// The EtherType to receive.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The multicast address to receive beside the interface's own.
     pub group: Option<MacAddr>,
     /// Memory of the receive ring; rounded, and never fewer than 64 frames.
@@ -56,7 +57,7 @@ pub struct PortConfig {
 
 impl PortConfig {
     /// The defaults, for one EtherType and no group.
-    pub const fn new(ether_type: u16) -> Self {
+    pub const fn new(ether_type: EtherType) -> Self {
         PortConfig {
             ether_type,
             group: None,

@@ -1,6 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use super::{Kind, MacAddr};
+use super::{EtherType, Kind, MacAddr};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -10,8 +10,6 @@ pub const ETHERNET_BYTES: usize = 14;
 pub const HEADER_BYTES: usize = 32;
 /// Bytes of a frame that are not payload.
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
-/// IEEE Std 802 local experimental EtherType 1.
-pub const DEFAULT_ETHER_TYPE: u16 = 0x88B5;
 
 const MAGIC: u16 = 0x4542;
 const VERSION: u8 = 1;
@@ -102,7 +100,7 @@ pub struct EthernetHeader {
     /// The receiving interface or the group.
     pub destination: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
 }
 
 /// A frame taken apart.
@@ -136,7 +134,7 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
     let buffer = &mut buffer[..length];
     buffer[DESTINATION].copy_from_slice(&ethernet.destination.octets());
     buffer[SOURCE].copy_from_slice(&ethernet.source.octets());
-    buffer[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.to_be_bytes());
+    buffer[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.octets());
     let raw = Raw {
         magic: U16::new(MAGIC),
         version: VERSION,
@@ -195,7 +193,7 @@ mod tests {
         EthernetHeader {
             source: MacAddr::new(2, 0, 0, 0, 0, 1),
             destination: MacAddr::new(2, 0, 0, 0, 0, 2),
-            ether_type: DEFAULT_ETHER_TYPE,
+            ether_type: EtherType::DEFAULT,
         }
     }
 

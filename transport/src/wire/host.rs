@@ -1,6 +1,6 @@
 //! Hosts as frames name them.
 
-use super::{EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, seal};
+use super::{EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, seal};
 
 /// A host as a stream knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Identity {
     /// The own interface.
     pub mac: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
 }
 
 impl Identity {

@@ -2,13 +2,14 @@
 
 use crate::MacAddr;
 use crate::packet::{Interface, Port, PortConfig};
+use crate::wire::EtherType;
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The EtherType of the tests (IEEE local experimental 1).
-pub const ETHER_TYPE: u16 = 0x88b5;
+pub const ETHER_TYPE: EtherType = EtherType::DEFAULT;
 /// The group of the tests.
 pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
 
