@@ -1,7 +1,7 @@
 //! The loop that runs one machine on one port.
 
+use super::busy_poll::look_until;
 use super::error::DriveError;
-use super::patience::look_until;
 use super::rounds::{Rest, Rounds};
 use super::sleep::Sleeper;
 use super::{Clock, Port, Waker};

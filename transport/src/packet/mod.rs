@@ -22,18 +22,18 @@
 //! ```
 
 mod alarm;
-mod backlog;
+mod busy_poll;
 mod clock;
+mod coalescing;
 mod counters;
 mod drive;
 mod error;
 mod filter;
-mod gather;
 mod interface;
-mod patience;
 mod port;
 mod ring;
 mod rounds;
+mod send_buffer;
 mod sender;
 mod shared;
 mod sleep;

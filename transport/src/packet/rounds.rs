@@ -2,8 +2,8 @@
 //!
 //! A round takes in what has arrived, lets timers run and, after the application's turn, sends; then the loop rests.
 
-use super::gather::Gather;
-use super::patience::Patience;
+use super::busy_poll::BusyPoll;
+use super::coalescing::Coalescing;
 use super::{Clock, DriveError, Port};
 use crate::{Deadline, Instant, Machine};
 use std::time::Duration;
@@ -13,8 +13,8 @@ const OVERDUE_WAIT: Duration = Duration::from_millis(1);
 
 /// What a loop remembers from round to round.
 pub(super) struct Rounds {
-    gather: Gather,
-    patience: Patience,
+    gather: Coalescing,
+    patience: BusyPoll,
     /// Slots emptied by this round.
     received: usize,
     /// The deadline this round has told the machine of.
@@ -42,7 +42,7 @@ impl Rounds {
     /// For a loop on `port`.
     pub(super) fn new(port: &Port) -> Self {
         let config = port.config();
-        let (gather, patience) = (Gather::new(config.gather), Patience::new(config.spin));
+        let (gather, patience) = (Coalescing::new(config.gather), BusyPoll::new(config.spin));
         Rounds { gather, patience, received: 0, due: None, sent: 0 }
     }
 

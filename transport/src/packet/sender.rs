@@ -4,9 +4,9 @@
 //! ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we ask again after
 //! a while. Neither loses a frame.
 
-use super::backlog::Backlog;
 use super::counters::Counters;
 use super::error::DriveError;
+use super::send_buffer::SendBuffer;
 use super::staging::Staging;
 use super::syscall;
 use crate::{Instant, Machine};
@@ -35,7 +35,7 @@ enum Room {
 /// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
     staging: Staging,
-    backlog: Backlog,
+    backlog: SendBuffer,
     room: Room,
     back_off: Duration,
     /// Since when the transmit queue has taken nothing.
@@ -47,7 +47,7 @@ impl Sender {
     /// A sender of frames of up to `mtu_bytes` payload, with a send buffer of `buffer_bytes` at most.
     pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
         let staging = Staging::new(mtu_bytes);
-        let backlog = Backlog::new(staging.frame_bytes(), buffer_bytes);
+        let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
         Sender { staging, backlog, room: Room::Free, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
     }
 

@@ -2,29 +2,29 @@
 //!
 //! Whoever waits drives: a caller makes rounds in its own thread until it has what it waits for, so that no frame passes from one thread
 //! to another on its way. If several wait, one of them, the *leader*, watches the socket and the others follow it on a condition
-//! variable; a leader that leaves wakes a follower. While nobody waits, a *keeper* thread answers.
+//! variable; a leader that leaves wakes a follower. While nobody waits, a *progress thread* answers.
 //!
 //! The lock is held for a round, never while anybody sleeps (EQA: medium-grained locking).
 //!
-//! `hub` holds what is shared and how one rests without the lock, `keeper` the thread in the background.
+//! `leader_followers` holds what is shared and how one rests without the lock, `progress_thread` the thread in the background.
 
-mod hub;
-mod keeper;
+mod leader_followers;
+mod progress_thread;
 
 use super::{Clock, Counters, DriveError, Port};
 use crate::{Instant, Machine};
-use hub::{Hub, Who};
-use keeper::Keeper;
+use leader_followers::{LeaderFollowers, Who};
+use progress_thread::ProgressThread;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A port and the machine on it, for blocking calls of several threads; see the module's description.
 ///
-/// Dropping it ends the keeper and sends the last frames, as [`drive`](super::drive()) does after a break.
+/// Dropping it ends the progress thread and sends the last frames, as [`drive`](super::drive()) does after a break.
 pub struct Shared<M: Machine + Send + 'static> {
-    hub: Arc<Hub<M>>,
-    keeper: Keeper<M>,
+    core: Arc<LeaderFollowers<M>>,
+    thread: ProgressThread<M>,
 }
 
 impl<M: Machine + Send + 'static> Shared<M> {
@@ -34,14 +34,14 @@ impl<M: Machine + Send + 'static> Shared<M> {
     ///
     /// The kernel's error if there is no file descriptor or no thread left.
     pub fn start(port: Port, machine: M, clock: Clock) -> io::Result<Shared<M>> {
-        let hub = Arc::new(Hub::new(port, machine, clock)?);
-        let keeper = Keeper::start(Arc::clone(&hub))?;
-        Ok(Shared { hub, keeper })
+        let core = Arc::new(LeaderFollowers::new(port, machine, clock)?);
+        let thread = ProgressThread::start(Arc::clone(&core))?;
+        Ok(Shared { core, thread })
     }
 
     /// The time, as the machine sees it.
     pub fn now(&self) -> Instant {
-        self.hub.clock.now()
+        self.core.clock.now()
     }
 
     /// Calls `turn` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has passed.
@@ -59,23 +59,23 @@ impl<M: Machine + Send + 'static> Shared<M> {
         deadline: Option<Instant>,
         mut turn: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
     ) -> Result<Option<T>, DriveError> {
-        let mut state = self.hub.lock();
+        let mut state = self.core.lock();
         let mut newly = true;
         loop {
-            let now = self.hub.clock.now();
-            if let ControlFlow::Break(value) = self.hub.round(&mut state, now, newly, |machine| turn(machine, now))? {
-                self.hub.leave(&mut state, now);
+            let now = self.core.clock.now();
+            if let ControlFlow::Break(value) = self.core.round(&mut state, now, newly, |machine| turn(machine, now))? {
+                self.core.leave(&mut state, now);
                 return Ok(Some(value));
             }
             if deadline.is_some_and(|deadline| deadline <= now) {
-                self.hub.leave(&mut state, now);
+                self.core.leave(&mut state, now);
                 return Ok(None);
             }
             newly = false;
             if state.is_led() {
-                self.hub.follow(&mut state, deadline);
+                self.core.follow(&mut state, deadline);
             } else {
-                self.hub.rest(Who::Caller, &mut state, deadline);
+                self.core.rest(Who::Caller, &mut state, deadline);
             }
         }
     }
@@ -87,22 +87,22 @@ impl<M: Machine + Send + 'static> Shared<M> {
     ///
     /// As [`wait`](Self::wait); the error of sending what `with` has caused is the next call's.
     pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, DriveError> {
-        let mut state = self.hub.lock();
-        let now = self.hub.clock.now();
-        let value = self.hub.round(&mut state, now, true, |machine| with(machine, now))?;
-        self.hub.leave(&mut state, now);
+        let mut state = self.core.lock();
+        let now = self.core.clock.now();
+        let value = self.core.round(&mut state, now, true, |machine| with(machine, now))?;
+        self.core.leave(&mut state, now);
         Ok(value)
     }
 
     /// What the port has done so far.
     pub fn counters(&self) -> Counters {
-        self.hub.lock().counters()
+        self.core.lock().counters()
     }
 
-    /// Ends the keeper, sends the last frames and returns the machine.
+    /// Ends the progress thread, sends the last frames and returns the machine.
     pub fn stop(self) -> M {
-        let Shared { hub, keeper } = self;
-        drop(keeper);
-        Arc::into_inner(hub).expect("the keeper, which has ended, had the only other handle").into_machine()
+        let Shared { core, thread } = self;
+        drop(thread);
+        Arc::into_inner(core).expect("the progress thread, which has ended, had the only other handle").into_machine()
     }
 }

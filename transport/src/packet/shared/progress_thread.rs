@@ -4,7 +4,7 @@
 //! microseconds, until a caller comes. That caller need not wake it: it finds out at its next frame, once, and naps again. So in a tight
 //! loop of calls it costs a wake-up per nap and nothing per call.
 
-use super::hub::{Hub, Who};
+use super::leader_followers::{LeaderFollowers, Who};
 use crate::Machine;
 use std::io;
 use std::sync::Arc;
@@ -16,44 +16,44 @@ const NAP: Duration = Duration::from_millis(5);
 /// A caller that has come by within this time is expected back: it takes longer than any pause between calls that matters for latency.
 const RECENTLY: Duration = Duration::from_millis(1);
 /// As `ps` shows it; 15 characters at most.
-const THREAD_NAME: &str = "ethbcast-keeper";
+const THREAD_NAME: &str = "ethbcast-bg";
 
 /// The thread, which ends when this is dropped.
-pub(super) struct Keeper<M: Machine + Send + 'static> {
-    hub: Arc<Hub<M>>,
+pub(super) struct ProgressThread<M: Machine + Send + 'static> {
+    core: Arc<LeaderFollowers<M>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<M: Machine + Send + 'static> Keeper<M> {
-    pub(super) fn start(hub: Arc<Hub<M>>) -> io::Result<Keeper<M>> {
-        let kept = Arc::clone(&hub);
+impl<M: Machine + Send + 'static> ProgressThread<M> {
+    pub(super) fn start(core: Arc<LeaderFollowers<M>>) -> io::Result<ProgressThread<M>> {
+        let kept = Arc::clone(&core);
         let thread = Builder::new().name(THREAD_NAME.to_owned()).spawn(move || keep(&kept))?;
-        Ok(Keeper { hub, thread: Some(thread) })
+        Ok(ProgressThread { core, thread: Some(thread) })
     }
 }
 
-impl<M: Machine + Send + 'static> Drop for Keeper<M> {
+impl<M: Machine + Send + 'static> Drop for ProgressThread<M> {
     fn drop(&mut self) {
-        self.hub.lock().stopped = true;
-        self.hub.rouse_keeper();
+        self.core.lock().stopped = true;
+        self.core.rouse_thread();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error!("the thread {THREAD_NAME} has panicked");
         }
-        self.hub.finish();
+        self.core.finish();
     }
 }
 
-fn keep<M: Machine>(hub: &Hub<M>) {
-    let mut state = hub.lock();
+fn keep<M: Machine>(core: &LeaderFollowers<M>) {
+    let mut state = core.lock();
     while state.is_kept() {
-        let now = hub.clock.now();
+        let now = core.clock.now();
         if !state.is_led() {
-            hub.keep(&mut state, now);
+            core.keep(&mut state, now);
         }
         if state.is_tended(now, RECENTLY) {
-            hub.nap.wait_for(&mut state, NAP);
+            core.nap.wait_for(&mut state, NAP);
         } else if state.is_kept() {
-            hub.rest(Who::Keeper, &mut state, None);
+            core.rest(Who::ProgressThread, &mut state, None);
         }
     }
 }

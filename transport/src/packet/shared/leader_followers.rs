@@ -1,4 +1,4 @@
-//! What callers and the keeper share, and how they rest without the lock.
+//! What callers and the progress thread share, and how they rest without the lock.
 
 use crate::packet::drive::finish;
 use crate::packet::rounds::{Rest, Rounds};
@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who watches the socket: one caller at a time, and the keeper when no caller does. For a moment it may be both.
+/// Who watches the socket: one caller at a time, and the progress thread when no caller does. For a moment it may be both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Caller,
-    Keeper,
+    ProgressThread,
 }
 
 /// Somebody watches the socket, without the lock.
@@ -29,12 +29,12 @@ struct Watch {
 }
 
 /// See the module's description.
-pub(super) struct Hub<M> {
+pub(super) struct LeaderFollowers<M> {
     pub(super) clock: Clock,
     socket: Arc<OwnedFd>,
     state: Mutex<State<M>>,
     followers: Condvar,
-    /// Where the keeper naps.
+    /// Where the progress thread naps.
     pub(super) nap: Condvar,
     /// By [`Who`].
     sleepers: [Sleeper; 2],
@@ -65,7 +65,7 @@ impl<M> State<M> {
         self.watches[Who::Caller as usize].is_some()
     }
 
-    /// Whether the keeper is to go on.
+    /// Whether the progress thread is to go on.
     pub(super) fn is_kept(&self) -> bool {
         !self.stopped && self.failure.is_none()
     }
@@ -89,14 +89,14 @@ impl<M: Machine> State<M> {
     }
 }
 
-impl<M: Machine> Hub<M> {
-    pub(super) fn new(port: Port, machine: M, clock: Clock) -> io::Result<Hub<M>> {
+impl<M: Machine> LeaderFollowers<M> {
+    pub(super) fn new(port: Port, machine: M, clock: Clock) -> io::Result<LeaderFollowers<M>> {
         let (socket, rounds, driven_at) = (port.socket(), Rounds::new(&port), clock.now());
         let (failure, watches, following, news) = (None, [None; 2], 0, 0);
         let (left_over, stopped) = (false, false);
         let state = State { port, machine, rounds, failure, watches, following, news, driven_at, left_over, stopped };
         let sleepers = [Sleeper::new(Waker::new()?)?, Sleeper::new(Waker::new()?)?];
-        Ok(Hub { clock, socket, state: Mutex::new(state), followers: Condvar::new(), nap: Condvar::new(), sleepers })
+        Ok(LeaderFollowers { clock, socket, state: Mutex::new(state), followers: Condvar::new(), nap: Condvar::new(), sleepers })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<M>> {
@@ -129,7 +129,7 @@ impl<M: Machine> Hub<M> {
         Ok(result)
     }
 
-    /// A round of the keeper.
+    /// A round of the progress thread.
     pub(super) fn keep(&self, state: &mut State<M>, now: Instant) {
         let State { port, machine, rounds, .. } = state;
         let stirred = rounds.take_in(port, machine, now);
@@ -154,7 +154,7 @@ impl<M: Machine> Hub<M> {
             self.sleepers[Who::Caller as usize].waker().wake();
         }
         if failed {
-            self.rouse_keeper();
+            self.rouse_thread();
         }
     }
 
@@ -170,22 +170,22 @@ impl<M: Machine> Hub<M> {
         state.left_over = state.port.has_staged();
         if state.following > 0 {
             self.followers.notify_one();
-        } else if self.keeper_misses(state, now) {
-            self.rouse_keeper();
+        } else if self.thread_misses(state, now) {
+            self.rouse_thread();
         }
     }
 
-    /// Whether the keeper would not see in time to what is left to do. While it naps, that is only what the kernel had no room for.
-    fn keeper_misses(&self, state: &State<M>, now: Instant) -> bool {
-        match state.watches[Who::Keeper as usize] {
+    /// Whether the progress thread would not see in time to what is left to do. While it naps, that is only what the kernel had no room for.
+    fn thread_misses(&self, state: &State<M>, now: Instant) -> bool {
+        match state.watches[Who::ProgressThread as usize] {
             Some(watch) => state.is_missed_by(watch, now),
             None => state.left_over,
         }
     }
 
-    /// Wakes the keeper, whether it naps or watches.
-    pub(super) fn rouse_keeper(&self) {
-        self.sleepers[Who::Keeper as usize].waker().wake();
+    /// Wakes the progress thread, whether it naps or watches.
+    pub(super) fn rouse_thread(&self) {
+        self.sleepers[Who::ProgressThread as usize].waker().wake();
         self.nap.notify_one();
     }
 

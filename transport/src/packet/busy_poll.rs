@@ -11,16 +11,16 @@ use std::time::Duration;
 
 /// The patience of one loop.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct BusyPoll {
     longest: Duration,
     /// When a frame last came or left.
     moved_at: Instant,
 }
 
-impl Patience {
+impl BusyPoll {
     /// Looks for up to `longest` after a frame has come or left; not at all, if that is zero.
     pub(super) fn new(longest: Duration) -> Self {
-        Patience { longest, moved_at: Instant::START }
+        BusyPoll { longest, moved_at: Instant::START }
     }
 
     /// A frame has come or left.
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn it_lasts_from_the_last_frame_and_not_beyond_a_deadline() {
-        let mut patience = Patience::new(LONGEST);
+        let mut patience = BusyPoll::new(LONGEST);
         patience.moved(micros(1000));
         assert_eq!(patience.until(micros(1000), None), Some(micros(1100)));
         assert_eq!(patience.until(micros(1099), None), Some(micros(1100)));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn it_can_be_turned_off() {
-        let mut patience = Patience::new(Duration::ZERO);
+        let mut patience = BusyPoll::new(Duration::ZERO);
         patience.moved(micros(1000));
         assert_eq!(patience.until(micros(1000), None), None);
     }

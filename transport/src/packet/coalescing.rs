@@ -21,7 +21,7 @@ const SHORT_PART: u32 = 4;
 const MAX_DOUBLINGS: u32 = 10;
 
 /// Judges the arrivals of one loop.
-pub(super) struct Gather {
+pub(super) struct Coalescing {
     longest: Duration,
     /// The nap for the present density.
     nap: Duration,
@@ -33,10 +33,10 @@ pub(super) struct Gather {
     barred_until: Instant,
 }
 
-impl Gather {
+impl Coalescing {
     /// Naps of up to `longest`; none, if that is zero.
     pub(super) fn new(longest: Duration) -> Self {
-        Gather {
+        Coalescing {
             longest,
             nap: longest / SHORT_PART,
             received: 0,
@@ -96,8 +96,8 @@ mod tests {
     const LONGEST: Duration = Duration::from_millis(1);
 
     /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
-    fn after(frames: usize, gap: Duration) -> (Gather, Instant) {
-        let mut gather = Gather::new(LONGEST);
+    fn after(frames: usize, gap: Duration) -> (Coalescing, Instant) {
+        let mut gather = Coalescing::new(LONGEST);
         let mut now = Instant::START;
         while now.since(Instant::START) < Duration::from_millis(20) {
             now += gap;
@@ -138,7 +138,7 @@ mod tests {
         let short = Duration::from_micros(10);
         assert_eq!(gather.nap(now, Some(short)), Some(short));
         assert_eq!(gather.nap(now, Some(Duration::ZERO)), None);
-        let mut never = Gather::new(Duration::ZERO);
+        let mut never = Coalescing::new(Duration::ZERO);
         (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));
         assert_eq!(never.nap(Instant::from_nanos(100_000_000), None), None);
     }
