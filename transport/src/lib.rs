@@ -5,7 +5,9 @@
 
 mod agenda;
 mod arq;
+mod drive;
 pub mod feed;
+pub mod link;
 pub mod machine;
 pub mod messages;
 #[cfg(all(feature = "packet", target_os = "linux"))]
@@ -19,7 +21,9 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
+pub use drive::drive;
+pub use link::Link;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
-pub use time::Instant;
+pub use time::{Instant, TimeSource};
 pub use tuning::{Policy, Tuning};

@@ -21,10 +21,7 @@
 //! # Ok(()) }
 //! ```
 
-mod alarm;
-mod busy_poll;
 mod clock;
-mod coalescing;
 mod counters;
 mod drive;
 mod error;
@@ -32,7 +29,6 @@ mod filter;
 mod interface;
 mod port;
 mod ring;
-mod rounds;
 mod send_buffer;
 mod sender;
 mod shared;
@@ -41,16 +37,15 @@ mod staging;
 mod syscall;
 #[cfg(test)]
 mod tests;
-mod waker;
 
 pub use clock::Clock;
 pub use counters::Counters;
 pub use drive::drive;
-pub use error::{DriveError, OpenError};
+pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
 pub use port::{Port, PortConfig};
 pub use shared::Shared;
-pub use waker::Waker;
+pub use sleep::{Seen, Sleeper, Waker};
 
 /// Bytes of an Ethernet header: destination, source, EtherType.
 const ETHERNET_HEADER_BYTES: usize = 14;

@@ -4,8 +4,9 @@ use super::counters::Counters;
 use super::error::{DriveError, OpenError};
 use super::ring::{Arrival, Geometry, Ring};
 use super::sender::Sender;
-use super::sleep::{Sleeper, sleep_on};
-use super::{Clock, Interface, filter, syscall};
+use super::sleep::{Seen, Sleeper, Waker};
+use super::{Interface, filter, syscall};
+use crate::link::{Blocked, Link};
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno;
@@ -171,33 +172,21 @@ impl Port {
     ///
     /// See [`DriveError`].
     pub fn transmit<M: Machine>(&mut self, machine: &mut M, now: Instant) -> Result<usize, DriveError> {
-        let left_over = self.flush(now)?;
-        self.sender.fill(machine, now);
-        Ok(left_over + self.flush(now)?)
+        self.send(now, |buffer| machine.poll_transmit(now, buffer))
     }
 
-    /// Most frames that one batch holds.
-    pub(super) fn batch_frames(&self) -> usize {
-        self.sender.batch_frames()
-    }
-
-    /// Whether frames are staged that the kernel has not taken.
-    pub(super) fn has_staged(&self) -> bool {
-        !self.sender.is_empty()
-    }
-
-    /// Whether only [`wait`](Self::wait) can find out that there is room to send again.
-    pub(super) fn awaits_writable(&self) -> bool {
-        self.sender.awaits_writable()
-    }
-
-    /// When to try to send again, if time alone decides.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.sender.retry_at()
+    /// What a loop waits with that `waker` wakes.
+    ///
+    /// # Errors
+    ///
+    /// [`DriveError::System`] if there is no file descriptor left.
+    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, DriveError> {
+        let name = &self.interface.name;
+        Sleeper::new(Arc::clone(&self.socket), waker).map_err(|errno| DriveError::new(name, "set a timer", errno))
     }
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
-    pub(super) fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
+    fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
         let sent = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
         if let Some(bytes) = self.sender.resize(now) {
             set_send_buffer(&self.socket, bytes)
@@ -205,49 +194,37 @@ impl Port {
         }
         Ok(sent)
     }
+}
 
-    /// How it was opened.
-    pub(super) fn config(&self) -> &PortConfig {
-        &self.config
+impl Link for Port {
+    type Error = DriveError;
+    type Waiter = Sleeper;
+
+    fn name(&self) -> &str {
+        &self.interface.name
     }
 
-    /// Its socket, to be waited for.
-    pub(super) fn socket(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.socket)
+    fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
+        Port::receive(self, take)
     }
 
-    /// Whether a frame is in the ring.
-    pub(super) fn has_arrival(&self) -> bool {
+    fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+        let left_over = self.flush(now)?;
+        self.sender.fill(write);
+        Ok(left_over + self.flush(now)?)
+    }
+
+    fn has_arrival(&self) -> bool {
         self.ring.has_arrival()
     }
 
-    /// Waits until a frame is in the ring, there is room to send again, or the sleeper is woken; until `end` at most.
-    pub(super) fn wait(&mut self, sleeper: &Sleeper, end: Option<Instant>, clock: &Clock) -> Result<(), DriveError> {
-        let seen = sleeper.sleep(self.socket.as_fd(), self.wanted() | PollFlags::POLLIN, end, clock);
-        self.woken(seen)
+    fn blocked(&self) -> Option<Blocked> {
+        self.sender.blocked()
     }
 
-    /// Lets frames gather in the ring for `time`, or until there is room to send again.
-    pub(super) fn nap(&mut self, sleeper: &Sleeper, time: Duration) -> Result<(), DriveError> {
-        let seen = sleeper.nap(self.socket.as_fd(), self.wanted(), time);
-        self.woken(seen)
-    }
-
-    /// Finds out whether there is room to send again, and waits for that until `limit` at most; leaves frames in the ring.
-    pub(super) fn wait_to_send(&mut self, limit: Duration) -> Result<(), DriveError> {
-        let seen = sleep_on(self.socket.as_fd(), self.wanted(), limit);
-        self.woken(seen)
-    }
-
-    /// What to wait for beside arrivals.
-    pub(super) fn wanted(&self) -> PollFlags {
-        if self.sender.awaits_writable() { PollFlags::POLLOUT } else { PollFlags::empty() }
-    }
-
-    /// Takes note of what was seen of the socket in a wait.
-    pub(super) fn woken(&mut self, seen: nix::Result<PollFlags>) -> Result<(), DriveError> {
+    fn waited(&mut self, seen: Seen) -> Result<(), DriveError> {
         let name = self.interface.name.as_str();
-        let events = seen.map_err(|errno| DriveError::new(name, "wait", errno))?;
+        let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
             pending_error(&self.socket).map_err(|errno| DriveError::new(name, "receive", errno))?;
@@ -256,6 +233,14 @@ impl Port {
             self.sender.writable();
         }
         Ok(())
+    }
+
+    fn busy_poll(&self) -> Duration {
+        self.config.spin
+    }
+
+    fn receive_coalescing(&self) -> Duration {
+        self.config.gather
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::leader_followers::{LeaderFollowers, Who};
 use crate::Machine;
+use crate::link::Link;
 use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -16,44 +17,47 @@ const NAP: Duration = Duration::from_millis(5);
 /// A caller that has come by within this time is expected back: it takes longer than any pause between calls that matters for latency.
 const RECENTLY: Duration = Duration::from_millis(1);
 /// As `ps` shows it; 15 characters at most.
-const THREAD_NAME: &str = "ethbcast-bg";
+const THREAD_NAME: &str = "ethb-progress";
 
-/// The thread, which ends when this is dropped.
-pub(super) struct ProgressThread<M: Machine + Send + 'static> {
-    core: Arc<LeaderFollowers<M>>,
+/// The thread, which ends when this is dropped; then the last frames are sent.
+pub(super) struct ProgressThread<L: Link<Error: Clone>, M: Machine> {
+    core: Arc<LeaderFollowers<L, M>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<M: Machine + Send + 'static> ProgressThread<M> {
-    pub(super) fn start(core: Arc<LeaderFollowers<M>>) -> io::Result<ProgressThread<M>> {
-        let kept = Arc::clone(&core);
-        let thread = Builder::new().name(THREAD_NAME.to_owned()).spawn(move || keep(&kept))?;
+impl<L: Link<Error: Clone>, M: Machine> ProgressThread<L, M> {
+    pub(super) fn start(core: Arc<LeaderFollowers<L, M>>) -> io::Result<ProgressThread<L, M>>
+    where
+        L: Link<Error: Send, Waiter: Send + Sync> + Send + 'static,
+        M: Send + 'static,
+    {
+        let own = Arc::clone(&core);
+        let thread = Builder::new().name(THREAD_NAME.to_owned()).spawn(move || run(&own))?;
         Ok(ProgressThread { core, thread: Some(thread) })
     }
 }
 
-impl<M: Machine + Send + 'static> Drop for ProgressThread<M> {
+impl<L: Link<Error: Clone>, M: Machine> Drop for ProgressThread<L, M> {
     fn drop(&mut self) {
-        self.core.lock().stopped = true;
-        self.core.rouse_thread();
+        self.core.stop();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error!("the thread {THREAD_NAME} has panicked");
         }
-        self.core.finish();
+        self.core.flush();
     }
 }
 
-fn keep<M: Machine>(core: &LeaderFollowers<M>) {
-    let mut state = core.lock();
-    while state.is_kept() {
-        let now = core.clock.now();
-        if !state.is_led() {
-            core.keep(&mut state, now);
+fn run<L: Link<Error: Clone>, M: Machine>(core: &LeaderFollowers<L, M>) {
+    let mut driven = core.lock();
+    while driven.is_running() {
+        let now = core.now();
+        if !driven.is_led() {
+            core.background_round(&mut driven, now);
         }
-        if state.is_tended(now, RECENTLY) {
-            core.nap.wait_for(&mut state, NAP);
-        } else if state.is_kept() {
-            core.rest(Who::ProgressThread, &mut state, None);
+        if driven.is_attended(now, RECENTLY) {
+            core.nap(&mut driven, NAP);
+        } else if driven.is_running() {
+            core.rest(Who::ProgressThread, &mut driven, None);
         }
     }
 }
