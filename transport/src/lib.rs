@@ -3,6 +3,8 @@
 //! Every protocol part is a state machine without socket, clock, thread or random source ([`Machine`]); two drivers run the
 //! same machines: [`packet`] on AF_PACKET rings and the real clock, [`sim`] on a simulated switched Ethernet and a virtual one.
 
+#![warn(missing_debug_implementations)]
+
 mod agenda;
 mod arq;
 mod drive;

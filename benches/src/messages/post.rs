@@ -36,7 +36,9 @@ impl Post {
         hop.on_both(|host| {
             let interface = Interface::find(Some(INTERFACE))?;
             let identity = Identity { session: 7, stream: 0, rank: host as u16, mac: interface.mac, ether_type: ETHER_TYPE };
-            let port = Port::open(&interface, PortConfig { spin, ..PortConfig::new(ETHER_TYPE) })?;
+            let mut config = PortConfig::new(ETHER_TYPE);
+            config.busy_poll = spin;
+            let port = Port::open(&interface, config)?;
             let mailbox = Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone());
             Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: 1 - host as u16 })
         })

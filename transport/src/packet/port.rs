@@ -12,6 +12,7 @@ use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,9 @@ const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine gets to send; at a large MTU this is the limit that counts.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
-/// How to open a port.
+/// How to open a port: [`PortConfig::new`], then whatever is to be different.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PortConfig {
     /// The EtherType to receive.
     pub ether_type: EtherType,
@@ -43,7 +45,7 @@ pub struct PortConfig {
     /// Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
     ///
     /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
-    pub gather: Duration,
+    pub receive_coalescing: Duration,
     /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero for never.
     /// Urgent machines have it in [`drive`](super::drive()), every caller in [`Shared::wait`](super::Shared::wait).
     ///
@@ -53,7 +55,7 @@ pub struct PortConfig {
     ///
     /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200 µs took a
     /// cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
-    pub spin: Duration,
+    pub busy_poll: Duration,
 }
 
 impl PortConfig {
@@ -65,13 +67,13 @@ impl PortConfig {
             receive_ring_bytes: 8 << 20,
             send_buffer_bytes: 256 << 10,
             qdisc_bypass: false,
-            gather: Duration::from_millis(1),
-            spin: Duration::from_micros(100),
+            receive_coalescing: Duration::from_millis(1),
+            busy_poll: Duration::from_micros(100),
         }
     }
 }
 
-/// An open port: what [`drive`](super::drive()) receives and sends through.
+/// An open port: the [`Link`] of an Ethernet interface.
 pub struct Port {
     socket: Arc<OwnedFd>,
     ring: Ring,
@@ -236,11 +238,19 @@ impl Link for Port {
     }
 
     fn busy_poll(&self) -> Duration {
-        self.config.spin
+        self.config.busy_poll
     }
 
     fn receive_coalescing(&self) -> Duration {
-        self.config.gather
+        self.config.receive_coalescing
+    }
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Port { interface, config, counters, .. } = self;
+        let mut fields = formatter.debug_struct("Port");
+        fields.field("interface", interface).field("config", config).field("counters", counters).finish_non_exhaustive()
     }
 }
 
