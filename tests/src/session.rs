@@ -7,7 +7,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Tuning};
 use std::time::Duration;
 
@@ -184,7 +184,7 @@ fn station(host: usize, case: &Case) -> Station {
         group: GROUP.to_owned(),
         mac: host_mac(host),
         group_mac: group_mac(GROUP),
-        ether_type: DEFAULT_ETHER_TYPE,
+        ether_type: EtherType::DEFAULT,
         mtu_bytes: case.mtu_bytes,
     }
 }

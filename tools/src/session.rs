@@ -34,7 +34,8 @@ impl Wire {
         let mtu_bytes = check_mtu(&interface, mtu_bytes)?;
         let mut tuning = Tuning::default();
         let group = group_mac(&args.group);
-        let mut config = PortConfig { group: Some(group), ..PortConfig::new(args.ether_type) };
+        let mut config = PortConfig::new(args.ether_type);
+        config.group = Some(group);
         // The ring, whose slots hold the interface's MTU, has more frames than the feed grants credit for: a stream cannot
         // overflow it, not even one of smaller frames.
         tuning.feed_frames = tuning.feed_frames_for(interface.mtu_bytes - HEADER_BYTES);

@@ -57,7 +57,7 @@ impl Timer {
     pub const OPERATION: Timer = Timer("operation");
 }
 
-/// A machine that somebody else owns.
+// A machine stays one behind a pointer: every call is handed on to it.
 macro_rules! forward {
     ($($owner:ty),*) => {
         $(impl<M: Machine + ?Sized> Machine for $owner {

@@ -3,7 +3,7 @@
 use super::body::ProbeBody;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Identity;
-use ethbcast_transport::wire::{self, Flags, Header, Kind, Link, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES};
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
 #[derive(Debug)]
@@ -58,6 +58,6 @@ pub(super) fn header(identity: &Identity, kind: Kind, test: u32, index: u64, fla
 }
 
 /// From this host to another.
-pub(super) fn link(identity: &Identity, destination: MacAddr) -> Link {
-    Link { source: identity.mac, destination, ether_type: identity.ether_type }
+pub(super) fn link(identity: &Identity, destination: MacAddr) -> EthernetHeader {
+    EthernetHeader { source: identity.mac, destination, ether_type: identity.ether_type }
 }

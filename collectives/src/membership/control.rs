@@ -2,7 +2,7 @@
 
 use crate::session::Message;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, Flags, Header, Link, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
 use std::collections::VecDeque;
 
 /// This host's place on the wire.
@@ -17,7 +17,7 @@ pub struct Station {
     /// The group's multicast address.
     pub group_mac: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The link's MTU, in bytes.
     pub mtu_bytes: u16,
 }
@@ -62,7 +62,7 @@ impl Outbox {
         let (to, header, body) = self.queue.pop_front()?;
         stats.sent += 1;
         buffer[OVERHEAD_BYTES..][..body.len()].copy_from_slice(&body);
-        let link = Link { source: station.mac, destination: to, ether_type: station.ether_type };
+        let link = EthernetHeader { source: station.mac, destination: to, ether_type: station.ether_type };
         Some(wire::seal(buffer, link, &header, body.len()))
     }
 

@@ -9,7 +9,7 @@ use super::tuned::tuned;
 use super::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream, StreamStats};
-use ethbcast_transport::wire::Frame;
+use ethbcast_transport::wire::{EtherType, Frame};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) rank: u16,
     pub(super) mac: MacAddr,
     pub(super) group_mac: MacAddr,
-    pub(super) ether_type: u16,
+    pub(super) ether_type: EtherType,
 }
 
 /// All streams of a session at one host.

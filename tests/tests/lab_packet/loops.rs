@@ -128,7 +128,7 @@ fn frames_wake_a_sleeping_loop_one_by_one_and_in_batches() {
 fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
-    let mut b = cable.open(1, |config| config.spin = spin);
+    let mut b = cable.open(1, |config| config.busy_poll = spin);
     let mut script = Script { urgent, ..Script::default() };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -161,7 +161,7 @@ fn only_an_urgent_loop_looks_before_it_sleeps_and_not_for_longer_than_it_may() {
 fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
     let cable = Cable::lay(1500);
     let mut b = cable.open(1, |_| {});
-    let mut c = cable.open(0, |config| config.spin = Duration::from_secs(10));
+    let mut c = cable.open(0, |config| config.busy_poll = Duration::from_secs(10));
     let waker = Waker::new().expect("a descriptor is free");
     let (asked, period) = (AtomicBool::new(false), Some(Duration::from_millis(1)));
     let mut script = Script { urgent: true, deadline: Some(Instant::START), period, ..Script::default() };

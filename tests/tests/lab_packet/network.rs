@@ -3,13 +3,14 @@
 use ethbcast_tests::lab::require_root;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
+use ethbcast_transport::wire::EtherType;
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The EtherType of the tests (IEEE local experimental 1).
-pub const ETHER_TYPE: u16 = 0x88b5;
+pub const ETHER_TYPE: EtherType = EtherType::DEFAULT;
 /// The group of the tests.
 pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
 
@@ -64,7 +65,8 @@ impl Cable {
 
     /// Opens a port with the group on host 0 or 1.
     pub fn open(&self, host: usize, change: impl FnOnce(&mut PortConfig) + Send) -> Port {
-        let mut config = PortConfig { group: Some(GROUP), ..PortConfig::new(ETHER_TYPE) };
+        let mut config = PortConfig::new(ETHER_TYPE);
+        config.group = Some(GROUP);
         change(&mut config);
         self.on(host, || {
             let interface = Interface::find(Some("eth0")).expect("eth0 is up");

@@ -47,7 +47,7 @@ fn only_our_ether_type_for_our_own_mac_or_our_group_gets_past_the_kernel() {
         frame(far, 2, 100),
         frame(other_group, 3, 100),
         frame(MacAddr::BROADCAST, 4, 100),
-        raw_frame(own, &(ETHER_TYPE + 1).to_be_bytes(), &[0; 100]),
+        raw_frame(own, &(ETHER_TYPE.number() + 1).to_be_bytes(), &[0; 100]),
         raw_frame(own, &[0x08, 0x00], &[0; 100]),
         raw_frame(own, &vlan_5, &[0; 100]),
         raw_frame(GROUP, &vlan_5, &[0; 100]),

@@ -59,7 +59,7 @@ pub fn frame(to: MacAddr, number: u32, payload_bytes: usize) -> Vec<u8> {
     let mut payload = vec![0; payload_bytes];
     let digits = payload_bytes.min(4);
     payload[..digits].copy_from_slice(&number.to_be_bytes()[4 - digits..]);
-    raw_frame(to, &ETHER_TYPE.to_be_bytes(), &payload)
+    raw_frame(to, &ETHER_TYPE.octets(), &payload)
 }
 
 /// A frame with anything behind the addresses.

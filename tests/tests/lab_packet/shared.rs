@@ -91,11 +91,11 @@ fn ask(oracle: &Shared<Oracle>, number: u32) {
 }
 
 fn patient(config: &mut PortConfig) {
-    config.spin = Duration::from_millis(20);
+    config.busy_poll = Duration::from_millis(20);
 }
 
 fn sleepy(config: &mut PortConfig) {
-    config.spin = Duration::ZERO;
+    config.busy_poll = Duration::ZERO;
 }
 
 #[test]

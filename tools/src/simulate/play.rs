@@ -10,7 +10,7 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::rc::Rc;
 use std::time::Duration;
@@ -171,7 +171,7 @@ fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
         group: GROUP.to_owned(),
         mac,
         group_mac: group_mac(GROUP),
-        ether_type: DEFAULT_ETHER_TYPE,
+        ether_type: EtherType::DEFAULT,
         mtu_bytes,
     }
 }

@@ -86,10 +86,10 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::MacAddr;
+    use crate::wire::{EtherType, MacAddr};
 
     fn patience(rank: u16, tuning: &Tuning) -> Patience {
-        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: 0 }, tuning)
+        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT }, tuning)
     }
 
     #[test]

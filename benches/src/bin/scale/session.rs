@@ -11,7 +11,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{Ack, DEFAULT_ETHER_TYPE, Flags, HEADER_BYTES, Kind, group_mac, parse};
+use ethbcast_transport::wire::{Ack, EtherType, Flags, HEADER_BYTES, Kind, group_mac, parse};
 use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
 
 const GROUP: &str = "scale";
@@ -159,7 +159,7 @@ impl Case {
             group: GROUP.to_owned(),
             mac: host_mac(host),
             group_mac: group_mac(GROUP),
-            ether_type: DEFAULT_ETHER_TYPE,
+            ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtu_bytes,
         }
     }

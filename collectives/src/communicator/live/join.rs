@@ -58,7 +58,8 @@ fn open(group: &str, options: &Options) -> Result<(Port, Station), Error> {
     let mtu_bytes = interface.mtu_bytes.min(usize::from(u16::MAX));
     // Whoever receives files under the same name is not meant.
     let group_mac = group_mac(&format!("{group}/ranks"));
-    let mut config = PortConfig { group: Some(group_mac), spin: options.spin, ..PortConfig::new(options.ether_type) };
+    let mut config = PortConfig::new(options.ether_type);
+    (config.group, config.busy_poll) = (Some(group_mac), options.spin);
     config.receive_ring_bytes = (RING_FRAMES * (mtu_bytes + HEADER_BYTES + 128)).min(config.receive_ring_bytes * 2);
     let port = Port::open(&interface, config)?;
     let station = Station {

@@ -3,7 +3,7 @@
 use ethbcast_collectives::session::{Message, Outcome as Fate};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, Flags, Header, Kind, Link, OVERHEAD_BYTES, group_mac, parse, seal};
+use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, parse, seal};
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket};
@@ -88,7 +88,7 @@ impl Vandal {
         self.random.fill(&mut frame);
         frame[..6].copy_from_slice(&victim.octets());
         frame[6..12].copy_from_slice(&self.mac().octets());
-        frame[12..14].copy_from_slice(&DEFAULT_ETHER_TYPE.to_be_bytes());
+        frame[12..14].copy_from_slice(&EtherType::DEFAULT.octets());
         frame
     }
 
@@ -121,7 +121,7 @@ impl Vandal {
         };
         let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
         frame[OVERHEAD_BYTES..].copy_from_slice(&body);
-        let link = Link { source: self.mac(), destination: victim, ether_type: DEFAULT_ETHER_TYPE };
+        let link = EthernetHeader { source: self.mac(), destination: victim, ether_type: EtherType::DEFAULT };
         seal(&mut frame, link, &header, body.len());
         frame
     }

@@ -1,4 +1,4 @@
-//! When to sleep through arrivals.
+//! Receive coalescing: when to wait through arrivals.
 //!
 //! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While
 //! frames come densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
@@ -21,7 +21,8 @@ const SHORT_PART: u32 = 4;
 const MAX_DOUBLINGS: u32 = 10;
 
 /// Judges the arrivals of one loop.
-pub(super) struct Gather {
+#[derive(Debug)]
+pub(crate) struct Coalescing {
     longest: Duration,
     /// The nap for the present density.
     nap: Duration,
@@ -33,10 +34,10 @@ pub(super) struct Gather {
     barred_until: Instant,
 }
 
-impl Gather {
+impl Coalescing {
     /// Naps of up to `longest`; none, if that is zero.
-    pub(super) fn new(longest: Duration) -> Self {
-        Gather {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Coalescing {
             longest,
             nap: longest / SHORT_PART,
             received: 0,
@@ -49,7 +50,7 @@ impl Gather {
     }
 
     /// Takes note of what one round of the loop received.
-    pub(super) fn round(&mut self, now: Instant, received: usize) {
+    pub(crate) fn round(&mut self, now: Instant, received: usize) {
         let received = u32::try_from(received).unwrap_or(u32::MAX);
         self.received = self.received.saturating_add(received);
         if std::mem::take(&mut self.napped) {
@@ -80,7 +81,7 @@ impl Gather {
     }
 
     /// How long to sleep through arrivals now, if at all; the loop must be back within `limit`.
-    pub(super) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
         let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
         let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
         // One cut short by a deadline proves nothing about arrivals.
@@ -96,21 +97,21 @@ mod tests {
     const LONGEST: Duration = Duration::from_millis(1);
 
     /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
-    fn after(frames: usize, gap: Duration) -> (Gather, Instant) {
-        let mut gather = Gather::new(LONGEST);
+    fn after(frames: usize, gap: Duration) -> (Coalescing, Instant) {
+        let mut coalescing = Coalescing::new(LONGEST);
         let mut now = Instant::START;
         while now.since(Instant::START) < Duration::from_millis(20) {
             now += gap;
-            gather.round(now, frames);
+            coalescing.round(now, frames);
         }
-        (gather, now)
+        (coalescing, now)
     }
 
     #[test]
     fn the_denser_the_arrivals_the_more_a_nap_takes_in_up_to_a_bound() {
         let nap = |frames, gap_micros| {
-            let (mut gather, now) = after(frames, Duration::from_micros(gap_micros));
-            gather.nap(now, None)
+            let (mut coalescing, now) = after(frames, Duration::from_micros(gap_micros));
+            coalescing.nap(now, None)
         };
         assert_eq!(nap(1, 400), None, "2 500 frames/s: each is waited for");
         assert_eq!(nap(1, 120), Some(LONGEST / 4), "100 Mbit/s");
@@ -120,25 +121,25 @@ mod tests {
 
     #[test]
     fn naps_that_find_little_become_ever_rarer() {
-        let (mut gather, mut now) = after(1, Duration::from_micros(12));
+        let (mut coalescing, mut now) = after(1, Duration::from_micros(12));
         let mut naps = 0;
         // A ping-pong of 12 µs a round for a second: no nap finds more than one frame.
         while now.since(Instant::START) < Duration::from_secs(1) {
-            let nap = gather.nap(now, None);
+            let nap = coalescing.nap(now, None);
             naps += u32::from(nap.is_some());
             now += nap.unwrap_or(Duration::from_micros(12));
-            gather.round(now, 1);
+            coalescing.round(now, 1);
         }
         assert!((1..=8).contains(&naps), "{naps} naps in a second");
     }
 
     #[test]
     fn a_nap_never_overruns_a_deadline_and_can_be_turned_off() {
-        let (mut gather, now) = after(10, Duration::from_micros(100));
+        let (mut coalescing, now) = after(10, Duration::from_micros(100));
         let short = Duration::from_micros(10);
-        assert_eq!(gather.nap(now, Some(short)), Some(short));
-        assert_eq!(gather.nap(now, Some(Duration::ZERO)), None);
-        let mut never = Gather::new(Duration::ZERO);
+        assert_eq!(coalescing.nap(now, Some(short)), Some(short));
+        assert_eq!(coalescing.nap(now, Some(Duration::ZERO)), None);
+        let mut never = Coalescing::new(Duration::ZERO);
         (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));
         assert_eq!(never.nap(Instant::from_nanos(100_000_000), None), None);
     }

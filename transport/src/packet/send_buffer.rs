@@ -20,7 +20,7 @@ const CHARGE_BYTES: usize = 790;
 
 /// Sizes one socket's send buffer.
 #[derive(Debug)]
-pub(super) struct Backlog {
+pub(super) struct SendBuffer {
     frame_bytes: usize,
     max_bytes: usize,
     present_bytes: usize,
@@ -29,11 +29,11 @@ pub(super) struct Backlog {
     blocked: bool,
 }
 
-impl Backlog {
+impl SendBuffer {
     /// For frames of up to `frame_bytes` and an `SO_SNDBUF` of at most `max_bytes`.
-    pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> Backlog {
+    pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> SendBuffer {
         let mut backlog =
-            Backlog { frame_bytes, max_bytes, present_bytes: 0, since: Instant::START, sent_bytes: 0, blocked: false };
+            SendBuffer { frame_bytes, max_bytes, present_bytes: 0, since: Instant::START, sent_bytes: 0, blocked: false };
         backlog.present_bytes = backlog.buffer(START_FRAMES);
         backlog
     }
@@ -87,7 +87,7 @@ mod tests {
 
     /// What a link of so many bytes per second makes of the buffer within 200 ms, in frames.
     fn settled_frames(bytes_per_second: u64, blocked: bool) -> usize {
-        let mut backlog = Backlog::new(1514, 256 << 10);
+        let mut backlog = SendBuffer::new(1514, 256 << 10);
         for round in 1..=200 {
             backlog.sent(bytes_per_second / 1000);
             if blocked {
