@@ -3,6 +3,7 @@
 use super::Member;
 use crate::communicator::body::Call;
 use crate::communicator::config::period;
+use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{self, Frame, Header, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine};
 
@@ -61,7 +62,7 @@ impl Machine for Member {
         match &self.membership {
             Some(membership) => membership.poll_timeout(now),
             None if self.refusal.is_some() || self.given_up => None,
-            None => Some(Deadline { at: self.assembly.due(), why: crate::timer::JOIN }),
+            None => Some(Wait::Join.at(self.assembly.due())),
         }
     }
 

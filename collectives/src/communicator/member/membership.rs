@@ -12,6 +12,7 @@ use crate::communicator::failure::{Failure, What};
 use crate::communicator::roll::Roll;
 use crate::communicator::signature::Signature;
 use crate::membership::presence::{Change, Presence, Standing};
+use crate::membership::timers::Wait;
 use ethbcast_transport::messages::Mailbox;
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Machine};
@@ -223,9 +224,9 @@ impl Membership {
         if self.is_over() {
             return None;
         }
-        let alive = (self.size() > 1).then_some(Deadline { at: self.alive_due, why: crate::timer::STATUS });
-        let left = self.presence.next_farewell().map(|at| Deadline { at, why: crate::timer::DEAD });
-        let leaving = self.leaving.due().map(|at| Deadline { at, why: crate::timer::VERDICT });
+        let alive = (self.size() > 1).then_some(Wait::Status.at(self.alive_due));
+        let left = self.presence.next_farewell().map(|at| Wait::Silence.at(at));
+        let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
         [self.mailbox.poll_timeout(now), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
     }
 

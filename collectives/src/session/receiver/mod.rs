@@ -10,6 +10,7 @@ use super::message::{Digest, Message, Outcome, Refusal, Trailer};
 use super::view::{Assembler, View};
 use crate::measure::Responder;
 use crate::membership::control::{self, ControlQueue};
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{Timing, turn};
 use crate::membership::{ControlStats, Station};
 use ethbcast_planning::plan::Via;
@@ -128,13 +129,9 @@ pub struct Receiver {
     stats: ControlStats,
     verdict: Option<Message>,
     confirmed: bool,
-    leaving_until: Option<Instant>,
     now: Instant,
     began: Instant,
-    join_due: Option<Instant>,
-    ready_due: Option<Instant>,
-    status_due: Option<Instant>,
-    done_due: Option<Instant>,
+    timers: TimerTable,
 }
 
 impl Receiver {
@@ -159,13 +156,9 @@ impl Receiver {
             stats: ControlStats::default(),
             verdict: None,
             confirmed: false,
-            leaving_until: None,
             now,
             began: now,
-            join_due: None,
-            ready_due: None,
-            status_due: None,
-            done_due: None,
+            timers: TimerTable::default(),
         }
     }
 
@@ -240,10 +233,10 @@ impl Receiver {
             return;
         }
         self.verdict = Some(Message::Done { outcome, bytes, digest, text: text.to_owned() });
-        self.done_due = Some(now + self.turn());
+        self.timers.set(Wait::Verdict, now + self.turn());
         if outcome != Outcome::Delivered {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
-            self.leaving_until = Some(now + self.config.timing.status * 5);
+            self.timers.set(Wait::Leave, now + self.config.timing.status * 5);
         }
     }
 
@@ -259,11 +252,7 @@ impl Receiver {
         }
         log::debug!("session ended: {end:?}");
         self.phase = Phase::Ended;
-        self.join_due = None;
-        self.ready_due = None;
-        self.status_due = None;
-        self.done_due = None;
-        self.leaving_until = None;
+        self.timers = TimerTable::default();
         self.events.push_back(ReceiverEvent::Ended(end));
     }
 

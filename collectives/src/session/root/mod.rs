@@ -18,6 +18,7 @@ use super::roster::{MemberReport, Roster};
 use super::view::View;
 use crate::measure::Prober;
 use crate::membership::control::{self, ControlQueue};
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::Timing;
 use crate::membership::{ControlStats, Station};
 use ethbcast_planning::model::{Calibration, Choice};
@@ -162,15 +163,14 @@ pub struct Root {
     last_verdict: Option<Instant>,
     now: Instant,
     began: Instant,
-    announce_due: Option<Instant>,
-    view_due: Option<Instant>,
-    status_due: Option<Instant>,
-    verdict_due: Option<Instant>,
+    timers: TimerTable,
 }
 
 impl Root {
     /// A root that starts inviting at `now`.
     pub fn new(now: Instant, config: RootConfig) -> Root {
+        let mut timers = TimerTable::default();
+        timers.set(Wait::Announce, now);
         Root {
             phase: Phase::Gathering(Gathering::default()),
             view: None,
@@ -190,10 +190,7 @@ impl Root {
             last_verdict: None,
             now,
             began: now,
-            announce_due: Some(now),
-            view_due: None,
-            status_due: None,
-            verdict_due: None,
+            timers,
             config,
         }
     }
@@ -331,12 +328,10 @@ impl Root {
 
     /// Says the last word, and will repeat it.
     fn close(&mut self, last_word: Message) {
-        self.announce_due = None;
-        self.view_due = None;
-        self.status_due = None;
+        self.timers = TimerTable::default();
         self.last_word = Some(last_word);
         self.phase = Phase::Closing { left: self.config.timing.farewells };
-        self.verdict_due = Some(self.now);
+        self.timers.set(Wait::Verdict, self.now);
     }
 
     fn epoch(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 use super::{Phase, Root, RootEvent};
 use crate::membership::presence::Change;
+use crate::membership::timers::Wait;
 use crate::session::blocks::Streams;
 use crate::session::message::{Digest, Message, Outcome, Trailer};
 use crate::session::roster::MemberReport;
@@ -46,7 +47,7 @@ impl Root {
         for part in parts {
             self.send_to_group(&part);
         }
-        self.view_due = Some(self.now + self.config.timing.view);
+        self.timers.set(Wait::View, self.now + self.config.timing.view);
     }
 
     fn on_ready(&mut self, rank: u16, epoch: u32) {
@@ -60,7 +61,7 @@ impl Root {
         if !self.roster.all_ready(self.epoch()) {
             return;
         }
-        self.view_due = None;
+        self.timers.clear(Wait::View);
         if let Phase::Running { flowing } = &mut self.phase
             && !std::mem::replace(flowing, true)
         {
@@ -70,7 +71,7 @@ impl Root {
     }
 
     fn on_done(&mut self, rank: u16, outcome: Outcome, bytes: u64, digest: Digest, text: String) {
-        self.verdict_due = self.verdict_due.or(Some(self.now));
+        self.timers.set_unless_set(Wait::Verdict, self.now);
         let claimed = outcome == Outcome::Delivered;
         if claimed && self.trailer != Some(Trailer { bytes, digest }) {
             self.report(rank, Outcome::Damaged, bytes, digest, "it claims delivery of other bytes than were sent");

@@ -3,6 +3,7 @@
 use super::{Phase, Root, RootEvent, RootFailure};
 use crate::membership::ack_tree::AckTree;
 use crate::membership::control::ControlQueue;
+use crate::membership::timers::Wait;
 use crate::session::blocks::{Streams, most_block_frames};
 use crate::session::gathering::{Answer, Candidate, Offer};
 use crate::session::message::{Message, Refusal};
@@ -99,7 +100,7 @@ impl Root {
                 self.phase = Phase::Running { flowing: false };
                 self.roster = Roster::new(self.now, candidates.len() as u16, &self.config.timing);
                 self.streams = Some(Streams::new(self.place(), &view, &self.config.tuning));
-                self.status_due = Some(self.now + self.config.timing.status);
+                self.timers.set(Wait::Status, self.now + self.config.timing.status);
                 self.publish(view);
             }
             Err(text) => {
