@@ -1,7 +1,7 @@
 //! Why a group's collectives cannot go on: found by one rank, told to all.
 
 use super::error::{CommunicatorError, Named};
-use super::roll::Roll;
+use super::roster::Roster;
 use super::signature::Signature;
 use crate::membership::codec::{Reader, Writer};
 
@@ -62,8 +62,8 @@ impl Failure {
     }
 
     /// The same as an error of rank `own`, ranks by their names.
-    pub(super) fn error(&self, own: u16, roll: &Roll) -> CommunicatorError {
-        let named = |rank: u16| Named { rank, host: roll.host(rank).to_owned() };
+    pub(super) fn error(&self, own: u16, roster: &Roster) -> CommunicatorError {
+        let named = |rank: u16| Named { rank, host: roster.host(rank).to_owned() };
         match self.what {
             What::Mismatch { one, other } => {
                 CommunicatorError::Mismatch { one: named(one.0), other: named(other.0), signatures: (one.1, other.1) }

@@ -24,7 +24,7 @@ mod failure;
 pub mod kind;
 mod live;
 mod member;
-mod roll;
+mod roster;
 mod signature;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};

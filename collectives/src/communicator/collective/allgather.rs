@@ -6,7 +6,7 @@ use super::transfer::{Reading, Writing};
 use super::{Progress, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -55,11 +55,11 @@ impl Allgather {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Allgather, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         check_blocks(blocks_bytes, block_bytes, size)?;
-        let signature = membership.begin(now, Operation::Allgather, 0, block_bytes)?;
-        let frames = (Signature::BYTES + block_bytes).div_ceil(membership.streams.payload_bytes());
+        let signature = group.begin(now, Operation::Allgather, 0, block_bytes)?;
+        let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams.payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
             Exchange::Casts { own: Writing::new(Way::Cast), others }
@@ -88,35 +88,35 @@ impl Allgather {
         if self.done {
             return Ok(Progress::Done);
         }
-        let (membership, signature) = (member.membership()?, self.signature);
+        let (group, signature) = (member.group()?, self.signature);
         if !std::mem::replace(&mut self.placed, true) {
-            blocks[block_range(membership.rank(), block.len())].copy_from_slice(block);
+            blocks[block_range(group.rank(), block.len())].copy_from_slice(block);
         }
         let step = match &mut self.way {
-            _ if membership.size() == 1 => Ok(true),
-            Exchange::Casts { own, others } => exchange(own, others, membership, now, signature, blocks),
-            Exchange::Ring(ring) => ring.advance(membership, signature, blocks),
+            _ if group.size() == 1 => Ok(true),
+            Exchange::Casts { own, others } => exchange(own, others, group, now, signature, blocks),
+            Exchange::Ring(ring) => ring.advance(group, signature, blocks),
         };
-        let progress = membership.conclude(now, signature, step.map(Progress::from));
+        let progress = group.conclude(now, signature, step.map(Progress::from));
         self.done = progress == Ok(Progress::Done);
         if progress.is_err() {
-            self.clear(membership);
+            self.clear(group);
         }
         progress
     }
 
-    fn clear(&mut self, membership: &mut Membership) {
+    fn clear(&mut self, group: &mut Group) {
         if let Exchange::Ring(ring) = &mut self.way {
-            ring.inbox.clear(membership);
+            ring.inbox.clear(group);
         }
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
     pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.clear(membership);
-                membership.abandon(now, self.signature)
+        match member.group() {
+            Ok(group) => {
+                self.clear(group);
+                group.abandon(now, self.signature)
             }
             Err(error) => error,
         }
@@ -127,16 +127,16 @@ impl Allgather {
 fn exchange(
     own: &mut Writing,
     others: &mut Vec<(u16, Reading)>,
-    membership: &mut Membership,
+    group: &mut Group,
     now: Instant,
     signature: Signature,
     blocks: &mut [u8],
 ) -> Result<bool, Failure> {
     let block_bytes = signature.bytes as usize;
-    let given = own.advance(membership, now, signature, &blocks[block_range(membership.rank(), block_bytes)]);
+    let given = own.advance(group, now, signature, &blocks[block_range(group.rank(), block_bytes)]);
     let mut at = 0;
     while let Some((origin, reading)) = others.get_mut(at) {
-        if reading.advance(membership, now, signature, &mut blocks[block_range(*origin, block_bytes)])? {
+        if reading.advance(group, now, signature, &mut blocks[block_range(*origin, block_bytes)])? {
             others.swap_remove(at);
         } else {
             at += 1;
@@ -146,24 +146,22 @@ fn exchange(
 }
 
 impl Ring {
-    fn advance(&mut self, membership: &mut Membership, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
-        let (rank, size, block_bytes) = (membership.rank(), membership.size(), signature.bytes as usize);
+    fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+        let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
         let passing = |step: u16| block_range((rank + size - step) % size, block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
-                self.inbox.add(membership, (rank + size - 1) % size, block_bytes);
+                self.inbox.add(group, (rank + size - 1) % size, block_bytes);
                 self.asked += 1;
             }
             let before = (self.handed, self.come);
-            if let Some(message) = self.inbox.take_first(membership, signature)? {
+            if let Some(message) = self.inbox.take_first(group, signature)? {
                 self.come += 1;
                 blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
             }
-            while self.handed < steps.min(self.come + 1)
-                && self.outbound.advance(membership, signature, &blocks[passing(self.handed)])
-            {
+            while self.handed < steps.min(self.come + 1) && self.outbound.advance(group, signature, &blocks[passing(self.handed)]) {
                 self.handed += 1;
                 self.outbound = Outbound::new((rank + 1) % size);
             }

@@ -5,7 +5,7 @@ use super::mail::{Inbox, Outbound};
 use super::transfer::{Reading, Writing};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -36,11 +36,11 @@ impl Barrier {
     /// # Errors
     /// If another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
-        let membership = member.membership()?;
-        let signature = membership.begin(now, Operation::Barrier, 0, 0)?;
-        let rank = membership.rank();
+        let group = member.group()?;
+        let signature = group.begin(now, Operation::Barrier, 0, 0)?;
+        let rank = group.rank();
         let mut arrivals = Inbox::default();
-        children(rank, membership.size()).for_each(|child| arrivals.add(membership, child, 0));
+        children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
             0 => (None, Release::Given(Writing::new(Way::Cast))),
             _ => (Some(Outbound::new(parent(rank))), Release::Awaited(Reading::new(0))),
@@ -56,38 +56,38 @@ impl Barrier {
         if self.done {
             return Ok(Progress::Done);
         }
-        let membership = member.membership()?;
-        let step = self.step(membership, now);
-        let progress = membership.conclude(now, self.signature, step.map(Progress::from));
+        let group = member.group()?;
+        let step = self.step(group, now);
+        let progress = group.conclude(now, self.signature, step.map(Progress::from));
         self.done = progress == Ok(Progress::Done);
         if progress.is_err() {
-            self.arrivals.clear(membership);
+            self.arrivals.clear(group);
         }
         progress
     }
 
-    fn step(&mut self, membership: &mut Membership, now: Instant) -> Result<bool, Failure> {
-        if !self.arrivals.advance(membership, self.signature, |_, _| {})? {
+    fn step(&mut self, group: &mut Group, now: Instant) -> Result<bool, Failure> {
+        if !self.arrivals.advance(group, self.signature, |_, _| {})? {
             return Ok(false);
         }
         if let Some(own) = &mut self.own
-            && !own.advance(membership, self.signature, &[])
+            && !own.advance(group, self.signature, &[])
         {
             return Ok(false);
         }
         match &mut self.release {
-            Release::Given(_) if membership.size() == 1 => Ok(true),
-            Release::Given(writing) => Ok(writing.advance(membership, now, self.signature, &[])),
-            Release::Awaited(reading) => reading.advance(membership, now, self.signature, &mut []),
+            Release::Given(_) if group.size() == 1 => Ok(true),
+            Release::Given(writing) => Ok(writing.advance(group, now, self.signature, &[])),
+            Release::Awaited(reading) => reading.advance(group, now, self.signature, &mut []),
         }
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
     pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.arrivals.clear(membership);
-                membership.abandon(now, self.signature)
+        match member.group() {
+            Ok(group) => {
+                self.arrivals.clear(group);
+                group.abandon(now, self.signature)
             }
             Err(error) => error,
         }

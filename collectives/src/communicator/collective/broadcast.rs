@@ -27,7 +27,7 @@ impl Broadcast {
     /// # Errors
     /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant, root: u16, bytes: usize) -> Result<Broadcast, CommunicatorError> {
-        let signature = member.membership()?.begin(now, Operation::Broadcast, root, bytes)?;
+        let signature = member.group()?.begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
         let part = if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
         Ok(Broadcast { signature, part, done: false })
@@ -45,20 +45,20 @@ impl Broadcast {
         if self.done {
             return Ok(Progress::Done);
         }
-        let (membership, signature) = (member.membership()?, self.signature);
+        let (group, signature) = (member.group()?, self.signature);
         let step = match &mut self.part {
             // There is nobody to send to.
-            Part::Root(_) if membership.size() == 1 => Ok(true),
-            Part::Root(writing) => Ok(writing.advance(membership, now, signature, buffer)),
-            Part::Other(reading) => reading.advance(membership, now, signature, buffer),
+            Part::Root(_) if group.size() == 1 => Ok(true),
+            Part::Root(writing) => Ok(writing.advance(group, now, signature, buffer)),
+            Part::Other(reading) => reading.advance(group, now, signature, buffer),
         };
-        let progress = membership.conclude(now, signature, step.map(Progress::from))?;
+        let progress = group.conclude(now, signature, step.map(Progress::from))?;
         self.done = progress == Progress::Done;
         Ok(progress)
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
     pub fn abandon(self, member: &mut Member, now: Instant) -> CommunicatorError {
-        member.membership().map_or_else(|error| error, |membership| membership.abandon(now, self.signature))
+        member.group().map_or_else(|error| error, |group| group.abandon(now, self.signature))
     }
 }

@@ -31,15 +31,15 @@ impl Gather {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Gather, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = membership.begin(now, Operation::Gather, root, block_bytes)?;
+        let signature = group.begin(now, Operation::Gather, root, block_bytes)?;
         let mut inbox = Inbox::default();
         if rank == root {
-            (0..size).filter(|&from| from != root).for_each(|from| inbox.add(membership, from, block_bytes));
+            (0..size).filter(|&from| from != root).for_each(|from| inbox.add(group, from, block_bytes));
         }
         let outbound = (rank != root).then(|| Outbound::new(root));
         Ok(Gather { signature, inbox, outbound, done: false })
@@ -63,11 +63,11 @@ impl Gather {
         if self.done {
             return Ok(Progress::Done);
         }
-        let (membership, signature) = (member.membership()?, self.signature);
+        let (group, signature) = (member.group()?, self.signature);
         let step = match &mut self.outbound {
-            Some(outbound) => Ok(outbound.advance(membership, signature, block)),
+            Some(outbound) => Ok(outbound.advance(group, signature, block)),
             None => {
-                let all = self.inbox.advance(membership, signature, |from, bytes| {
+                let all = self.inbox.advance(group, signature, |from, bytes| {
                     blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
                 });
                 if all == Ok(true) {
@@ -76,20 +76,20 @@ impl Gather {
                 all
             }
         };
-        let progress = membership.conclude(now, signature, step.map(Progress::from));
+        let progress = group.conclude(now, signature, step.map(Progress::from));
         self.done = progress == Ok(Progress::Done);
         if progress.is_err() {
-            self.inbox.clear(membership);
+            self.inbox.clear(group);
         }
         progress
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
     pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.inbox.clear(membership);
-                membership.abandon(now, self.signature)
+        match member.group() {
+            Ok(group) => {
+                self.inbox.clear(group);
+                group.abandon(now, self.signature)
             }
             Err(error) => error,
         }

@@ -4,7 +4,7 @@ use super::mail::{Inbox, Outbound};
 use super::{Progress, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership};
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -32,17 +32,17 @@ impl Scatter {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Scatter, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = membership.begin(now, Operation::Scatter, root, block_bytes)?;
+        let signature = group.begin(now, Operation::Scatter, root, block_bytes)?;
         let (mut outbound, mut inbox) = (Vec::new(), Inbox::default());
         if rank == root {
             outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, Outbound::new(to))).collect();
         } else {
-            inbox.add(membership, root, block_bytes);
+            inbox.add(group, root, block_bytes);
         }
         Ok(Scatter { signature, outbound, inbox, done: false })
     }
@@ -65,28 +65,28 @@ impl Scatter {
         if self.done {
             return Ok(Progress::Done);
         }
-        let membership = member.membership()?;
-        let step = if membership.rank() == self.signature.root {
-            let all = self.hand_out(membership, blocks);
+        let group = member.group()?;
+        let step = if group.rank() == self.signature.root {
+            let all = self.hand_out(group, blocks);
             if all {
                 block.copy_from_slice(&blocks[block_range(self.signature.root, block.len())]);
             }
             Ok(all)
         } else {
-            self.take(membership, block)
+            self.take(group, block)
         };
-        let progress = membership.conclude(now, self.signature, step.map(Progress::from));
+        let progress = group.conclude(now, self.signature, step.map(Progress::from));
         self.done = progress == Ok(Progress::Done);
         if progress.is_err() {
-            self.inbox.clear(membership);
+            self.inbox.clear(group);
         }
         progress
     }
 
-    fn hand_out(&mut self, membership: &mut Membership, blocks: &[u8]) -> bool {
+    fn hand_out(&mut self, group: &mut Group, blocks: &[u8]) -> bool {
         let block_bytes = self.signature.bytes as usize;
         while let Some((to, outbound)) = self.outbound.last_mut() {
-            if !outbound.advance(membership, self.signature, &blocks[block_range(*to, block_bytes)]) {
+            if !outbound.advance(group, self.signature, &blocks[block_range(*to, block_bytes)]) {
                 return false;
             }
             self.outbound.pop();
@@ -94,16 +94,16 @@ impl Scatter {
         true
     }
 
-    fn take(&mut self, membership: &mut Membership, block: &mut [u8]) -> Result<bool, Failure> {
-        self.inbox.advance(membership, self.signature, |_, bytes| block.copy_from_slice(bytes))
+    fn take(&mut self, group: &mut Group, block: &mut [u8]) -> Result<bool, Failure> {
+        self.inbox.advance(group, self.signature, |_, bytes| block.copy_from_slice(bytes))
     }
 
     /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
     pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.inbox.clear(membership);
-                membership.abandon(now, self.signature)
+        match member.group() {
+            Ok(group) => {
+                self.inbox.clear(group);
+                group.abandon(now, self.signature)
             }
             Err(error) => error,
         }

@@ -1,6 +1,6 @@
 //! What all collectives have in common: they are numbered, compared, and end together or not at all.
 
-use super::{Membership, StreamName, Way};
+use super::{Group, StreamName, Way};
 use crate::communicator::collective::Progress;
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
@@ -8,7 +8,7 @@ use crate::communicator::signature::{Operation, Signature};
 use crate::membership::presence::Standing;
 use ethbcast_transport::Instant;
 
-impl Membership {
+impl Group {
     /// Begins a collective.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The streams of a group without a root: two for each rank that broadcasts, made when they are first used.
 
-use super::place::{Place, StreamName, Way};
+use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{Frame, Kind};
@@ -22,7 +22,7 @@ struct Slot {
 /// All streams of one member.
 #[derive(Debug)]
 pub(in crate::communicator) struct Streams {
-    place: Place,
+    neighbours: Neighbours,
     /// By number, less one.
     slots: Vec<Option<Box<Slot>>>,
     /// Numbers, less one, of streams that may have something to send, in turn.
@@ -35,19 +35,19 @@ pub(in crate::communicator) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(place: Place) -> Streams {
-        let slots = (0..2 * place.peers.len()).map(|_| None).collect();
-        Streams { place, slots, queue: VecDeque::new(), timers: BTreeSet::new(), forged_acks: 0, strangers: 0 }
+    pub(super) fn new(neighbours: Neighbours) -> Streams {
+        let slots = (0..2 * neighbours.peers.len()).map(|_| None).collect();
+        Streams { neighbours, slots, queue: VecDeque::new(), timers: BTreeSet::new(), forged_acks: 0, strangers: 0 }
     }
 
     /// The longest payload of one frame, in bytes.
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
-        self.place.payload_bytes
+        self.neighbours.payload_bytes
     }
 
     /// Appends a frame to one of this rank's own streams; false while there is no room.
     pub(in crate::communicator) fn push(&mut self, now: Instant, way: Way, payload: &[u8], ending: Ending) -> bool {
-        let name = StreamName { origin: self.place.identity.rank, way };
+        let name = StreamName { origin: self.neighbours.identity.rank, way };
         let taken = self.open(name).stream.push(payload, ending);
         if taken {
             self.touch(now, name);
@@ -79,7 +79,7 @@ impl Streams {
     /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
     pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<u16> {
         let begun = name.way == Way::Cast || self.slots[index(name)].is_some();
-        self.place.parent(name).filter(|_| begun).map(|parent| parent.rank)
+        self.neighbours.parent(name).filter(|_| begun).map(|parent| parent.rank)
     }
 
     /// Streams in which a message waits that nobody has begun to read, and its first frame.
@@ -88,22 +88,22 @@ impl Streams {
     }
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
-        let size = self.place.size();
+        let size = self.neighbours.size();
         self.slots.iter().enumerate().filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
     }
 
     /// Takes a frame from a member of the group.
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(name) = StreamName::of(frame.header.stream, self.place.size()) else {
+        let Some(name) = StreamName::of(frame.header.stream, self.neighbours.size()) else {
             self.strangers += 1;
             return;
         };
         if self.slots[index(name)].is_none() {
             // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its parent.
             match frame.header.kind {
-                Kind::ACK if name.origin == self.place.identity.rank => self.forged_acks += 1,
+                Kind::ACK if name.origin == self.neighbours.identity.rank => self.forged_acks += 1,
                 Kind::ACK => {}
-                _ if !self.place.can_begin(name, frame.header.rank) => self.strangers += 1,
+                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
                 _ => {
                     self.open(name);
                 }
@@ -117,9 +117,10 @@ impl Streams {
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
         if self.slots[index(name)].is_none() {
-            let identity = Identity { stream: name.number(), ..self.place.identity };
-            let (outlet, tuning, bytes) = (self.place.outlet(name), self.place.tuning_of(name), self.place.payload_bytes);
-            let stream = match self.place.parent(name) {
+            let identity = Identity { stream: name.number(), ..self.neighbours.identity };
+            let (outlet, tuning, bytes) =
+                (self.neighbours.outlet(name), self.neighbours.tuning_of(name), self.neighbours.payload_bytes);
+            let stream = match self.neighbours.parent(name) {
                 None => Stream::origin(identity, bytes, &outlet, tuning),
                 Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
             };
@@ -130,7 +131,7 @@ impl Streams {
 
     /// Rank `rank` is served no more, and nothing is kept for it.
     pub(super) fn remove_reader(&mut self, now: Instant, rank: u16) {
-        self.place.removed[usize::from(rank)] = true;
+        self.neighbours.removed[usize::from(rank)] = true;
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
         for name in names {
             if let Some(slot) = &mut self.slots[index(name)] {
@@ -204,7 +205,7 @@ impl Streams {
             if let Some(slot) = &mut self.slots[usize::from(at)] {
                 slot.stream.handle_timeout(now);
             }
-            if let Some(name) = StreamName::of(at + 1, self.place.size()) {
+            if let Some(name) = StreamName::of(at + 1, self.neighbours.size()) {
                 self.touch(now, name);
             }
         }

@@ -2,14 +2,14 @@
 
 use super::agreement::Agreement;
 use super::leaving::{FAREWELLS, Leaving};
+use super::neighbours::{Neighbours, StreamName};
 use super::outcomes::Outcomes;
-use super::place::{Place, StreamName};
 use super::streams::Streams;
 use crate::communicator::body::Notice;
 use crate::communicator::config::{Config, gone_after, period};
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
-use crate::communicator::roll::Roll;
+use crate::communicator::roster::Roster;
 use crate::communicator::signature::Signature;
 use crate::membership::presence::{Change, Presence, Standing};
 use crate::membership::timers::Wait;
@@ -25,8 +25,8 @@ const REPEATS: u8 = 2;
 
 /// See the module's description.
 #[derive(Debug)]
-pub(in crate::communicator) struct Membership {
-    pub(super) roll: Roll,
+pub(in crate::communicator) struct Group {
+    pub(super) roster: Roster,
     rank: u16,
     pub(in crate::communicator) mailbox: Mailbox,
     pub(in crate::communicator) outcomes: Outcomes,
@@ -47,18 +47,18 @@ pub(in crate::communicator) struct Membership {
     turn: bool,
 }
 
-impl Membership {
-    pub(super) fn new(now: Instant, config: &Config, roll: Roll, rank: u16) -> Membership {
+impl Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: u16) -> Group {
         let station = &config.station;
-        let peers: Vec<Peer> = roll.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
-        let identity = station.identity(roll.session(), rank);
-        let payload_bytes = usize::from(roll.mtu_bytes()) - HEADER_BYTES;
+        let peers: Vec<Peer> = roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
+        let identity = station.identity(roster.session(), rank);
+        let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
         let (removed, tuning) = (vec![false; peers.len()], config.tuning());
-        let streams = Streams::new(Place { identity, group_mac: station.group_mac, peers, payload_bytes, tuning, removed });
-        let size = roll.size();
-        Membership {
-            roll,
+        let streams = Streams::new(Neighbours { identity, group_mac: station.group_mac, peers, payload_bytes, tuning, removed });
+        let size = roster.size();
+        Group {
+            roster,
             rank,
             mailbox,
             outcomes: Outcomes::default(),
@@ -82,12 +82,12 @@ impl Membership {
     }
 
     pub(in crate::communicator) fn size(&self) -> u16 {
-        self.roll.size()
+        self.roster.size()
     }
 
     /// A rank with its host's name.
     pub(super) fn named(&self, rank: u16) -> Named {
-        Named { rank, host: self.roll.host(rank).to_owned() }
+        Named { rank, host: self.roster.host(rank).to_owned() }
     }
 
     /// # Errors
@@ -103,7 +103,8 @@ impl Membership {
             return;
         }
         let header = frame.header;
-        let member = header.session == self.roll.session() && header.rank != self.rank && self.roll.is(header.rank, frame.source);
+        let member =
+            header.session == self.roster.session() && header.rank != self.rank && self.roster.is(header.rank, frame.source);
         if !member || !self.presence.hear(now, header.rank) {
             self.strangers += 1;
             return;
@@ -147,7 +148,7 @@ impl Membership {
     }
 
     pub(super) fn error(&self, failure: Failure) -> CommunicatorError {
-        failure.error(self.rank, &self.roll)
+        failure.error(self.rank, &self.roster)
     }
 
     /// Lets time pass.

@@ -37,7 +37,7 @@ impl StreamName {
 
 /// Where a member stands.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Neighbours {
     /// The stream number in it stands for none.
     pub(super) identity: Identity,
     pub(super) group_mac: MacAddr,
@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) removed: Vec<bool>,
 }
 
-impl Place {
+impl Neighbours {
     pub(super) fn size(&self) -> u16 {
         self.peers.len() as u16
     }
