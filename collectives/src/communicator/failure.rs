@@ -7,7 +7,7 @@ use crate::membership::codec::{Reader, Writer};
 
 /// A reason, and the first collective it stands in the way of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub struct Failure {
     /// Collectives with lower numbers may still succeed.
     pub(super) from: u64,
     pub(super) what: What,
@@ -15,7 +15,7 @@ pub(super) struct Failure {
 
 /// See the variants of [`CommunicatorError`] with the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub enum What {
     Mismatch { one: (u16, Signature), other: (u16, Signature) },
     Gone { rank: u16 },
     Left { rank: u16 },

@@ -28,7 +28,7 @@ mod roster;
 mod signature;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
-pub use collective::{Allgather, Barrier, Broadcast, Gather, Progress, Scatter};
+pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Progress, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS, Preset};
 pub use error::{CommunicatorError, Named};
 pub use live::{Communicator, Error, Options};

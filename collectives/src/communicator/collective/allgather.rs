@@ -3,10 +3,10 @@
 
 use super::mail::{Inbox, Outbound};
 use super::transfer::{Reading, Writing};
-use super::{Progress, block_range, check_blocks};
+use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, Way};
+use crate::communicator::member::{Group, Member, Way as StreamWay};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -16,21 +16,29 @@ const MEETING_FRAMES: usize = 256;
 const BLOCKS_AHEAD: u16 = 2;
 
 /// An allgather in progress.
+pub type Allgather = Call<Exchange>;
+
+/// How one rank gives its block and gets the others'.
 #[derive(Debug)]
-pub struct Allgather {
-    signature: Signature,
-    way: Exchange,
+pub struct Exchange {
+    way: Way,
     /// The own block is among all.
     placed: bool,
-    done: bool,
 }
 
 #[derive(Debug)]
-enum Exchange {
+enum Way {
     /// Every rank casts its block.
-    Casts { own: Writing, others: Vec<(u16, Reading)> },
+    Casts(Casts),
     /// Every rank hands on to the right what it has from the left: first its own block.
     Ring(Ring),
+}
+
+#[derive(Debug)]
+struct Casts {
+    own: Writing,
+    /// The others, by origin, that have not come whole.
+    others: Vec<(u16, Reading)>,
 }
 
 #[derive(Debug)]
@@ -62,12 +70,12 @@ impl Allgather {
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams.payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
-            Exchange::Casts { own: Writing::new(Way::Cast), others }
+            Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
         } else {
             let outbound = Outbound::new((rank + 1) % size);
-            Exchange::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
+            Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
         };
-        Ok(Allgather { signature, way, placed: false, done: false })
+        Ok(Call::new(signature, Exchange { way, placed: false }))
     }
 
     /// Moves on, from `block` into `blocks`.
@@ -84,65 +92,53 @@ impl Allgather {
         block: &[u8],
         blocks: &mut [u8],
     ) -> Result<Progress, CommunicatorError> {
-        assert_eq!(block.len() as u64, self.signature.bytes, "the block has another length than was said");
-        if self.done {
-            return Ok(Progress::Done);
-        }
-        let (group, signature) = (member.group()?, self.signature);
+        self.check_length(block);
+        self.step(member, now, (block, blocks))
+    }
+}
+
+impl Work for Exchange {
+    type Slices<'a> = (&'a [u8], &'a mut [u8]);
+
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        (block, blocks): Self::Slices<'_>,
+    ) -> Result<bool, Failure> {
         if !std::mem::replace(&mut self.placed, true) {
             blocks[block_range(group.rank(), block.len())].copy_from_slice(block);
         }
-        let step = match &mut self.way {
+        match &mut self.way {
             _ if group.size() == 1 => Ok(true),
-            Exchange::Casts { own, others } => exchange(own, others, group, now, signature, blocks),
-            Exchange::Ring(ring) => ring.advance(group, signature, blocks),
-        };
-        let progress = group.conclude(now, signature, step.map(Progress::from));
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
-            self.clear(group);
+            Way::Casts(casts) => casts.advance(group, now, call, blocks),
+            Way::Ring(ring) => ring.advance(group, call, blocks),
         }
-        progress
     }
 
-    fn clear(&mut self, group: &mut Group) {
-        if let Exchange::Ring(ring) = &mut self.way {
+    fn give_up(&mut self, group: &mut Group) {
+        if let Way::Ring(ring) = &mut self.way {
             ring.inbox.clear(group);
-        }
-    }
-
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.group() {
-            Ok(group) => {
-                self.clear(group);
-                group.abandon(now, self.signature)
-            }
-            Err(error) => error,
         }
     }
 }
 
-/// Casts the own block, and reads those of the others in whatever order they come.
-fn exchange(
-    own: &mut Writing,
-    others: &mut Vec<(u16, Reading)>,
-    group: &mut Group,
-    now: Instant,
-    signature: Signature,
-    blocks: &mut [u8],
-) -> Result<bool, Failure> {
-    let block_bytes = signature.bytes as usize;
-    let given = own.advance(group, now, signature, &blocks[block_range(group.rank(), block_bytes)]);
-    let mut at = 0;
-    while let Some((origin, reading)) = others.get_mut(at) {
-        if reading.advance(group, now, signature, &mut blocks[block_range(*origin, block_bytes)])? {
-            others.swap_remove(at);
-        } else {
-            at += 1;
+impl Casts {
+    /// Casts the own block, and reads those of the others in whatever order they come.
+    fn advance(&mut self, group: &mut Group, now: Instant, call: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+        let block_bytes = call.bytes as usize;
+        let given = self.own.advance(group, now, call, &blocks[block_range(group.rank(), block_bytes)]);
+        let mut at = 0;
+        while let Some((origin, reading)) = self.others.get_mut(at) {
+            if reading.advance(group, now, call, &mut blocks[block_range(*origin, block_bytes)])? {
+                self.others.swap_remove(at);
+            } else {
+                at += 1;
+            }
         }
+        Ok(given && self.others.is_empty())
     }
-    Ok(given && others.is_empty())
 }
 
 impl Ring {

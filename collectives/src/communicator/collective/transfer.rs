@@ -8,7 +8,7 @@ use ethbcast_transport::stream::Ending;
 
 /// A message being written to one of this rank's own streams.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub struct Writing {
     way: Way,
     begun: bool,
     written: usize,
@@ -45,7 +45,7 @@ impl Writing {
 
 /// A message being read from the streams of another rank.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub struct Reading {
     origin: u16,
     /// The stream it comes by, once that is known.
     name: Option<StreamName>,

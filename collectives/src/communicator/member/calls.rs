@@ -56,14 +56,14 @@ impl Group {
         &mut self,
         now: Instant,
         signature: Signature,
-        step: Result<Progress, Failure>,
+        step: Result<bool, Failure>,
     ) -> Result<Progress, CommunicatorError> {
         match step {
-            Ok(Progress::Done) => {
+            Ok(true) => {
                 self.agreement.end();
                 return Ok(Progress::Done);
             }
-            Ok(Progress::Waiting) => {}
+            Ok(false) => {}
             Err(failure) => self.fail(now, failure),
         }
         match self.obstacle(now, signature) {

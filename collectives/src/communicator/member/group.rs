@@ -25,7 +25,7 @@ const REPEATS: u8 = 2;
 
 /// See the module's description.
 #[derive(Debug)]
-pub(in crate::communicator) struct Group {
+pub struct Group {
     pub(super) roster: Roster,
     rank: u16,
     pub(in crate::communicator) mailbox: Mailbox,
