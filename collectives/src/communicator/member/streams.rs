@@ -2,19 +2,13 @@
 
 use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
-use ethbcast_transport::wire::Identity;
-use ethbcast_transport::wire::{Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Part};
-use std::collections::{BTreeSet, VecDeque};
+use ethbcast_transport::wire::{Frame, Identity, Kind};
+use ethbcast_transport::{Agenda, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
 #[derive(Debug)]
 struct Slot {
     stream: Stream,
-    /// Whether it is in the queue of those that may have something to send.
-    queued: bool,
-    /// Its deadline in the list.
-    armed: Option<Deadline>,
     /// Whether its next frame is in the middle of a message.
     midway: bool,
 }
@@ -25,9 +19,8 @@ pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     /// By number, less one.
     slots: Vec<Option<Box<Slot>>>,
-    /// Numbers, less one, of streams that may have something to send, in turn.
-    queue: VecDeque<u16>,
-    timers: BTreeSet<(Deadline, u16)>,
+    /// Whose turn it is, and when each is due, by the same number.
+    agenda: Agenda,
     /// Acknowledgements for streams that are not there.
     forged_acks: u64,
     /// Frames of streams that cannot be.
@@ -37,7 +30,7 @@ pub(in crate::communicator) struct Streams {
 impl Streams {
     pub(super) fn new(neighbours: Neighbours) -> Streams {
         let slots = (0..2 * neighbours.peers.len()).map(|_| None).collect();
-        Streams { neighbours, slots, queue: VecDeque::new(), timers: BTreeSet::new(), forged_acks: 0, strangers: 0 }
+        Streams { neighbours, slots, agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
     }
 
     /// The longest payload of one frame, in bytes.
@@ -124,7 +117,7 @@ impl Streams {
                 None => Stream::origin(identity, bytes, &outlet, tuning),
                 Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
             };
-            self.slots[index(name)] = Some(Box::new(Slot { stream, queued: false, armed: None, midway: false }));
+            self.slots[index(name)] = Some(Box::new(Slot { stream, midway: false }));
         }
         self.slots[index(name)].as_mut().expect("it has just been made")
     }
@@ -163,69 +156,43 @@ impl Streams {
 
     /// Whether nothing is on its way and nothing owed.
     pub(super) fn is_quiet(&self) -> bool {
-        self.timers.is_empty() && self.queue.is_empty()
+        self.agenda.is_idle()
     }
 
     /// Whether all streams in use are at the beginning or end of a message.
     pub(super) fn are_urgent(&self) -> bool {
-        self.timers.iter().all(|&(_, at)| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
+        self.agenda.armed().all(|at| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
     }
 
     /// Something about a stream has changed: it may have something to send, and another deadline.
     fn touch(&mut self, now: Instant, name: StreamName) {
-        let at = index(name) as u16;
-        if let Some(slot) = &mut self.slots[usize::from(at)]
-            && !std::mem::replace(&mut slot.queued, true)
-        {
-            self.queue.push_back(at);
-        }
-        self.arm(now, at);
-    }
-
-    fn arm(&mut self, now: Instant, at: u16) {
-        let Some(slot) = &mut self.slots[usize::from(at)] else { return };
-        let deadline = slot.stream.poll_timeout(now);
-        if deadline != slot.armed {
-            self.timers.extend(deadline.map(|deadline| (deadline, at)));
-            if let Some(armed) = std::mem::replace(&mut slot.armed, deadline) {
-                self.timers.remove(&(armed, at));
-            }
+        if let Some(slot) = &self.slots[index(name)] {
+            self.agenda.touch(index(name) as u16, slot.stream.poll_timeout(now));
         }
     }
 
     /// When and why to call [`on_timeout`](Streams::on_timeout).
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.timers.first().map(|&(deadline, _)| deadline)
+        self.agenda.next_deadline()
     }
 
     /// Lets time pass.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        let due: Vec<u16> = self.timers.iter().take_while(|(deadline, _)| deadline.at <= now).map(|&(_, at)| at).collect();
+        let due: Vec<u16> = self.agenda.due(now).collect();
         for at in due {
             if let Some(slot) = &mut self.slots[usize::from(at)] {
                 slot.stream.handle_timeout(now);
-            }
-            if let Some(name) = StreamName::of(at + 1, self.neighbours.size()) {
-                self.touch(now, name);
+                self.agenda.touch(at, slot.stream.poll_timeout(now));
             }
         }
     }
 
     /// Writes the next frame into `buffer`: streams take turns.
     pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        while let Some(at) = self.queue.pop_front() {
-            let slot = self.slots[usize::from(at)].as_mut()?;
-            let length = slot.stream.poll_transmit(now, buffer);
-            slot.queued = length.is_some();
-            if length.is_some() {
-                self.queue.push_back(at);
-            }
-            self.arm(now, at);
-            if length.is_some() {
-                return length;
-            }
-        }
-        None
+        self.agenda.poll(|at| match &mut self.slots[usize::from(at)] {
+            Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
+            None => (None, None),
+        })
     }
 
     /// What all streams have sent and received so far.
@@ -236,14 +203,7 @@ impl Streams {
 
     /// What memory the structures of all streams take.
     pub(super) fn memory(&self) -> Memory {
-        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| Memory {
-            payload_bytes: sum.payload_bytes + one.payload_bytes,
-            slots_bytes: sum.slots_bytes + one.slots_bytes,
-            stamps_bytes: sum.stamps_bytes + one.stamps_bytes,
-            readers_bytes: sum.readers_bytes + one.readers_bytes,
-            repairs_bytes: sum.repairs_bytes + one.repairs_bytes,
-            stream_bytes: sum.stream_bytes + one.stream_bytes,
-        })
+        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
     }
 
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.
