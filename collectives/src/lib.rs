@@ -4,4 +4,3 @@ pub mod communicator;
 pub mod measure;
 pub mod membership;
 pub mod session;
-mod timer;

@@ -24,11 +24,12 @@ mod failure;
 pub mod kind;
 mod live;
 mod member;
-mod roll;
+mod roster;
 mod signature;
 
-pub use collective::{Allgather, Barrier, Broadcast, Gather, Progress, Scatter};
-pub use config::{Config, LEAST_MTU_BYTES, MAX_GROUP_BYTES, MAX_HOST_BYTES, MAX_RANKS, Preset};
+pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Progress, Scatter};
+pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS, Preset};
 pub use error::{CommunicatorError, Named};
 pub use live::{Communicator, Error, Options};
 pub use member::{Member, MemberMemory, MemberStats};

@@ -2,6 +2,7 @@
 
 use super::body::{ProbeBody, Task, read_name, write_name};
 use super::post::{header, link};
+use crate::membership::timers::Wait;
 use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{self, Flags, Frame, OVERHEAD_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
@@ -133,7 +134,7 @@ impl Finder {
     pub fn deadline(&self) -> Option<Deadline> {
         let moments = [Some(self.invite_at), Some(self.began + self.wanted.patience), self.settled_at];
         let at = moments.into_iter().flatten().min()?;
-        (!self.done).then_some(Deadline { at, why: crate::timer::ANNOUNCE })
+        (!self.done).then_some(Wait::Announce.at(at))
     }
 }
 

@@ -6,6 +6,7 @@ use super::post::Post;
 use super::result::{CastFinding, ProbeResult};
 use super::settings::{ProbeSettings, full_payload};
 use super::step::{Cast, Echo, Largest, Ping, Report, Roll, Step, Train};
+use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{self, Flags, Frame};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, Machine};
@@ -186,7 +187,7 @@ impl Prober {
 
     /// When and why to call [`on_timeout`](Prober::on_timeout) and [`poll`](Prober::poll) again.
     pub fn deadline(&self) -> Option<Deadline> {
-        let end = Deadline { at: self.ends_at, why: crate::timer::DEAD };
+        let end = Wait::Silence.at(self.ends_at);
         let step = self.step.as_ref()?;
         Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
     }

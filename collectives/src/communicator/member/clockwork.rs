@@ -3,7 +3,8 @@
 use super::Member;
 use crate::communicator::body::Call;
 use crate::communicator::config::period;
-use ethbcast_transport::wire::{self, EthernetHeader, Flags, Frame, Header, Kind, OVERHEAD_BYTES};
+use crate::membership::timers::Wait;
+use ethbcast_transport::wire::{self, Frame, Header, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine};
 
 impl Machine for Member {
@@ -16,19 +17,19 @@ impl Machine for Member {
             return self.on_call(now, &frame);
         }
         let Header { session, rank, .. } = frame.header;
-        if self.membership.is_none() && self.refusal.is_none() && self.assembly.is_of_session(session, rank, frame.source) {
+        if self.group.is_none() && self.refusal.is_none() && self.assembly.is_of_session(session, rank, frame.source) {
             // Its sender has heard that all have this list.
             self.join(now);
         }
-        match &mut self.membership {
-            Some(membership) => membership.on_frame(now, &frame),
+        match &mut self.group {
+            Some(group) => group.on_frame(now, &frame),
             None => self.stats.strangers += 1,
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if let Some(membership) = &mut self.membership {
-            return membership.on_timeout(now);
+        if let Some(group) = &mut self.group {
+            return group.on_timeout(now);
         }
         if self.refusal.is_some() || self.given_up {
             return;
@@ -42,31 +43,31 @@ impl Machine for Member {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if std::mem::take(&mut self.call_pending) {
             self.stats.calls_sent += 1;
-            let body = self.assembly.call(self.membership.is_some()).encode();
+            let body = self.assembly.call(self.group.is_some()).encode();
             return Some(self.write(crate::communicator::kind::CALL, 0, Header::NO_RANK, &body, buffer));
         }
-        let membership = self.membership.as_deref_mut()?;
-        let (session, rank) = (membership.roll.session(), membership.rank());
-        if let Some(sign) = membership.take_sign() {
+        let group = self.group.as_deref_mut()?;
+        let (session, rank) = (group.roster.session(), group.rank());
+        if let Some(sign) = group.take_sign() {
             return Some(self.write(crate::communicator::kind::ALIVE, session, rank, &sign.encode(), buffer));
         }
-        if let Some(length) = membership.poll(now, buffer) {
+        if let Some(length) = group.poll(now, buffer) {
             return Some(length);
         }
-        let bye = membership.take_bye()?;
+        let bye = group.take_bye()?;
         Some(self.write(crate::communicator::kind::BYE, session, rank, &bye.encode(), buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match &self.membership {
-            Some(membership) => membership.poll_timeout(now),
+        match &self.group {
+            Some(group) => group.poll_timeout(now),
             None if self.refusal.is_some() || self.given_up => None,
-            None => Some(Deadline { at: self.assembly.due(), why: crate::timer::JOIN }),
+            None => Some(Wait::Join.at(self.assembly.due())),
         }
     }
 
     fn is_urgent(&self) -> bool {
-        self.membership.as_ref().is_none_or(|membership| membership.is_urgent())
+        self.group.as_ref().is_none_or(|group| group.is_urgent())
     }
 }
 
@@ -81,12 +82,12 @@ impl Member {
             self.stats.strangers += 1;
             return;
         }
-        match &self.membership {
-            Some(membership) => {
+        match &self.group {
+            Some(group) => {
                 // Late ones call for an answer; those who have got there do not.
                 let pause = period(self.size()) / 2;
                 let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
-                if !call.joined && !membership.is_leaving() && !lately {
+                if !call.joined && !group.is_leaving() && !lately {
                     (self.call_pending, self.answered_at) = (true, Some(now));
                 }
             }
@@ -104,9 +105,7 @@ impl Member {
     /// Writes a control message to all as a frame; returns its length.
     fn write(&self, kind: Kind, session: u32, rank: u16, body: &[u8], buffer: &mut [u8]) -> usize {
         let station = &self.assembly.config().station;
-        buffer[OVERHEAD_BYTES..][..body.len()].copy_from_slice(body);
-        let header = Header { kind, session, stream: 0, rank, epoch: 0, flags: Flags::default(), sequence: 0, stamp: 0 };
-        let link = EthernetHeader { source: station.mac, destination: station.group_mac, ether_type: station.ether_type };
-        wire::seal(buffer, link, &header, body.len())
+        let identity = station.identity(session, rank);
+        identity.write(buffer, station.group_mac, &identity.header(kind), body)
     }
 }

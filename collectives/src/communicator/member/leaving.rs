@@ -1,7 +1,7 @@
 //! How a member leaves: not before the others have what it sent them, and not without a word.
 
-use super::Membership;
-use super::membership::HURRY;
+use super::Group;
+use super::group::HURRY;
 use ethbcast_transport::Instant;
 
 /// How often a good-bye is repeated: for 75 ms, in which a sender whose acknowledgement was lost asks for it three times.
@@ -43,7 +43,7 @@ impl Leaving {
     }
 }
 
-impl Membership {
+impl Group {
     /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
     pub(super) fn leave(&mut self, now: Instant, by: Instant) {
         if matches!(self.leaving, Leaving::No) {

@@ -1,6 +1,6 @@
 //! Messages between two ranks, as the application asks for them.
 
-use super::{Member, Membership};
+use super::{Group, Member};
 use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
@@ -25,16 +25,16 @@ impl Member {
         bytes: impl Into<Arc<[u8]>>,
         deadline: Option<Instant>,
     ) -> Result<SendId, CommunicatorError> {
-        let membership = self.membership()?;
-        membership.check_presence(to)?;
+        let group = self.group()?;
+        group.check_presence(to)?;
         check_tag(tag)?;
-        let id = match membership.outcomes.sends() {
+        let id = match group.outcomes.sends() {
             messages if messages >= MOST_ASKED => Err(SendError::QueueFull { messages, bytes: 0 }),
-            _ => membership.mailbox.send_until(to, tag, bytes, deadline),
+            _ => group.mailbox.send_until(to, tag, bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Sends)?;
-        membership.outcomes.await_send(id);
-        membership.outcomes.collect(&mut membership.mailbox);
+        group.outcomes.await_send(id);
+        group.outcomes.collect(&mut group.mailbox);
         Ok(id)
     }
 
@@ -44,61 +44,61 @@ impl Member {
     /// # Errors
     /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
     pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, CommunicatorError> {
-        let membership = self.membership()?;
-        membership.check_rank(from)?;
+        let group = self.group()?;
+        group.check_rank(from)?;
         check_tag(tag)?;
-        let id = match membership.outcomes.receives() {
+        let id = match group.outcomes.receives() {
             receives if receives >= MOST_ASKED => Err(RecvError::QueueFull { receives }),
-            _ => membership.mailbox.recv_until(from, tag, max_bytes, deadline),
+            _ => group.mailbox.recv_until(from, tag, max_bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Receives)?;
-        membership.outcomes.await_receive(id);
-        membership.outcomes.collect(&mut membership.mailbox);
+        group.outcomes.await_receive(id);
+        group.outcomes.collect(&mut group.mailbox);
         Ok(id)
     }
 
     /// How a send has ended; `None` if it has not.
     pub fn take_sent(&mut self, id: SendId) -> Option<SendOutcome> {
-        self.membership.as_mut()?.outcomes.take_sent(id)
+        self.group.as_mut()?.outcomes.take_sent(id)
     }
 
     /// How a receive has ended; `None` if it has not.
     pub fn take_received(&mut self, id: RecvId) -> Option<RecvOutcome> {
-        self.membership.as_mut()?.outcomes.take_received(id)
+        self.group.as_mut()?.outcomes.take_received(id)
     }
 
     /// Whether all of a message has been handed to the network at least once; also if it has ended.
     pub fn has_gone(&self, id: SendId) -> bool {
-        self.membership.as_ref().is_none_or(|membership| membership.mailbox.has_gone(id))
+        self.group.as_ref().is_none_or(|group| group.mailbox.has_gone(id))
     }
 
     /// The outcome of a send will not be taken; the message goes on, whatever its deadline was.
     pub fn ignore_sent(&mut self, id: SendId) {
-        if let Some(membership) = &mut self.membership {
-            membership.mailbox.lift_deadline(id);
-            membership.outcomes.ignore_send(id);
+        if let Some(group) = &mut self.group {
+            group.mailbox.lift_deadline(id);
+            group.outcomes.ignore_send(id);
         }
     }
 
     /// Why nothing can be exchanged with a rank any more.
     pub fn absence(&self, rank: u16) -> CommunicatorError {
-        let Some(membership) = &self.membership else { return CommunicatorError::NotJoined };
-        membership.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(membership.named(rank)))
+        let Some(group) = &self.group else { return CommunicatorError::NotJoined };
+        group.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(group.named(rank)))
     }
 
     /// Withdraws a message; it has no outcome then. False if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
-        self.membership.as_mut().is_some_and(|membership| membership.cancel_send(id))
+        self.group.as_mut().is_some_and(|group| group.cancel_send(id))
     }
 
     /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to arrive or
     /// the receive has ended: its outcome comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        self.membership.as_mut().is_some_and(|membership| membership.cancel_recv(id))
+        self.group.as_mut().is_some_and(|group| group.cancel_recv(id))
     }
 }
 
-impl Membership {
+impl Group {
     fn cancel_send(&mut self, id: SendId) -> bool {
         let cancelled = self.mailbox.cancel_send(id);
         if cancelled {

@@ -3,27 +3,26 @@
 mod agreement;
 mod calls;
 mod clockwork;
+mod group;
 mod leaving;
-mod listeners;
-mod membership;
 mod messages;
+mod neighbours;
 mod outcomes;
-mod place;
-mod route;
 mod stats;
 mod streams;
+mod way;
 
-pub(super) use membership::Membership;
+pub(super) use group::Group;
 pub(super) use messages::FIRST_RESERVED_TAG;
-pub(super) use place::{StreamName, Way};
+pub(super) use neighbours::{StreamName, Way};
 pub use stats::{MemberMemory, MemberStats};
 
 use super::assembly::Assembly;
 use super::config::Config;
 use super::error::CommunicatorError;
-use super::roll::Roll;
+use super::roster::Roster;
 use ethbcast_transport::Instant;
-use route::Route;
+use way::Ways;
 
 /// One process of a group.
 ///
@@ -35,9 +34,9 @@ pub struct Member {
     assembly: Assembly,
     /// Why there will be no group.
     refusal: Option<CommunicatorError>,
-    membership: Option<Box<Membership>>,
+    group: Option<Box<Group>>,
     /// Decides which way broadcasts take, if what the network costs is known.
-    route: Option<Route>,
+    ways: Option<Ways>,
     /// A call waits to be sent; it is the answer to a late one if the group is complete.
     call_pending: bool,
     answered_at: Option<Instant>,
@@ -53,12 +52,12 @@ impl Member {
     /// If a name, the size or the MTU cannot be.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
-        let route = config.calibration.clone().map(Route::new);
+        let ways = config.calibration.clone().map(Ways::new);
         let mut member = Member {
-            route,
+            ways,
             assembly: Assembly::new(now, config),
             refusal: None,
-            membership: None,
+            group: None,
             call_pending: false,
             answered_at: None,
             given_up: false,
@@ -75,7 +74,7 @@ impl Member {
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
-            None => Ok(self.membership.is_some()),
+            None => Ok(self.group.is_some()),
         }
     }
 
@@ -87,12 +86,12 @@ impl Member {
 
     /// All have the same list: the group begins.
     fn join(&mut self, now: Instant) {
-        let (config, roll) = (self.assembly.config(), self.assembly.roll());
+        let (config, roster) = (self.assembly.config(), self.assembly.roster());
         let own = config.station.mac;
-        if let Some((roll, rank)) = roll.and_then(|roll| Some((roll, roll.rank_of(own)?)))
-            && self.membership.is_none()
+        if let Some((roster, rank)) = roster.and_then(|roster| Some((roster, roster.rank_of(own)?)))
+            && self.group.is_none()
         {
-            self.membership = Some(Box::new(Membership::new(now, config, roll.clone(), rank)));
+            self.group = Some(Box::new(Group::new(now, config, roster.clone(), rank)));
         }
     }
 
@@ -100,19 +99,19 @@ impl Member {
     ///
     /// # Errors
     /// If it is not, or this one has left.
-    pub(super) fn membership(&mut self) -> Result<&mut Membership, CommunicatorError> {
-        let membership = self.membership.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
-        if membership.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(membership) }
+    pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
+        let group = self.group.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
+        if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
     }
 
     /// This process's rank, once the group is complete.
     pub fn rank(&self) -> Option<u16> {
-        self.membership.as_ref().map(|membership| membership.rank())
+        self.group.as_ref().map(|group| group.rank())
     }
 
     /// The number that all frames of the group carry, once it is complete.
     pub fn session(&self) -> Option<u32> {
-        self.membership.as_ref().map(|membership| membership.roll.session())
+        self.group.as_ref().map(|group| group.roster.session())
     }
 
     /// How many ranks there are to be.
@@ -122,35 +121,35 @@ impl Member {
 
     /// The hosts' names by rank; none before the group is complete.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        let roll = self.membership.as_ref().map(|membership| &membership.roll);
-        roll.into_iter().flat_map(Roll::entries).map(|entry| entry.host.as_str())
+        let roster = self.group.as_ref().map(|group| &group.roster);
+        roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
     }
 
     /// The MTU of the group's frames, the smallest of all members', once the group is complete.
     pub fn mtu_bytes(&self) -> Option<u16> {
-        self.membership.as_ref().map(|membership| membership.roll.mtu_bytes())
+        self.group.as_ref().map(|group| group.roster.mtu_bytes())
     }
 
     /// Leaves the group as soon as the others have what they were sent, at the latest at `by`. What still comes is thrown away.
     pub fn leave(&mut self, now: Instant, by: Instant) {
-        match &mut self.membership {
-            Some(membership) => membership.leave(now, by),
+        match &mut self.group {
+            Some(group) => group.leave(now, by),
             None => self.given_up = true,
         }
     }
 
     /// Whether calls make sense: the group is complete, and this rank is not on its way out.
     pub fn is_open(&self) -> bool {
-        self.membership.as_ref().is_some_and(|membership| !membership.is_leaving())
+        self.group.as_ref().is_some_and(|group| !group.is_leaving())
     }
 
     /// Whether it has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
-        self.membership.as_ref().map_or(self.given_up, |membership| membership.is_over())
+        self.group.as_ref().map_or(self.given_up, |group| group.is_over())
     }
 
     /// Whether nothing is on its way, owed or awaited, signs of life apart; true as well before the group is complete.
     pub fn is_quiet(&self) -> bool {
-        self.membership.as_ref().is_none_or(|membership| membership.is_quiet())
+        self.group.as_ref().is_none_or(|group| group.is_quiet())
     }
 }

@@ -33,21 +33,21 @@ pub struct MemberMemory {
 impl Member {
     /// What has been sent and received so far.
     pub fn stats(&self) -> MemberStats {
-        let Some(membership) = &self.membership else { return self.stats };
+        let Some(group) = &self.group else { return self.stats };
         MemberStats {
-            signs_sent: membership.signs_sent,
-            strangers: self.stats.strangers + membership.strangers,
-            malformed: self.stats.malformed + membership.malformed,
-            streams: membership.streams.stats(),
-            mailbox: membership.mailbox.stats(),
+            signs_sent: group.signs_sent,
+            strangers: self.stats.strangers + group.strangers,
+            malformed: self.stats.malformed + group.malformed,
+            streams: group.streams.stats(),
+            mailbox: group.mailbox.stats(),
             ..self.stats
         }
     }
 
     /// What memory the streams and messages take.
     pub fn memory(&self) -> MemberMemory {
-        let Some(membership) = &self.membership else { return MemberMemory::default() };
-        MemberMemory { streams: membership.streams.memory(), mailbox: membership.mailbox.memory() }
+        let Some(group) = &self.group else { return MemberMemory::default() };
+        MemberMemory { streams: group.streams.memory(), mailbox: group.mailbox.memory() }
     }
 
     /// Recomputes every count; a sentence that names the first disagreement.
@@ -55,8 +55,8 @@ impl Member {
     /// # Errors
     /// That sentence.
     pub fn audit(&self) -> Result<(), String> {
-        let Some(membership) = &self.membership else { return Ok(()) };
-        membership.streams.audit()?;
-        membership.mailbox.audit()
+        let Some(group) = &self.group else { return Ok(()) };
+        group.streams.audit()?;
+        group.mailbox.audit()
     }
 }

@@ -1,7 +1,8 @@
 //! The receiver's boundary to its driver: frames in, frames out, timers.
 
 use super::{End, Phase, Receiver};
-use crate::membership::timing::{jitter, take_due};
+use crate::membership::timers::Wait;
+use crate::membership::timing::jitter;
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Frame, Kind};
@@ -30,7 +31,7 @@ impl Receiver {
             (Phase::Joining, Some(silence)) if silence >= self.config.timing.dead => {
                 // The root went away before it began; there may be another.
                 self.root = None;
-                self.join_due = None;
+                self.timers.clear(Wait::Join);
                 self.phase = Phase::Listening;
             }
             (Phase::Running, Some(silence)) if silence >= self.config.timing.dead => {
@@ -43,7 +44,7 @@ impl Receiver {
             }
             _ => {}
         }
-        if self.leaving_until.is_some_and(|until| until <= self.now) {
+        if self.timers.take_due(Wait::Leave, self.now) {
             self.end(if self.confirmed { End::Confirmed } else { End::Unconfirmed });
         }
     }
@@ -54,18 +55,8 @@ impl Receiver {
             self.config.patience.filter(|_| matches!(self.phase, Phase::Listening)).map(|patience| self.began + patience);
         let dead = self.root.as_ref().filter(|_| live).map(|root| root.heard_at + self.config.timing.dead);
         let stream = self.streams.as_ref().filter(|_| live).and_then(|streams| streams.deadline(self.now));
-        [
-            (self.join_due, crate::timer::JOIN),
-            (self.ready_due.filter(|_| live), crate::timer::VIEW),
-            (self.status_due, crate::timer::STATUS),
-            (self.done_due, crate::timer::VERDICT),
-            (self.leaving_until, crate::timer::VERDICT),
-            (patience, crate::timer::ANNOUNCE),
-            (dead, crate::timer::DEAD),
-        ]
-        .into_iter()
-        .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
-        .chain(stream)
+        let watched = [patience.map(|at| Wait::Announce.at(at)), dead.map(|at| Wait::Silence.at(at))];
+        watched.into_iter().chain([self.timers.next(), stream]).flatten()
     }
 
     fn on_session_frame(&mut self, frame: &Frame<'_>) {
@@ -124,7 +115,7 @@ impl Machine for Receiver {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if take_due(&mut self.join_due, now) {
+        if self.timers.take_due(Wait::Join, now) {
             let config = &self.config;
             let message = Message::Join {
                 nonce: config.nonce,
@@ -135,20 +126,20 @@ impl Machine for Receiver {
             };
             // Not all at the same moment again, or the same ones would go under in the root's port each time.
             let half = config.timing.join / 2;
-            self.join_due = Some(now + half + jitter(half, config.nonce ^ now.as_nanos()));
+            self.timers.set(Wait::Join, now + half + jitter(half, config.nonce ^ now.as_nanos()));
             self.send(&message);
         }
-        if take_due(&mut self.ready_due, now) {
+        if self.timers.take_due(Wait::View, now) {
             self.confirm_view();
         }
-        if take_due(&mut self.status_due, now) {
+        if self.timers.take_due(Wait::Status, now) {
             let frames = self.streams.as_ref().map_or(0, |streams| streams.frames() - streams.backlog_frames());
             self.send(&Message::Status { state: self.state(), frames });
-            self.status_due = Some(now + self.config.timing.status);
+            self.timers.set(Wait::Status, now + self.config.timing.status);
         }
-        if let (true, Some(verdict)) = (take_due(&mut self.done_due, now), self.verdict.clone()) {
+        if let (true, Some(verdict)) = (self.timers.take_due(Wait::Verdict, now), self.verdict.clone()) {
             self.send(&verdict);
-            self.done_due = Some(now + self.config.timing.verdict);
+            self.timers.set(Wait::Verdict, now + self.config.timing.verdict);
         }
         if let (Some(streams), Phase::Running) = (&mut self.streams, &self.phase) {
             streams.on_timeout(now);

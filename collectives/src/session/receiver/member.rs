@@ -1,6 +1,7 @@
 //! Following the root: its invitation, its views, its verdicts.
 
 use super::{End, Known, Phase, Receiver, ReceiverEvent};
+use crate::membership::timers::Wait;
 use crate::session::blocks::{Place, Streams};
 use crate::session::message::{Digest, Message};
 use crate::session::view::{Member, View};
@@ -15,7 +16,7 @@ impl Receiver {
         log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
         self.root = Some(Known { mac: frame.source, session: frame.header.session, heard_at: self.now });
         self.phase = Phase::Joining;
-        self.join_due = Some(self.now);
+        self.timers.set(Wait::Join, self.now);
         self.events.push_back(ReceiverEvent::Invited { host: host.clone(), source: source.clone(), size: *size });
     }
 
@@ -42,7 +43,7 @@ impl Receiver {
         }
         // Confirmed once for each repetition, when its last part comes by.
         if self.view.as_ref().is_some_and(|view| view.epoch == epoch) && digest == self.view_digest && part + 1 == parts {
-            self.ready_due = self.ready_due.or(Some(self.now + self.turn()));
+            self.timers.set_unless_set(Wait::View, self.now + self.turn());
         }
     }
 
@@ -83,10 +84,10 @@ impl Receiver {
         let place = Place { session, rank: self.rank, mac, group_mac, ether_type };
         self.streams = Some(Streams::new(place, view, &self.config.tuning));
         self.phase = Phase::Running;
-        self.join_due = None;
+        self.timers.clear(Wait::Join);
         // All begin at the same moment, and are to speak at different ones.
         let phase = self.config.timing.status * u32::from(self.rank) / view.members.len().max(1) as u32;
-        self.status_due = Some(self.now + phase);
+        self.timers.set(Wait::Status, self.now + phase);
         let receivers = view.members.len() - 1;
         log::info!("rank {} of {receivers} receivers via {}", self.rank, view.via);
         self.events.push_back(ReceiverEvent::Started { rank: self.rank, receivers, via: view.via, size: view.size });
@@ -99,11 +100,11 @@ impl Receiver {
         let mine = heard.get(usize::from(self.rank) / 8).is_some_and(|byte| byte >> (self.rank % 8) & 1 == 1);
         if mine && self.verdict.is_some() {
             self.confirmed = true;
-            self.done_due = None;
+            self.timers.clear(Wait::Verdict);
         }
         if over {
             self.end(if self.confirmed { End::Confirmed } else { End::Dropped });
-        } else if self.confirmed && self.leaving_until.is_some() {
+        } else if self.confirmed && self.timers.is_set(Wait::Leave) {
             self.end(End::Confirmed);
         }
     }

@@ -9,12 +9,13 @@ use super::blocks::Streams;
 use super::message::{Digest, Message, Outcome, Refusal, Trailer};
 use super::view::{Assembler, View};
 use crate::measure::Responder;
-use crate::membership::control::{ControlStats, Outbox, Station};
+use crate::membership::control::{self, ControlQueue};
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{Timing, turn};
+use crate::membership::{ControlStats, Station};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::Header;
-use ethbcast_transport::wire::Identity;
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -123,25 +124,21 @@ pub struct Receiver {
     responder: Responder,
     streams: Option<Streams>,
     ended: bool,
-    outbox: Outbox,
+    outbox: ControlQueue,
     events: VecDeque<ReceiverEvent>,
     stats: ControlStats,
     verdict: Option<Message>,
     confirmed: bool,
-    leaving_until: Option<Instant>,
     now: Instant,
     began: Instant,
-    join_due: Option<Instant>,
-    ready_due: Option<Instant>,
-    status_due: Option<Instant>,
-    done_due: Option<Instant>,
+    timers: TimerTable,
 }
 
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
         let station = &config.station;
-        let identity = Identity { session: 0, stream: 0, rank: Header::NO_RANK, mac: station.mac, ether_type: station.ether_type };
+        let identity = station.identity(0, Header::NO_RANK);
         let responder = Responder::new(identity, usize::from(station.mtu_bytes), None);
         Receiver {
             config,
@@ -154,18 +151,14 @@ impl Receiver {
             assembler: Assembler::default(),
             streams: None,
             ended: false,
-            outbox: Outbox::default(),
+            outbox: ControlQueue::default(),
             events: VecDeque::new(),
             stats: ControlStats::default(),
             verdict: None,
             confirmed: false,
-            leaving_until: None,
             now,
             began: now,
-            join_due: None,
-            ready_due: None,
-            status_due: None,
-            done_due: None,
+            timers: TimerTable::default(),
         }
     }
 
@@ -240,10 +233,10 @@ impl Receiver {
             return;
         }
         self.verdict = Some(Message::Done { outcome, bytes, digest, text: text.to_owned() });
-        self.done_due = Some(now + self.turn());
+        self.timers.set(Wait::Verdict, now + self.turn());
         if outcome != Outcome::Delivered {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
-            self.leaving_until = Some(now + self.config.timing.status * 5);
+            self.timers.set(Wait::Leave, now + self.config.timing.status * 5);
         }
     }
 
@@ -259,11 +252,7 @@ impl Receiver {
         }
         log::debug!("session ended: {end:?}");
         self.phase = Phase::Ended;
-        self.join_due = None;
-        self.ready_due = None;
-        self.status_due = None;
-        self.done_due = None;
-        self.leaving_until = None;
+        self.timers = TimerTable::default();
         self.events.push_back(ReceiverEvent::Ended(end));
     }
 
@@ -275,6 +264,7 @@ impl Receiver {
     fn send(&mut self, message: &Message) {
         let Some(root) = &self.root else { return };
         let epoch = self.view.as_ref().map_or(0, |view| view.epoch);
-        self.outbox.put(root.mac, root.session, self.rank, epoch, message);
+        let identity = self.config.station.identity(root.session, self.rank);
+        self.outbox.put(root.mac, control::header(&identity, message.kind(), epoch), message.encode());
     }
 }

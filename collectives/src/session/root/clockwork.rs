@@ -2,7 +2,7 @@
 
 use super::{Phase, Root};
 use crate::measure::Prober;
-use crate::membership::timing::{Timing, take_due};
+use crate::membership::timers::Wait;
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Kind};
@@ -12,22 +12,12 @@ impl Root {
     fn deadlines(&self) -> impl Iterator<Item = Deadline> + '_ {
         let running = matches!(self.phase, Phase::Running { .. });
         let gathering = matches!(self.phase, Phase::Gathering(_)) && self.prober.is_none();
-        let Timing { suspect, dead, .. } = self.config.timing;
-        let silence = running.then(|| self.roster.next_silence(suspect, dead)).flatten();
+        let silence = running.then(|| self.roster.next_silence()).flatten();
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
         let stream = self.streams.as_ref().filter(|_| running).and_then(|streams| streams.deadline(self.now));
-        [
-            (self.announce_due, crate::timer::ANNOUNCE),
-            (patience, crate::timer::JOIN),
-            (self.view_due, crate::timer::VIEW),
-            (self.status_due, crate::timer::STATUS),
-            (self.verdict_due, crate::timer::VERDICT),
-            (silence, crate::timer::DEAD),
-        ]
-        .into_iter()
-        .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
-        .chain(stream)
-        .chain(self.prober.as_ref().and_then(Prober::deadline))
+        let watched = [patience.map(|at| Wait::Join.at(at)), silence.map(|at| Wait::Silence.at(at))];
+        let prober = self.prober.as_ref().and_then(Prober::deadline);
+        watched.into_iter().chain([self.timers.next(), stream, prober]).flatten()
     }
 
     /// Says who has been heard, or the last word once more.
@@ -49,7 +39,7 @@ impl Root {
         if let Some(message) = self.last_word.clone() {
             self.send_to_group(&message);
         }
-        self.verdict_due = Some(self.now + self.config.timing.verdict / 4);
+        self.timers.set(Wait::Verdict, self.now + self.config.timing.verdict / 4);
     }
 }
 
@@ -76,9 +66,8 @@ impl Machine for Root {
             self.stats.strangers += 1;
             return;
         }
-        if member && let Some(entry) = self.roster.entry(frame.header.rank) {
-            entry.heard_at = now;
-            entry.suspected = false;
+        if member {
+            self.roster.hear(now, frame.header.rank);
         }
         match frame.header.kind {
             Kind::DATA | Kind::ACK | Kind::HEARTBEAT => {
@@ -97,25 +86,25 @@ impl Machine for Root {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if take_due(&mut self.announce_due, now) {
+        if self.timers.take_due(Wait::Announce, now) {
             self.announce();
             // Who comes too late hears that there is a session, asks, and is told so.
             let rarer = if matches!(self.phase, Phase::Gathering(_)) { 1 } else { 5 };
-            self.announce_due = Some(now + self.config.timing.announce * rarer);
+            self.timers.set(Wait::Announce, now + self.config.timing.announce * rarer);
         }
         if let Some(prober) = &mut self.prober {
             prober.on_timeout(now);
             self.watch_probe();
         }
         self.watch_gathering();
-        if take_due(&mut self.view_due, now) {
+        if self.timers.take_due(Wait::View, now) {
             self.repeat_view();
         }
-        if take_due(&mut self.status_due, now) {
+        if self.timers.take_due(Wait::Status, now) {
             self.send_to_group(&Message::Status { state: State::Alive, frames: 0 });
-            self.status_due = Some(now + self.config.timing.status);
+            self.timers.set(Wait::Status, now + self.config.timing.status);
         }
-        if take_due(&mut self.verdict_due, now) {
+        if self.timers.take_due(Wait::Verdict, now) {
             self.on_verdict_timer();
         }
         if matches!(self.phase, Phase::Running { .. }) {

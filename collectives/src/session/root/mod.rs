@@ -17,8 +17,10 @@ use super::message::{Digest, Message, Refusal, State, Trailer};
 use super::roster::{MemberReport, Roster};
 use super::view::View;
 use crate::measure::Prober;
-use crate::membership::control::{ControlStats, Outbox, Station};
+use crate::membership::control::{self, ControlQueue};
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::Timing;
+use crate::membership::{ControlStats, Station};
 use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::stream::{Ending, StreamStats};
@@ -148,7 +150,7 @@ pub struct Root {
     choice: Option<Choice>,
     roster: Roster,
     streams: Option<Streams>,
-    outbox: Outbox,
+    outbox: ControlQueue,
     events: VecDeque<RootEvent>,
     failure: Option<RootFailure>,
     stats: ControlStats,
@@ -161,24 +163,23 @@ pub struct Root {
     last_verdict: Option<Instant>,
     now: Instant,
     began: Instant,
-    announce_due: Option<Instant>,
-    view_due: Option<Instant>,
-    status_due: Option<Instant>,
-    verdict_due: Option<Instant>,
+    timers: TimerTable,
 }
 
 impl Root {
     /// A root that starts inviting at `now`.
     pub fn new(now: Instant, config: RootConfig) -> Root {
+        let mut timers = TimerTable::default();
+        timers.set(Wait::Announce, now);
         Root {
             phase: Phase::Gathering(Gathering::default()),
             view: None,
             view_digest: [0; 32],
             prober: None,
             choice: None,
-            roster: Roster::default(),
+            roster: Roster::new(now, 0, &config.timing),
             streams: None,
-            outbox: Outbox::default(),
+            outbox: ControlQueue::default(),
             events: VecDeque::new(),
             failure: None,
             stats: ControlStats::default(),
@@ -189,10 +190,7 @@ impl Root {
             last_verdict: None,
             now,
             began: now,
-            announce_due: Some(now),
-            view_due: None,
-            status_due: None,
-            verdict_due: None,
+            timers,
             config,
         }
     }
@@ -330,12 +328,10 @@ impl Root {
 
     /// Says the last word, and will repeat it.
     fn close(&mut self, last_word: Message) {
-        self.announce_due = None;
-        self.view_due = None;
-        self.status_due = None;
+        self.timers = TimerTable::default();
         self.last_word = Some(last_word);
         self.phase = Phase::Closing { left: self.config.timing.farewells };
-        self.verdict_due = Some(self.now);
+        self.timers.set(Wait::Verdict, self.now);
     }
 
     fn epoch(&self) -> u32 {
@@ -343,8 +339,9 @@ impl Root {
     }
 
     fn send(&mut self, to: MacAddr, message: &Message) {
-        let epoch = self.epoch();
-        self.outbox.put(to, self.config.session, 0, epoch, message);
+        let identity = self.config.station.identity(self.config.session, 0);
+        let header = control::header(&identity, message.kind(), self.epoch());
+        self.outbox.put(to, header, message.encode());
     }
 
     fn send_to_group(&mut self, message: &Message) {

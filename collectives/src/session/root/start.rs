@@ -1,8 +1,9 @@
 //! From invitation to view: who joins, who is turned away, and the plan for those who are there.
 
 use super::{Phase, Root, RootEvent, RootFailure};
-use crate::membership::ack_tree::{ack_fan_out, ack_parent};
-use crate::membership::control::Outbox;
+use crate::membership::ack_tree::AckTree;
+use crate::membership::control::ControlQueue;
+use crate::membership::timers::Wait;
 use crate::session::blocks::{Streams, most_block_frames};
 use crate::session::gathering::{Answer, Candidate, Offer};
 use crate::session::message::{Message, Refusal};
@@ -77,8 +78,8 @@ impl Root {
     fn heard_member(&mut self, nonce: u64) -> bool {
         let members = self.view.as_ref().map(|view| view.members.as_slice()).unwrap_or_default();
         let rank = members.iter().position(|member| member.nonce == nonce);
-        if let Some(entry) = rank.and_then(|rank| self.roster.entry(rank as u16)) {
-            entry.heard_at = self.now;
+        if let Some(rank) = rank {
+            self.roster.hear(self.now, rank as u16);
         }
         rank.is_some()
     }
@@ -91,15 +92,15 @@ impl Root {
             Ok((_, choice)) if self.config.dry_run => {
                 self.choice = Some(choice);
                 self.phase = Phase::Ended;
-                self.outbox = Outbox::default();
+                self.outbox = ControlQueue::default();
             }
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);
                 self.choice = Some(choice);
                 self.phase = Phase::Running { flowing: false };
-                self.roster = Roster::new(self.now, 1..=candidates.len() as u16);
+                self.roster = Roster::new(self.now, candidates.len() as u16, &self.config.timing);
                 self.streams = Some(Streams::new(self.place(), &view, &self.config.tuning));
-                self.status_due = Some(self.now + self.config.timing.status);
+                self.timers.set(Wait::Status, self.now + self.config.timing.status);
                 self.publish(view);
             }
             Err(text) => {
@@ -179,13 +180,11 @@ impl Root {
     }
 }
 
-/// A member's parent in the view and its place among its siblings: the plan's, or in a cast to many that of the ack tree. Strict
-/// go-back-n has no use for one: nobody can repair what nobody keeps out of order.
+/// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
 fn place(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
-    let receivers = plan.ranks() - 1;
-    let fan_out = ack_fan_out(receivers).filter(|_| plan.via() == Via::Cast && policy == Policy::HolesAllowed);
-    if let (Some(fan_out), Some(position)) = (fan_out, rank.checked_sub(1)) {
-        return (Some(ack_parent(receivers, position).map_or(0, |parent| parent + 1)), position % fan_out);
+    if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
+        let tree = AckTree::new(plan.ranks() - 1, policy);
+        return (Some(tree.parent(position).map_or(0, |parent| parent + 1)), tree.order(position));
     }
     let parent = plan.parent(rank);
     let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));

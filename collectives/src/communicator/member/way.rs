@@ -11,14 +11,14 @@ const REMEMBERED: usize = 64;
 
 /// What is known of the network, and the ways already decided.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct Ways {
     calibration: Calibration,
     decided: BTreeMap<usize, Way>,
 }
 
-impl Route {
-    pub(super) fn new(calibration: Calibration) -> Route {
-        Route { calibration, decided: BTreeMap::new() }
+impl Ways {
+    pub(super) fn new(calibration: Calibration) -> Ways {
+        Ways { calibration, decided: BTreeMap::new() }
     }
 
     /// The faster way for so many bytes among `ranks` ranks on one switch.
@@ -48,12 +48,12 @@ fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_b
 impl Member {
     /// How this rank is to broadcast so many bytes.
     pub(in crate::communicator) fn way_for(&mut self, bytes: usize) -> Way {
-        let (Some(route), Some(membership)) = (&mut self.route, &self.membership) else { return Way::Cast };
-        let payload_bytes = membership.streams.payload_bytes();
+        let (Some(ways), Some(group)) = (&mut self.ways, &self.group) else { return Way::Cast };
+        let payload_bytes = group.streams.payload_bytes();
         // A chain of two is a cast to one; and what fits one frame is not worth a thought.
-        if membership.size() <= 2 || bytes <= payload_bytes {
+        if group.size() <= 2 || bytes <= payload_bytes {
             return Way::Cast;
         }
-        route.way(bytes, usize::from(membership.size()), payload_bytes)
+        ways.way(bytes, usize::from(group.size()), payload_bytes)
     }
 }

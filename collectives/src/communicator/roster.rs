@@ -4,7 +4,7 @@ use super::config::Preset;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
 
-/// BLAKE3 of a roll.
+/// BLAKE3 of a roster.
 pub(super) type Digest = [u8; 32];
 
 /// One process of the group.
@@ -17,15 +17,15 @@ pub(super) struct Entry {
 
 /// All processes of a group by rank, and what they agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Roll {
+pub(super) struct Roster {
     entries: Vec<Entry>,
     mtu_bytes: u16,
     digest: Digest,
 }
 
-impl Roll {
+impl Roster {
     /// Orders the processes of `group` by host name, then address. `mtu_bytes` is the smallest of all.
-    pub(super) fn new(group: &str, mut entries: Vec<Entry>, mtu_bytes: u16, preset: Preset) -> Roll {
+    pub(super) fn new(group: &str, mut entries: Vec<Entry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let mut hasher = blake3::Hasher::new();
         let mut text = |text: &str| {
@@ -40,7 +40,7 @@ impl Roll {
         }
         hasher.update(&mtu_bytes.to_be_bytes());
         hasher.update(&[preset as u8]);
-        Roll { entries, mtu_bytes, digest: *hasher.finalize().as_bytes() }
+        Roster { entries, mtu_bytes, digest: *hasher.finalize().as_bytes() }
     }
 
     pub(super) fn entries(&self) -> &[Entry] {
@@ -89,7 +89,7 @@ mod tests {
 
     fn order(hosts: &[&str]) -> Vec<String> {
         let entries = hosts.iter().zip(1..).map(|(host, last)| entry(host, last)).collect();
-        Roll::new("g", entries, 1500, Preset::Default).entries().iter().map(|entry| entry.host.clone()).collect()
+        Roster::new("g", entries, 1500, Preset::Default).entries().iter().map(|entry| entry.host.clone()).collect()
     }
 
     #[test]
@@ -102,14 +102,15 @@ mod tests {
 
     #[test]
     fn the_digest_does_not_depend_on_who_was_heard_first_but_on_everything_else() {
-        let roll = |group: &str, entries: Vec<Entry>, mtu_bytes| Roll::new(group, entries, mtu_bytes, Preset::Default).digest();
+        let roster = |group: &str, entries: Vec<Entry>, mtu_bytes| Roster::new(group, entries, mtu_bytes, Preset::Default).digest();
         let both = || vec![entry("a", 1), entry("b", 2)];
-        let digest = roll("g", both(), 1500);
-        assert_eq!(digest, roll("g", vec![entry("b", 2), entry("a", 1)], 1500));
+        let digest = roster("g", both(), 1500);
+        assert_eq!(digest, roster("g", vec![entry("b", 2), entry("a", 1)], 1500));
         let renamed = vec![entry("a", 1), entry("c", 2)];
         let restarted = vec![entry("a", 1), Entry { nonce: 9, ..entry("b", 2) }];
-        let others = [roll("h", both(), 1500), roll("g", both(), 1499), roll("g", renamed, 1500), roll("g", restarted, 1500)];
+        let others =
+            [roster("h", both(), 1500), roster("g", both(), 1499), roster("g", renamed, 1500), roster("g", restarted, 1500)];
         assert!(others.iter().all(|other| *other != digest));
-        assert_ne!(digest, Roll::new("g", both(), 1500, Preset::Paper).digest());
+        assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
     }
 }

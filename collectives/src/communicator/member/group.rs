@@ -2,19 +2,19 @@
 
 use super::agreement::Agreement;
 use super::leaving::{FAREWELLS, Leaving};
+use super::neighbours::{Neighbours, StreamName};
 use super::outcomes::Outcomes;
-use super::place::{Place, StreamName};
 use super::streams::Streams;
 use crate::communicator::body::Notice;
 use crate::communicator::config::{Config, gone_after, period};
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
-use crate::communicator::roll::Roll;
+use crate::communicator::roster::Roster;
 use crate::communicator::signature::Signature;
-use crate::membership::presence::{Change, Presence, Watch};
+use crate::membership::presence::{Change, Presence, Standing};
+use crate::membership::timers::Wait;
 use ethbcast_transport::messages::Mailbox;
-use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Machine};
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ const REPEATS: u8 = 2;
 
 /// See the module's description.
 #[derive(Debug)]
-pub(in crate::communicator) struct Membership {
-    pub(super) roll: Roll,
+pub struct Group {
+    pub(super) roster: Roster,
     rank: u16,
     pub(in crate::communicator) mailbox: Mailbox,
     pub(in crate::communicator) outcomes: Outcomes,
     pub(in crate::communicator) streams: Streams,
-    pub(super) watch: Watch,
+    pub(super) presence: Presence,
     pub(super) agreement: Agreement,
     pub(super) leaving: Leaving,
     /// When to give a sign of life, and how often soon again.
@@ -47,23 +47,23 @@ pub(in crate::communicator) struct Membership {
     turn: bool,
 }
 
-impl Membership {
-    pub(super) fn new(now: Instant, config: &Config, roll: Roll, rank: u16) -> Membership {
+impl Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: u16) -> Group {
         let station = &config.station;
-        let peers: Vec<Peer> = roll.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
-        let identity = Identity { session: roll.session(), stream: 0, rank, mac: station.mac, ether_type: station.ether_type };
-        let payload_bytes = usize::from(roll.mtu_bytes()) - HEADER_BYTES;
+        let peers: Vec<Peer> = roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
+        let identity = station.identity(roster.session(), rank);
+        let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
         let (removed, tuning) = (vec![false; peers.len()], config.tuning());
-        let streams = Streams::new(Place { identity, group_mac: station.group_mac, peers, payload_bytes, tuning, removed });
-        let size = roll.size();
-        Membership {
-            roll,
+        let streams = Streams::new(Neighbours { identity, group_mac: station.group_mac, peers, payload_bytes, tuning, removed });
+        let size = roster.size();
+        Group {
+            roster,
             rank,
             mailbox,
             outcomes: Outcomes::default(),
             streams,
-            watch: Watch::new(now, rank, size, gone_after(size)),
+            presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
             leaving: Leaving::No,
             alive_due: now,
@@ -82,12 +82,12 @@ impl Membership {
     }
 
     pub(in crate::communicator) fn size(&self) -> u16 {
-        self.roll.size()
+        self.roster.size()
     }
 
     /// A rank with its host's name.
     pub(super) fn named(&self, rank: u16) -> Named {
-        Named { rank, host: self.roll.host(rank).to_owned() }
+        Named { rank, host: self.roster.host(rank).to_owned() }
     }
 
     /// # Errors
@@ -103,8 +103,9 @@ impl Membership {
             return;
         }
         let header = frame.header;
-        let member = header.session == self.roll.session() && header.rank != self.rank && self.roll.is(header.rank, frame.source);
-        if !member || !self.watch.hear(now, header.rank) {
+        let member =
+            header.session == self.roster.session() && header.rank != self.rank && self.roster.is(header.rank, frame.source);
+        if !member || !self.presence.hear(now, header.rank) {
             self.strangers += 1;
             return;
         }
@@ -134,7 +135,7 @@ impl Membership {
         }
         if kind == crate::communicator::kind::BYE {
             let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
-            self.watch.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
+            self.presence.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
         }
     }
 
@@ -147,7 +148,7 @@ impl Membership {
     }
 
     pub(super) fn error(&self, failure: Failure) -> CommunicatorError {
-        failure.error(self.rank, &self.roll)
+        failure.error(self.rank, &self.roster)
     }
 
     /// Lets time pass.
@@ -158,7 +159,7 @@ impl Membership {
         self.mailbox.handle_timeout(now);
         self.outcomes.collect(&mut self.mailbox);
         self.streams.on_timeout(now);
-        if self.watch.due().is_some_and(|due| due <= now) {
+        if self.presence.next_farewell().is_some_and(|due| due <= now) {
             self.look(now);
         }
         // One that is alone need not say that it is there.
@@ -186,8 +187,8 @@ impl Membership {
 
     /// Looks who is there.
     fn look(&mut self, now: Instant) {
-        for change in self.watch.look(now) {
-            let (Change::Left(rank) | Change::Gone(rank)) = change;
+        for change in self.presence.look(now) {
+            let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
             self.streams.remove_reader(now, rank);
             self.mailbox.remove_peer(rank);
             self.outcomes.collect(&mut self.mailbox);
@@ -224,9 +225,9 @@ impl Membership {
         if self.is_over() {
             return None;
         }
-        let alive = (self.size() > 1).then_some(Deadline { at: self.alive_due, why: crate::timer::STATUS });
-        let left = self.watch.due().map(|at| Deadline { at, why: crate::timer::DEAD });
-        let leaving = self.leaving.due().map(|at| Deadline { at, why: crate::timer::VERDICT });
+        let alive = (self.size() > 1).then_some(Wait::Status.at(self.alive_due));
+        let left = self.presence.next_farewell().map(|at| Wait::Silence.at(at));
+        let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
         [self.mailbox.poll_timeout(now), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
     }
 
@@ -266,10 +267,10 @@ impl Membership {
     /// If it is not there.
     pub(super) fn check_presence(&self, rank: u16) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
-        match self.watch.presence(rank) {
-            Presence::Here => Ok(()),
-            Presence::Leaving { .. } | Presence::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
-            Presence::Gone => Err(CommunicatorError::Gone(self.named(rank))),
+        match self.presence.standing(rank) {
+            Standing::Here => Ok(()),
+            Standing::Leaving { .. } | Standing::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
+            Standing::Gone => Err(CommunicatorError::Gone(self.named(rank))),
         }
     }
 }
