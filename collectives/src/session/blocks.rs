@@ -46,10 +46,10 @@ impl Streams {
     /// The streams of `view` at the host in `place`; the root's if its rank is zero.
     pub(super) fn new(place: Place, view: &View, tuning: &Tuning) -> Streams {
         let mut tuning = tuned(tuning, view, place.rank);
-        tuning.segment_frames = u64::from(view.segment_frames);
+        tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
         let trees = trees(view);
         if view.via.is_in_blocks() {
-            tuning.feed_frames = share_frames(&tuning, trees.len());
+            tuning.feed.frames = share_frames(&tuning, trees.len());
         }
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
@@ -274,7 +274,7 @@ impl Streams {
 
 /// The slots of each feed if all of so many streams together are to take the memory of one.
 fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
-    let share = (tuning.feed_frames / streams as u64).max(64);
+    let share = (tuning.feed.frames / streams as u64).max(64);
     1 << share.ilog2()
 }
 
