@@ -107,29 +107,24 @@ impl Process {
 }
 
 fn take(machine: &mut Receiver, data: &mut Vec<u8>, patience_bytes: usize, now: Instant) {
-    let mut taken = false;
     if data.len() >= patience_bytes {
         machine.conclude(now, Fate::NoSpace, data.len() as u64, [0; 32], "full");
         return;
     }
     while let Some(arrival) = machine.peek() {
-        taken = true;
         match arrival {
             Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
                 data.extend_from_slice(bytes);
-                machine.consume();
+                machine.consume(now);
             }
             Arrival::End(trailer) => {
-                machine.consume();
+                machine.consume(now);
                 let digest = *blake3::hash(data).as_bytes();
                 let sound = trailer == Trailer { bytes: data.len() as u64, digest };
                 let fate = if sound { Fate::Delivered } else { Fate::Damaged };
                 machine.conclude(now, fate, data.len() as u64, digest, "");
             }
         }
-    }
-    if taken {
-        machine.drained(now);
     }
 }
 

@@ -28,4 +28,4 @@ pub use link::Link;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
 pub use time::{Instant, TimeSource};
-pub use tuning::{Policy, Tuning};
+pub use tuning::{Policy, Tuning, TuningError};

@@ -46,10 +46,10 @@ impl Streams {
     /// The streams of `view` at the host in `place`; the root's if its rank is zero.
     pub(super) fn new(place: Place, view: &View, tuning: &Tuning) -> Streams {
         let mut tuning = tuned(tuning, view, place.rank);
-        tuning.segment_frames = u64::from(view.segment_frames);
+        tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
         let trees = trees(view);
         if view.via.is_in_blocks() {
-            tuning.feed_frames = share_frames(&tuning, trees.len());
+            tuning.feed.frames = share_frames(&tuning, trees.len());
         }
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
@@ -173,35 +173,31 @@ impl Streams {
         if self.fillers.is_empty() { self.streams[self.turn].peek() } else { None }
     }
 
-    /// The application is done with the frame that [`peek`](Streams::peek) showed.
-    pub(super) fn consume(&mut self) {
-        let ending = self.streams[self.turn].peek().map_or(Ending::None, |(_, ending)| ending);
-        self.streams[self.turn].consume();
+    /// The application is done with the frame that [`peek`](Streams::peek) showed; what ended with it.
+    pub(super) fn consume(&mut self, now: Instant) -> Ending {
+        let ending = self.streams[self.turn].consume(now);
         self.left -= 1;
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
             if ending != Ending::Stream {
                 self.start_over();
             }
-            self.skip_fillers();
+            self.skip_fillers(now);
         } else if self.left == 0 {
             self.next_turn();
         }
+        ending
     }
 
-    fn skip_fillers(&mut self) {
+    fn skip_fillers(&mut self, now: Instant) {
         let streams = &mut self.streams;
         self.fillers.retain(|&at| {
             let there = streams[at].peek().is_some();
             if there {
-                streams[at].consume();
+                streams[at].consume(now);
             }
             !there
         });
-    }
-
-    pub(super) fn drained(&mut self, now: Instant) {
-        self.streams.iter_mut().for_each(|stream| stream.drained(now));
     }
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -209,8 +205,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
         if !self.fillers.is_empty() {
-            self.skip_fillers();
-            self.streams[at].drained(now);
+            self.skip_fillers(now);
         }
     }
 
@@ -274,7 +269,7 @@ impl Streams {
 
 /// The slots of each feed if all of so many streams together are to take the memory of one.
 fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
-    let share = (tuning.feed_frames / streams as u64).max(64);
+    let share = (tuning.feed.frames / streams as u64).max(64);
     1 << share.ilog2()
 }
 

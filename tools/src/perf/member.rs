@@ -83,7 +83,6 @@ impl Taker {
                 self.end = Some(end);
             }
         }
-        let mut moved = false;
         while self.failure.is_none() {
             let ended = match receiver.peek() {
                 Some(Arrival::Bytes(bytes)) => self.take(bytes).map(|()| false),
@@ -103,11 +102,7 @@ impl Taker {
                     break;
                 }
             }
-            receiver.consume();
-            moved = true;
-        }
-        if moved {
-            receiver.drained(now);
+            receiver.consume(now);
         }
         if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

@@ -130,7 +130,6 @@ impl Taker {
     /// Fills chunks with frames for as long as the disk thread keeps up; a frame it has no room for stays in the feed, which is
     /// what tells the sender.
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
-        let mut moved = false;
         while self.sink.has_room() {
             match receiver.peek() {
                 Some(Arrival::Bytes(bytes) | Arrival::Message(bytes)) => {
@@ -140,8 +139,7 @@ impl Taker {
                         self.chunk_since = now;
                     }
                     self.chunk.extend_from_slice(bytes);
-                    receiver.consume();
-                    moved = true;
+                    receiver.consume(now);
                     if self.chunk.len() + receiver.streams().map_or(0, Streams::payload_bytes) > sink::CHUNK_BYTES {
                         self.flush();
                     }
@@ -149,8 +147,7 @@ impl Taker {
                 Some(Arrival::End(trailer)) => {
                     self.started.get_or_insert(now);
                     self.flush();
-                    receiver.consume();
-                    moved = true;
+                    receiver.consume(now);
                     self.sink.order(Order::End(trailer));
                 }
                 None => {
@@ -161,9 +158,6 @@ impl Taker {
                     break;
                 }
             }
-        }
-        if moved {
-            receiver.drained(now);
         }
     }
 

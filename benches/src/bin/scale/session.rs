@@ -165,7 +165,7 @@ impl Case {
     }
 
     fn tuning(&self) -> Tuning {
-        Tuning { feed_frames: self.feed_frames, ..Tuning::default() }
+        Tuning::default().with_feed_frames(self.feed_frames)
     }
 
     fn trailer(&self) -> Trailer {
@@ -272,17 +272,13 @@ pub fn play(case: &Case) -> anyhow::Result<Played> {
 
 /// The application takes what is there; whether that was the end.
 fn take(machine: &mut Receiver, taken_bytes: &mut u64, now: Instant) -> bool {
-    let (mut taken, mut end) = (false, None);
+    let mut end = None;
     while let Some(arrival) = machine.peek() {
-        taken = true;
         match arrival {
             Arrival::Bytes(bytes) | Arrival::Message(bytes) => *taken_bytes += bytes.len() as u64,
             Arrival::End(trailer) => end = Some(trailer),
         }
-        machine.consume();
-    }
-    if taken {
-        machine.drained(now);
+        machine.consume(now);
     }
     if let Some(Trailer { bytes, digest }) = end {
         let outcome = if bytes == *taken_bytes { Outcome::Delivered } else { Outcome::Damaged };

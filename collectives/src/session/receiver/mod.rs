@@ -212,17 +212,9 @@ impl Receiver {
     ///
     /// # Panics
     /// If it showed nothing.
-    pub fn consume(&mut self) {
+    pub fn consume(&mut self, now: Instant) {
         let streams = self.streams.as_mut().expect("something was shown");
-        self.ended |= streams.peek().is_some_and(|(_, ending)| ending == Ending::Stream);
-        streams.consume();
-    }
-
-    /// Lets the others know of room and of messages passed, after one or more [`consume`](Receiver::consume)s.
-    pub fn drained(&mut self, now: Instant) {
-        if let Some(streams) = &mut self.streams {
-            streams.drained(now);
-        }
+        self.ended |= streams.consume(now) == Ending::Stream;
     }
 
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.

@@ -118,7 +118,7 @@ impl Root {
         log::info!("{}", choice.reason);
         let plan = &choice.plan;
         let policy = self.config.tuning.policy;
-        let push_frames = self.config.tuning.push_frames.filter(|_| policy == Policy::InOrderOnly);
+        let push_frames = self.config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
         let macs = std::iter::once((station.mac, 0)).chain(candidates.iter().map(|candidate| (candidate.mac, candidate.nonce)));
         let members = names.iter().zip(macs).enumerate().map(|(rank, (host, (mac, nonce)))| {
             let (parent, order) = place(plan, policy, rank);
