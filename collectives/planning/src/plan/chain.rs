@@ -5,8 +5,10 @@
 //! chain cross a cable in the same direction (Theorem 1). Leaving hosts out joins consecutive hops into one whose path
 //! is part of theirs, so a chain over some of the hosts is contention-free too (Lemma 2).
 
+use super::error::PlanError;
 use super::line::Line;
-use super::{Plan, PlanError, Via};
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 
 /// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member `root_host`.
@@ -26,8 +28,8 @@ pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::check;
     use super::*;
+    use crate::plan::check;
     use crate::topology::{BUILTIN_NAMES, arbitrary};
     use proptest::prelude::*;
     use std::time::{Duration, Instant};

@@ -9,7 +9,9 @@
 //! its edges. Here injection times may differ from edge to edge, and those so far are added up, which is the same where
 //! they do not differ.
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 
 /// Times of edges, by sender and receiver, in nanoseconds.
 pub type EdgeTime<'a> = &'a dyn Fn(usize, usize) -> u64;
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn figure_1() {
         let one = |_: usize, _: usize| 1_000;
-        let left = super::super::flat(0, 6).expect("rank 0 of 6");
+        let left = crate::plan::flat(0, 6).expect("rank 0 of 6");
         let time = |delta: u64| {
             let injection = move |_: usize, _: usize| delta;
             assert_eq!(completion_time(&left, &one, &injection), 1_000 + 5 * delta);

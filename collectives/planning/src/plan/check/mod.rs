@@ -12,7 +12,8 @@ mod report;
 
 pub use report::{CableEnd, CableLoad, Fault, Report};
 
-use super::{Plan, Via};
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 use meter::Meter;
 

@@ -1,6 +1,7 @@
 //! Why a saved plan was refused, and where it says so.
 
-use crate::plan::{PlanError, UnknownVia};
+use crate::plan::error::PlanError;
+use crate::plan::via::UnknownVia;
 use crate::schema::{Place, SchemaProblem};
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;

@@ -9,7 +9,9 @@ mod parse;
 pub use crate::schema::SchemaProblem;
 pub use error::{SavedPlanError, SavedPlanProblem};
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::nodeset;
 use std::collections::{HashMap, HashSet};
 

@@ -16,7 +16,7 @@
 //! ```
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
-use crate::plan::Via;
+use crate::plan::via::Via;
 use crate::schema::{self, Lines};
 use crate::topology::nodeset;
 use serde::Deserialize;

@@ -103,9 +103,9 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::Line;
-    use super::super::{Via, check};
     use super::*;
+    use crate::plan::line::Line;
+    use crate::plan::{Via, check};
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 

@@ -2,7 +2,9 @@
 //!
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008 §4.1.2).
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 
 mod order;
@@ -125,8 +127,8 @@ pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<O
 
 #[cfg(test)]
 mod tests {
-    use super::super::layers;
     use super::*;
+    use crate::plan::layers;
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 

@@ -1,7 +1,13 @@
-//! One door to all planners.
+//! One door to all planners, by the way a message travels.
 
+use super::binary::{binary, kary};
+use super::by_rank;
+use super::chain::chain;
+use super::error::PlanError;
+use super::latency::latency;
 use super::line::rank_hosts;
-use super::{Plan, PlanError, Via};
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 use std::cell::RefCell;
 
@@ -27,7 +33,7 @@ impl Default for Costs {
 /// Plans `via` over `members` (host ids; a member's rank is its index) from the member `root_host`.
 ///
 /// Ways that do not [ask about switches](Via::is_topology_aware) go by rank. For ways in blocks this is the tree of the
-/// scatter; [`blocks`](super::blocks()) has the blocks' own.
+/// scatter; [`blocks`](by_rank::blocks()) has the blocks' own.
 ///
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree of
@@ -37,21 +43,21 @@ pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], 
     let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
     let ranks = members.len();
     match via {
-        Via::Chain => super::chain(topology, root_host, members),
-        Via::Binary => super::binary(topology, root_host, members),
-        Via::Kary(most_children) => super::kary(topology, root_host, members, most_children),
-        Via::Cast => super::cast(root, ranks),
-        Via::Flat => super::flat(root, ranks),
-        Via::Binomial => super::binomial(root, ranks),
-        Via::ScatterAllgather => super::scatter_allgather(root, ranks),
-        Via::RecursiveDoubling => super::recursive_doubling(root, ranks),
-        Via::ChainUnaware => super::chain_unaware(root, ranks),
-        Via::BinaryUnaware => super::binary_unaware(root, ranks),
+        Via::Chain => chain(topology, root_host, members),
+        Via::Binary => binary(topology, root_host, members),
+        Via::Kary(most_children) => kary(topology, root_host, members, most_children),
+        Via::Cast => by_rank::cast(root, ranks),
+        Via::Flat => by_rank::flat(root, ranks),
+        Via::Binomial => by_rank::binomial(root, ranks),
+        Via::ScatterAllgather => by_rank::scatter_allgather(root, ranks),
+        Via::RecursiveDoubling => by_rank::recursive_doubling(root, ranks),
+        Via::ChainUnaware => by_rank::chain_unaware(root, ranks),
+        Via::BinaryUnaware => by_rank::binary_unaware(root, ranks),
         Via::Latency => {
             let hops = Hops::new(topology);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
             let weight = |from: usize, to: usize| costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns);
-            super::latency(root, ranks, &weight, &|_, _| costs.injection_ns)
+            latency(root, ranks, &weight, &|_, _| costs.injection_ns)
         }
     }
 }
