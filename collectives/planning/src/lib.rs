@@ -1,10 +1,12 @@
 //! Topology, plans and their price: arithmetic, values in, values out. No socket, no clock, no random source.
 
 pub mod draw;
+mod duration;
 pub mod model;
 mod natural_order;
 pub mod plan;
 mod schema;
 pub mod topology;
 
+pub use duration::duration;
 pub use natural_order::natural_order;

@@ -40,5 +40,5 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
 /// The plan as `send --plan` reads it.
 fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
     let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
-    SavedPlan::from_plan(&judged.plan, &names, judged.candidate.segment_bytes, Some(settings.size_bytes))
+    SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, Some(settings.size_bytes))
 }

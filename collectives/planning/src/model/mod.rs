@@ -10,15 +10,13 @@
 mod cables;
 mod calibration;
 mod choose;
-mod given;
 pub mod papers;
 mod predict;
 mod segment;
 mod shape;
 
 pub use calibration::{Calibration, CalibrationError, CalibrationProblem, Point};
-pub use choose::{ASSUMED_SIZE_BYTES, Candidate, Choice, Priced, Situation, choose, duration, price};
-pub use given::given;
+pub use choose::{ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, choose, given, price};
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 pub use shape::{Round, Shape};

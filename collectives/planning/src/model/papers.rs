@@ -1,6 +1,8 @@
 //! What Patarasuk 2008 measured and predicted (Tables 2 and 3), and our predictions beside it.
 
-use super::{Calibration, Job, Point, Shape, predict};
+use super::calibration::{Calibration, Point};
+use super::predict::{Job, predict};
+use super::shape::Shape;
 
 /// The networks of the paper's clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@
 //!   missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast). In both cases
 //!   the last repair takes a round trip, 2 (L + g), if there is one.
 
-use super::{Calibration, Round, Shape};
+use super::calibration::Calibration;
+use super::shape::{Round, Shape};
 use crate::plan::Via;
 
 /// A message to be priced.

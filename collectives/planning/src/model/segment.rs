@@ -1,6 +1,8 @@
 //! The segment that costs least: short ones fill the pipeline sooner, long ones pay less for each byte.
 
-use super::{Calibration, Job, Shape, predict};
+use super::calibration::Calibration;
+use super::predict::{Job, predict};
+use super::shape::Shape;
 
 /// The most frames of a segment: the engine keeps a segment whole at every relay, and this is 1.5 MB of usual frames.
 ///

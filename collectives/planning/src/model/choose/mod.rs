@@ -1,6 +1,11 @@
-//! The choice of `auto`: of all plans and segments the ones predicted to take least time, and why.
+//! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a plan that
+//! somebody else chose.
 
-use super::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES, Shape, best_segment};
+use super::calibration::Calibration;
+use super::predict::{Job, predict};
+use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
+use super::shape::Shape;
+use crate::duration;
 use crate::plan::{self, Costs, Plan, PlanError, Via};
 use crate::topology::Topology;
 
@@ -33,7 +38,7 @@ pub struct Situation<'a> {
 
 /// A way to send with the segment that suits it, and its price.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub struct Estimate {
     /// How the bytes travel.
     pub via: Via,
     /// The length of a segment in bytes, as [`best_segment`] finds it.
@@ -48,11 +53,11 @@ pub struct Candidate {
     pub worst_flows: usize,
 }
 
-/// A candidate and its plan.
+/// A plan and what it is predicted to take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priced {
-    /// The price and what it depends on.
-    pub candidate: Candidate,
+    /// Its price and what that depends on.
+    pub estimate: Estimate,
     /// The plan.
     pub plan: Plan,
 }
@@ -69,7 +74,15 @@ pub struct Choice {
     /// Why, in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment 1 frame`.
     pub reason: String,
     /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<Estimate>,
+}
+
+impl Choice {
+    /// The choice of `plan`, whose estimate is the first.
+    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String) -> Self {
+        let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
+        Self { plan, segment_bytes, predicted_seconds, reason, candidates }
+    }
 }
 
 /// Finds the plan and the segment of least predicted time.
@@ -86,16 +99,10 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
     let suits = |via: &&Via| suits(**via, situation.members.len());
     let mut priced = Via::ALL.iter().filter(suits).map(|&via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
     // Stable: of equal ones the first listed stays the first.
-    priced.sort_by(|left, right| left.candidate.predicted_seconds.total_cmp(&right.candidate.predicted_seconds));
-    let candidates: Vec<Candidate> = priced.iter().map(|priced| priced.candidate.clone()).collect();
-    let best = priced.swap_remove(0);
-    Ok(Choice {
-        plan: best.plan,
-        segment_bytes: best.candidate.segment_bytes,
-        predicted_seconds: best.candidate.predicted_seconds,
-        reason: reason(&candidates, situation.frame_payload_bytes),
-        candidates,
-    })
+    priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
+    let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
+    let reason = reason(&estimates, situation.frame_payload_bytes);
+    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason))
 }
 
 /// Plans one way to send and prices it with the segment that suits it best.
@@ -106,21 +113,43 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
 /// # Panics
 /// If the payload of a frame is zero bytes.
 pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
-    let &Situation { topology, root_host, members, frame_payload_bytes, calibration, .. } = situation;
+    let &Situation { topology, root_host, members, .. } = situation;
+    let plan = plan::make(via, topology, root_host, members, &costs(situation))?;
+    Ok(priced(plan, None, situation))
+}
+
+/// Prices a plan that somebody else chose, in segments of `segment_bytes`; without a length, in those of least predicted time.
+///
+/// # Panics
+/// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
+pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Choice {
+    let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
+    let (predicted, segment) = (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
+    let reason = format!("{}, as asked: {predicted} predicted; {segment}", estimate.via);
+    Choice::of(plan, vec![estimate], reason)
+}
+
+/// Prices a plan in segments of this length, or of the best.
+fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
+    let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
     let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
-    let plan = plan::make(via, topology, root_host, members, &costs(size_bytes, situation))?;
     let shape = Shape::of(&plan, topology, members);
-    let (segment_bytes, predicted_seconds) = best_segment(&shape, size_bytes, frame_payload_bytes, calibration);
-    let Shape { height, degree, worst_flows, .. } = shape;
-    let candidate = Candidate { via, segment_bytes, predicted_seconds, height, degree, worst_flows };
-    Ok(Priced { candidate, plan })
+    let (segment_bytes, predicted_seconds) = match segment_bytes {
+        Some(segment_bytes) => {
+            let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+            (segment_bytes, predict(&shape, &job, calibration))
+        }
+        None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
+    };
+    let Shape { via, height, degree, worst_flows, .. } = shape;
+    Priced { estimate: Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows }, plan }
 }
 
 /// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time of one
 /// frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
-fn costs(size_bytes: u64, situation: &Situation) -> Costs {
+fn costs(situation: &Situation) -> Costs {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
-    let bytes = size_bytes.min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
+    let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
     let hop_ns = calibration.gap_ns(frame) as u64;
     let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
     Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns }
@@ -138,33 +167,23 @@ fn suits(via: Via, ranks: usize) -> bool {
     }
 }
 
-fn reason(candidates: &[Candidate], frame_payload_bytes: u64) -> String {
-    let best = &candidates[0];
+/// Why the first of these was chosen, in one line for people.
+fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
+    let best = &estimates[0];
     let mut text = format!("{}: {} predicted", best.via, duration(best.predicted_seconds));
-    if let Some(next) = candidates.get(1) {
+    if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
         if best.predicted_seconds > 0.0 {
             let more = (next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0;
             text += &format!(" (+{more:.0} %)");
         }
     }
-    let frames = best.segment_bytes.div_ceil(frame_payload_bytes);
-    text + &format!("; segment {frames} frame{}", if frames == 1 { "" } else { "s" })
+    text + "; " + &in_frames(best, frame_payload_bytes)
 }
 
-/// Seconds for people, with three digits that count and the unit that suits: `5.61 s`, `48.2 ms` or `120 µs`.
-pub fn duration(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        _ if seconds >= 0.9995 => (seconds, "s"),
-        _ if seconds >= 0.000_999_5 => (seconds * 1e3, "ms"),
-        _ => (seconds * 1e6, "µs"),
-    };
-    let decimals = match value {
-        _ if value < 9.995 => 2,
-        _ if value < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
+    let frames = estimate.segment_bytes.div_ceil(frame_payload_bytes);
+    format!("segment {frames} frame{}", if frames == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
