@@ -6,7 +6,10 @@ pub mod model;
 mod natural_order;
 pub mod plan;
 mod schema;
+mod source_error;
 pub mod topology;
 
 pub use duration::duration;
 pub use natural_order::natural_order;
+pub use schema::SchemaProblem;
+pub use source_error::SourceError;

@@ -5,7 +5,8 @@
 
 mod file;
 
-use crate::schema::{Place, SchemaProblem};
+use crate::schema::SchemaProblem;
+use crate::source_error::SourceError;
 use thiserror::Error;
 
 /// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
@@ -29,16 +30,7 @@ pub struct Calibration {
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("{}{problem}", Place(.source_name, .line))]
-pub struct CalibrationError {
-    /// The file, if the calibration was read from text.
-    pub source_name: Option<String>,
-    /// The line in that file, counted from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: CalibrationProblem,
-}
+pub type CalibrationError = SourceError<CalibrationProblem>;
 
 /// What can be wrong with a calibration.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -110,7 +102,7 @@ impl Calibration {
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
         let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None };
-        calibration.checked().map_err(|(_, problem)| problem.nowhere())
+        calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes) and
@@ -138,7 +130,7 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Loss`] unless it is at least 0 and below 1.
     pub fn with_loss(self, loss: f64) -> Result<Self, CalibrationError> {
-        Self { loss, ..self }.checked().map_err(|(_, problem)| problem.nowhere())
+        Self { loss, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// The same on a network that polices broadcast above so many frames per second.
@@ -147,7 +139,7 @@ impl Calibration {
     /// [`CalibrationProblem::ZeroCastRate`] if it is zero.
     pub fn with_cast_max(self, frames_per_second: u64) -> Result<Self, CalibrationError> {
         let policed = Self { cast_max_frames_per_second: Some(frames_per_second), ..self };
-        policed.checked().map_err(|(_, problem)| problem.nowhere())
+        policed.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// The table, by rising size.
@@ -214,13 +206,6 @@ impl Calibration {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
         Ok(self)
-    }
-}
-
-impl CalibrationProblem {
-    /// The error of a calibration that no file holds.
-    fn nowhere(self) -> CalibrationError {
-        CalibrationError { source_name: None, line: None, problem: self }
     }
 }
 

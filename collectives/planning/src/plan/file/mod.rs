@@ -85,7 +85,7 @@ impl SavedPlan {
     /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
     pub fn for_members(&self, names: &[&str], epoch: u32) -> Result<Plan, SavedPlanError> {
         if epoch != self.epoch {
-            return Err(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }));
         }
         let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
         let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
@@ -93,14 +93,13 @@ impl SavedPlan {
         let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
         if !missing.is_empty() || !extra.is_empty() {
             let fold = |names: Vec<&str>| nodeset::fold(&names);
-            return Err(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }));
         }
         if names.first() != Some(&self.root.as_str()) {
             let root = names.first().map_or_else(String::new, |name| (*name).to_string());
-            return Err(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }));
         }
-        self.plan(|member| ranks[self.members[member].as_str()], names.len())
-            .map_err(|error| SavedPlanProblem::Plan(error).nowhere())
+        self.plan(|member| ranks[self.members[member].as_str()], names.len()).map_err(SavedPlanError::nowhere)
     }
 
     /// The saved tree over other ranks.

@@ -1,7 +1,6 @@
 //! What can be wrong with the outputs of `lldpcli`.
 
-use crate::topology::error::list;
-use crate::topology::nodeset;
+use crate::topology::nodeset::{self, list};
 use thiserror::Error;
 
 /// What can be wrong with one output of `lldpcli`, or with all of them together.

@@ -4,15 +4,16 @@
 //! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those, the
 //! switches are joined by one more, named `core`, and a note says so.
 
-mod error;
-mod heard;
-mod network;
+pub(super) mod error;
+mod neighbour;
+mod neighbourhood;
 
 pub use error::LldpProblem;
 
 use super::build;
-use super::{Imported, TopologyError, TopologyProblem};
-use network::Network;
+use super::error::{TopologyError, TopologyProblem};
+use super::tree::Imported;
+use neighbourhood::Neighbourhood;
 
 /// One output of `lldpcli -f json0 show neighbors`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl LldpFile {
 /// # Errors
 /// [`TopologyError`] if a file is no such output, a host hears no switch or several, or the switches are not a tree.
 pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> Result<Imported, TopologyError> {
-    let network = Network::hear(files, source_name)?;
-    let (draft, notes) = network.draft(interface)?;
+    let neighbourhood = Neighbourhood::read(files, source_name)?;
+    let (draft, notes) = neighbourhood.draft(interface)?;
     let topology = build::build(draft).map_err(|error| in_words_of_lldp(error, source_name))?;
     let notes = notes.into_iter().map(|note| format!("{source_name}: {note}")).collect();
     Ok(Imported { topology, notes })
@@ -54,11 +55,11 @@ pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> R
 /// A topology file can be edited where the network is no tree; what LLDP tells needs other advice.
 fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
     let problem = match *error.problem {
-        TopologyProblem::Loop(switches) => TopologyProblem::Lldp(LldpProblem::Loop(switches)),
-        TopologyProblem::Disconnected { first, islands } => TopologyProblem::Lldp(LldpProblem::Islands { first, islands }),
+        TopologyProblem::Loop(switches) => LldpProblem::Loop(switches).into(),
+        TopologyProblem::Disconnected { first, islands } => LldpProblem::Islands { first, islands }.into(),
         other => other,
     };
-    TopologyError { source_name: Some(source_name.to_string()), line: None, problem: Box::new(problem) }
+    TopologyError::nowhere(problem).named(source_name)
 }
 
 #[cfg(test)]

@@ -108,6 +108,16 @@ fn render_run(run: &Run) -> String {
     if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
 }
 
+/// Names in backquotes; a long list is cut, for a message must stay readable on a cluster of 400 switches.
+pub(crate) fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::expand;

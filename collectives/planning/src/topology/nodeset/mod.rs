@@ -13,6 +13,7 @@ mod scan;
 
 pub use expand::expand;
 pub use fold::fold;
+pub(crate) use fold::list;
 
 use thiserror::Error;
 

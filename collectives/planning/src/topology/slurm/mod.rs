@@ -6,7 +6,7 @@
 
 mod addr;
 mod conf;
-mod error;
+pub(super) mod error;
 mod lines;
 
 pub use addr::{Address, from_topology_addrs};
