@@ -1,6 +1,6 @@
 //! Where everything stands, in user units.
 
-use super::shapes::{self, Point};
+use super::shapes::{self, Rect};
 use crate::draw::hung::Hung;
 use crate::topology::Topology;
 
@@ -19,29 +19,6 @@ const GAP: f64 = 32.0;
 const GAP_WITH_PLAN: f64 = 88.0;
 /// What `↑1 ↓8!` takes.
 const LOADS_WIDTH: f64 = 68.0;
-
-/// A box.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rect {
-    pub x: f64,
-    pub y: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-impl Rect {
-    pub fn right(&self) -> f64 {
-        self.x + self.width
-    }
-
-    pub fn bottom(&self) -> f64 {
-        self.y + self.height
-    }
-
-    pub fn middle(&self) -> Point {
-        Point { x: self.x + self.width / 2.0, y: self.y + self.height / 2.0 }
-    }
-}
 
 /// The boxes of all switches and hosts, by id, and how large the picture is.
 #[derive(Debug)]
@@ -92,21 +69,21 @@ impl Layout {
 
 /// All switches, each amid those that hang below it.
 fn left_to_right(hung: &Hung) -> Vec<usize> {
-    enum Step {
-        Enter(usize),
-        Place(usize),
+    enum Pending {
+        Below(usize),
+        Switch(usize),
     }
     let mut order = Vec::with_capacity(hung.depth.len());
-    let mut waiting = vec![Step::Enter(hung.top)];
+    let mut waiting = vec![Pending::Below(hung.top)];
     while let Some(step) = waiting.pop() {
         match step {
-            Step::Place(switch) => order.push(switch),
-            Step::Enter(switch) => {
+            Pending::Switch(switch) => order.push(switch),
+            Pending::Below(switch) => {
                 let (left, right) = hung.children[switch].split_at(hung.children[switch].len() / 2);
                 // The stack gives back last what is pushed first.
-                waiting.extend(right.iter().rev().map(|&child| Step::Enter(child)));
-                waiting.push(Step::Place(switch));
-                waiting.extend(left.iter().rev().map(|&child| Step::Enter(child)));
+                waiting.extend(right.iter().rev().map(|&child| Pending::Below(child)));
+                waiting.push(Pending::Switch(switch));
+                waiting.extend(left.iter().rev().map(|&child| Pending::Below(child)));
             }
         }
     }
