@@ -17,7 +17,7 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
 }
 
 /// Cuts the leading run of digits, or of anything else, off a name that is not empty.
-fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
+pub(crate) fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
     let digits = rest.starts_with(|character: char| character.is_ascii_digit());
     let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
     let (piece, tail) = rest.split_at(end);

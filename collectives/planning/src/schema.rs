@@ -10,7 +10,7 @@ use toml::Spanned;
 const SCHEMA: i64 = 1;
 
 /// Why a text is not TOML of the schema this program reads.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchemaProblem {
     /// Not TOML, or not the keys and types expected; the text is the TOML parser's.
     #[error("{0}")]

@@ -4,7 +4,7 @@ use super::settings::{Settings, Ways};
 use crate::exit::{Code, Failure, WithCode};
 use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, price};
-use ethbcast_planning::plan::{self, CableLoad, Plan, Report, Via};
+use ethbcast_planning::plan::{self, CableLoad, Plan, CheckReport, Via};
 
 /// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this in
 /// edges.
@@ -79,7 +79,7 @@ fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<Str
     Ok(Judged { plan, estimate, loads: report.loads, worst: report.worst, reason })
 }
 
-fn check(settings: &Settings, plan: &Plan) -> Report {
+fn check(settings: &Settings, plan: &Plan) -> CheckReport {
     let ranks = plan.ranks();
     if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
         return plan::check(&settings.topology, plan, &settings.members);

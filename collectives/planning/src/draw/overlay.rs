@@ -5,7 +5,7 @@ use crate::topology::{Topology, nodeset};
 use std::collections::HashMap;
 
 /// What to draw over a topology; the default is nothing.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
     /// Who sends to whom.
     pub plan: Option<&'a Plan>,
@@ -16,14 +16,14 @@ pub struct Overlay<'a> {
 }
 
 /// A host or a switch, by id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Node {
     Host(usize),
     Switch(usize),
 }
 
 /// What one direction of a cable carries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub flows: usize,
     pub senders: usize,

@@ -9,7 +9,7 @@ pub(super) struct Cables {
 }
 
 /// One direction of the cable between a switch and its uplink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Direction {
     /// The lower end.
     switch: usize,

@@ -19,7 +19,7 @@ pub use calibration::{Calibration, CalibrationError, CalibrationProblem, Point};
 pub use choose::{ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, choose, given, price};
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
-pub use shape::{Round, Shape};
+pub use shape::{BlockRound, Shape};
 
 #[cfg(test)]
 mod tests;

@@ -11,11 +11,11 @@
 //!   the last repair takes a round trip, 2 (L + g), if there is one.
 
 use super::calibration::Calibration;
-use super::shape::{Round, Shape};
+use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
 /// A message to be priced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Bytes of the message.
     pub size_bytes: u64,
@@ -60,9 +60,9 @@ impl Pricing<'_> {
 
     fn blocks(&self) -> f64 {
         let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
-        let moved = |round: &Round| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
-        let busy = |round: &Round| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
-        let waiting = |round: &Round| round.times as f64 * self.calibration.latency_ns(moved(round));
+        let moved = |round: &BlockRound| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
+        let busy = |round: &BlockRound| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
+        let waiting = |round: &BlockRound| round.times as f64 * self.calibration.latency_ns(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
         busy + waiting + self.further(pass_bytes) * busy

@@ -24,7 +24,7 @@ pub use by_rank::{
     binary_unaware, binomial, block, block_parents, blocks, cast, chain_unaware, flat, recursive_doubling, scatter_allgather,
 };
 pub use chain::chain;
-pub use check::{CableEnd, CableLoad, Fault, Report, check, check_all};
+pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all};
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub type TopologyError = SourceError<TopologyProblem>;
 
 /// What can be wrong with a topology.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]

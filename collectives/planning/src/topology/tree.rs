@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never renumbered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     hosts: Vec<String>,
     switches: Vec<String>,
@@ -18,7 +18,7 @@ pub struct Topology {
 }
 
 /// A topology read from what was not written for us, and what the reader should know about how it was understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The topology.
     pub topology: Topology,

@@ -13,7 +13,7 @@ text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
 
 /// A point of the picture, in user units.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub x: f64,
     pub y: f64,
@@ -26,7 +26,7 @@ impl Position {
 }
 
 /// A box of the picture, in user units.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rect {
     pub x: f64,
     pub y: f64,
@@ -49,7 +49,7 @@ impl Rect {
 }
 
 /// What a box stands for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Paint {
     Switch,
     Host,

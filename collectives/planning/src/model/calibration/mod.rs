@@ -10,7 +10,7 @@ use crate::source_error::SourceError;
 use thiserror::Error;
 
 /// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The size m of a message.
     pub bytes: u64,
@@ -22,7 +22,7 @@ pub struct Point {
 }
 
 /// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     points: Vec<Point>,
     loss: f64,
@@ -33,7 +33,7 @@ pub struct Calibration {
 pub type CalibrationError = SourceError<CalibrationProblem>;
 
 /// What can be wrong with a calibration.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum CalibrationProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]
@@ -77,7 +77,7 @@ pub enum CalibrationProblem {
 }
 
 /// The field of a point, or of the file, that a problem is about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Field {
     File,
     Bytes(usize),

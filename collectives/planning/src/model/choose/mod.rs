@@ -20,7 +20,7 @@ const MOST_RANKS_OF_FEW: usize = 64;
 const MOST_RANKS_OF_MANY: usize = 1024;
 
 /// What is to be sent, from where, to whom, over what.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// Where the hosts are.
     pub topology: &'a Topology,
@@ -37,7 +37,7 @@ pub struct Situation<'a> {
 }
 
 /// A way to send with the segment that suits it, and its price.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// How the bytes travel.
     pub via: Via,
@@ -54,7 +54,7 @@ pub struct Estimate {
 }
 
 /// A plan and what it is predicted to take.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Priced {
     /// Its price and what that depends on.
     pub estimate: Estimate,
@@ -63,7 +63,7 @@ pub struct Priced {
 }
 
 /// What is best, and what else there was.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The plan of least predicted time.
     pub plan: Plan,

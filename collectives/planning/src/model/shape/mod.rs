@@ -11,7 +11,7 @@ use crate::topology::Topology;
 use std::collections::HashMap;
 
 /// What of a plan on a topology its price depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// How the bytes travel.
     pub via: Via,
@@ -28,12 +28,12 @@ pub struct Shape {
     /// more sends. Contention is in B.
     pub paths: Vec<(usize, usize)>,
     /// For a message in blocks, what follows what; else empty.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<BlockRound>,
 }
 
 /// A step in which blocks move, all hosts at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Round {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRound {
     /// The most blocks that any host sends in it.
     pub blocks: usize,
     /// The most sends that share one direction of a cable.
@@ -138,29 +138,29 @@ impl<'a> Sends<'a> {
     /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of the
     /// plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far away; that
     /// needs a power of two, for other numbers blocks go round here as well.
-    fn rounds(&self) -> Vec<Round> {
+    fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
         if self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two() {
             let distances = std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
             rounds.extend(distances.map(|distance| {
                 let partner = |rank: usize| rank ^ distance;
-                Round { blocks: distance, flows: self.flows(partner), times: 1 }
+                BlockRound { blocks: distance, flows: self.flows(partner), times: 1 }
             }));
         } else if ranks > 1 {
-            rounds.push(Round { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
+            rounds.push(BlockRound { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
         }
         rounds
     }
 
-    fn scatter(&self) -> Vec<Round> {
+    fn scatter(&self) -> Vec<BlockRound> {
         let sharing = self.sharing();
         let mut below = vec![1; self.plan.ranks()];
         for &rank in self.downward.iter().rev() {
             below[rank] += self.plan.children(rank).iter().map(|&child| below[child]).sum::<usize>();
         }
         let steps = self.step.iter().copied().max().unwrap_or(0);
-        let mut rounds = vec![Round { blocks: 0, flows: 1, times: 1 }; steps];
+        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1 }; steps];
         for (_, to) in self.plan.edges() {
             let round = &mut rounds[self.step[to] - 1];
             (round.blocks, round.flows) = (round.blocks.max(below[to]), round.flows.max(sharing[to]));

@@ -10,7 +10,7 @@
 mod meter;
 mod report;
 
-pub use report::{CableEnd, CableLoad, Fault, Report};
+pub use report::{CableEnd, CableLoad, CheckReport, Fault};
 
 use super::tree::Plan;
 use super::via::Via;
@@ -20,7 +20,7 @@ use meter::Meter;
 /// Judges `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
 /// Of a cast only the spanning is judged: there the switches copy frames, and cables carry each one once.
-pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report {
+pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     check_all(topology, std::slice::from_ref(plan), host_of_rank)
 }
 
@@ -28,8 +28,8 @@ pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report
 /// faults of all, and at every cable the flows of all together.
 ///
 /// Hosts that send along several plans are one sender: they still send one thing at a time.
-pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> Report {
-    let mut report = Report { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
+pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
+    let mut report = CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
     let mut measured = Vec::new();
     for plan in plans {
         report.ranks = plan.ranks();

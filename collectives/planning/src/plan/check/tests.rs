@@ -21,12 +21,12 @@ fn rank_order(ranks: usize) -> Plan {
     Plan::from_parents(Via::Chain, 0, &parents).expect("a chain")
 }
 
-fn judge(name: &str, plan: &Plan) -> Report {
+fn judge(name: &str, plan: &Plan) -> CheckReport {
     check(&bed(name), plan, &all_of(&bed(name)))
 }
 
-fn empty_report(ranks: usize) -> Report {
-    Report { ranks, faults: vec![], loads: vec![], worst: None, worst_edges: vec![] }
+fn empty_report(ranks: usize) -> CheckReport {
+    CheckReport { ranks, faults: vec![], loads: vec![], worst: None, worst_edges: vec![] }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub type SavedPlanError = SourceError<SavedPlanProblem>;
 
 /// What can be wrong with a saved plan.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SavedPlanProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]

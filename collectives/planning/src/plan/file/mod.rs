@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 pub const SAVED_EPOCH: u32 = 1;
 
 /// A plan by host names, with the message it was made for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPlan {
     via: Via,
     root: String,

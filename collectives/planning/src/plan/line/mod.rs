@@ -31,7 +31,7 @@ struct Visit {
 ///
 /// That switch is the lowest with both places under it. The span decides all contention between sub-trees of a line:
 /// see [`may_pass`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     pub first: usize,
     pub last: usize,

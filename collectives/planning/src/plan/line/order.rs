@@ -9,7 +9,7 @@
 use crate::topology::Topology;
 
 /// What is at or below a switch. The order is that of visits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Below {
     /// About the height of a binary tree over the members.
     steps: usize,

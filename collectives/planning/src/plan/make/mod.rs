@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use std::cell::RefCell;
 
 /// What an edge costs by the switches it crosses; only [`Via::Latency`] asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// How long a host is busy sending the message to one other, in nanoseconds.
     pub injection_ns: u64,

@@ -4,7 +4,7 @@ use super::error::PlanError;
 use super::via::Via;
 
 /// A tree over ranks, rooted anywhere, with the children of each rank in sending order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     via: Via,
     root: usize,

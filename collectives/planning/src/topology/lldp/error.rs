@@ -4,7 +4,7 @@ use crate::topology::nodeset::{self, list};
 use thiserror::Error;
 
 /// What can be wrong with one output of `lldpcli`, or with all of them together.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LldpProblem {
     /// Not one output at all.
     #[error("expected one output of `lldpcli -f json0 show neighbors` per host, found none")]

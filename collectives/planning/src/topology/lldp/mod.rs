@@ -16,7 +16,7 @@ use super::tree::Imported;
 use neighbourhood::Neighbourhood;
 
 /// One output of `lldpcli -f json0 show neighbors`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LldpFile {
     /// The host, or switch, whose neighbours these are.
     pub name: String,

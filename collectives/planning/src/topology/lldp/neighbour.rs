@@ -4,7 +4,7 @@ use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;
 
 /// Who announces itself on one interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Neighbour {
     /// The local interface.
     pub interface: String,

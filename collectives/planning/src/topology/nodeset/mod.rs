@@ -27,7 +27,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 pub const MAX_NESTING: usize = 8;
 
 /// Says where a node set stops making sense, and what was expected there.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node set, character {position}: {problem}")]
 pub struct NodeSetError {
     /// Which character of the string, counted from 1.
@@ -37,7 +37,7 @@ pub struct NodeSetError {
 }
 
 /// What can be wrong with a node set.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NodeSetProblem {
     /// Something else had to stand here.
     #[error("expected {expected}, found {}", describe(.found))]

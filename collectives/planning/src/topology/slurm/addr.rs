@@ -9,7 +9,7 @@ use crate::topology::tree::Imported;
 use std::collections::{BTreeMap, HashMap};
 
 /// One host's place in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
     /// The switches from the top down to the host's own; none where Slurm has no topology.
     pub switches: Vec<&'a str>,
