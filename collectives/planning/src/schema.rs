@@ -11,6 +11,7 @@ const SCHEMA: i64 = 1;
 
 /// Why a text is not TOML of the schema this program reads.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SchemaProblem {
     /// Not TOML, or not the keys and types expected; the text is the TOML parser's.
     #[error("{0}")]

@@ -55,6 +55,7 @@ const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
 
 /// A "Model" cell of Table 3 and ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Cell {
     /// Which cluster.
     pub network: Cluster,

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// Why a plan cannot be made from what was given; ranks and hosts are named by number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// The root is not one of the ranks; also the error for a plan over no ranks.
     #[error("rank {root} cannot be the root of a plan over {ranks} ranks; use a rank below {ranks}")]

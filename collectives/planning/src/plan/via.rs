@@ -5,6 +5,8 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// How the bytes of one message travel. `auto` is no way of travelling: whoever offers it picks one of these.
+///
+/// Not `non_exhaustive`: who gives each way a number on the wire is to be told by the compiler when there is one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Via {
     /// Unicast from host to host in depth-first switch order (Patarasuk 2008 §4.1.1, Algorithm 1).

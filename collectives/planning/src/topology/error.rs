@@ -12,6 +12,7 @@ pub type TopologyError = SourceError<TopologyProblem>;
 
 /// What can be wrong with a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TopologyProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]

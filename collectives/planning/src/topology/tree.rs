@@ -19,6 +19,7 @@ pub struct Topology {
 
 /// A topology read from what was not written for us, and what the reader should know about how it was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the notes say what was assumed"]
 pub struct Imported {
     /// The topology.
     pub topology: Topology,

@@ -34,6 +34,7 @@ pub type CalibrationError = SourceError<CalibrationProblem>;
 
 /// What can be wrong with a calibration.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum CalibrationProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]

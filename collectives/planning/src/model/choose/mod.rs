@@ -38,6 +38,7 @@ pub struct Situation<'a> {
 
 /// A way to send with the segment that suits it, and its price.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Estimate {
     /// How the bytes travel.
     pub via: Via,
@@ -55,6 +56,8 @@ pub struct Estimate {
 
 /// A plan and what it is predicted to take.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
 pub struct Priced {
     /// Its price and what that depends on.
     pub estimate: Estimate,
@@ -64,6 +67,8 @@ pub struct Priced {
 
 /// What is best, and what else there was.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
 pub struct Choice {
     /// The plan of least predicted time.
     pub plan: Plan,

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 /// What of a plan on a topology its price depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shape {
     /// How the bytes travel.
     pub via: Via,
@@ -33,6 +34,7 @@ pub struct Shape {
 
 /// A step in which blocks move, all hosts at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockRound {
     /// The most blocks that any host sends in it.
     pub blocks: usize,

@@ -4,6 +4,8 @@ use std::fmt;
 
 /// What [`check`](super::check()) found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a plan may contend or leave ranks out: the report says so"]
+#[non_exhaustive]
 pub struct CheckReport {
     /// How many ranks the plan is over.
     pub ranks: usize,
@@ -37,6 +39,7 @@ impl CheckReport {
 
 /// One direction of one cable and what the plan puts on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CableLoad {
     /// The end that frames enter.
     pub from: CableEnd,
@@ -59,6 +62,7 @@ pub enum CableEnd {
 
 /// A way in which a plan fails to bring the bytes to everybody exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The table from ranks to hosts is not as long as the plan.
     HostTableLength {

@@ -12,6 +12,7 @@ pub type SavedPlanError = SourceError<SavedPlanProblem>;
 
 /// What can be wrong with a saved plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SavedPlanProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]

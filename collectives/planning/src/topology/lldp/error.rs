@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// What can be wrong with one output of `lldpcli`, or with all of them together.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum LldpProblem {
     /// Not one output at all.
     #[error("expected one output of `lldpcli -f json0 show neighbors` per host, found none")]

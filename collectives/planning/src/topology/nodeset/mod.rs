@@ -29,6 +29,7 @@ pub const MAX_NESTING: usize = 8;
 /// Says where a node set stops making sense, and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node set, character {position}: {problem}")]
+#[non_exhaustive]
 pub struct NodeSetError {
     /// Which character of the string, counted from 1.
     pub position: usize,
@@ -38,6 +39,7 @@ pub struct NodeSetError {
 
 /// What can be wrong with a node set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NodeSetProblem {
     /// Something else had to stand here.
     #[error("expected {expected}, found {}", describe(.found))]

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// One host's place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Address<'a> {
     /// The switches from the top down to the host's own; none where Slurm has no topology.
     pub switches: Vec<&'a str>,

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// What can be wrong with what Slurm says, or is said to say.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SlurmProblem {
     /// A word where `KEY=VALUE` has to stand.
     #[error("expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `{0}`")]
