@@ -17,7 +17,6 @@ pub mod nodeset;
 pub mod slurm;
 mod tree;
 
-pub use crate::schema::SchemaProblem;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
 pub use tree::{Imported, Topology};

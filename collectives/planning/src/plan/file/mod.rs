@@ -6,7 +6,6 @@
 mod error;
 mod parse;
 
-pub use crate::schema::SchemaProblem;
 pub use error::{SavedPlanError, SavedPlanProblem};
 
 use super::error::PlanError;
