@@ -48,6 +48,13 @@ mod tests {
         assert_eq!(shuffled, sorted);
     }
 
+    #[test]
+    fn zeros_in_front_decide_last() {
+        let mut hosts = vec!["n10", "n2", "a", "n1", "n01", "n1b", "n1a2", "n001", "n1a10", "10", "9", "n"];
+        hosts.sort_by(|left, right| natural_order(left, right));
+        assert_eq!(hosts, ["9", "10", "a", "n", "n001", "n01", "n1", "n1a2", "n1a10", "n1b", "n2", "n10"]);
+    }
+
     proptest! {
         #[test]
         fn it_is_a_total_order(mut names in prop::collection::vec("[ab]?[0-9]{0,2}[ab]?[0-9]{0,2}", 0..40)) {

@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::LabError;
+use crate::error::LabError;
 
 /// Where the kernel says which signals this process ignores.
 const STATUS: &str = "/proc/self/status";

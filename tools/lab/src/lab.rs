@@ -3,14 +3,18 @@
 use std::ops::Deref;
 use std::process::Command;
 
-use crate::config::{LabConfig, check_loss};
+use ethbcast_planning::natural_order;
+
+use crate::config::{LabConfig, check_lab_name, check_loss};
+use crate::counters;
 use crate::counters::HostCounters;
 use crate::down::{Removed, take_down};
-use crate::names::{SWITCHES, check_lab_name, namespace_of, natural_order};
+use crate::error::LabError;
+use crate::names::{SWITCHES, namespace_of};
 use crate::netns::{inside, lab_namespaces, members_of};
+use crate::program::require_root;
 use crate::script::lose_instead;
-use crate::up::{bring_up, require_root, set_loss};
-use crate::{LabError, counters};
+use crate::up::{bring_up, set_loss};
 
 /// A cluster of network namespaces that is up. Dropping it leaves it up; see [`LabGuard`] for the other wish.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{panic, thread};
 
+use ethbcast_planning::natural_order;
 use nix::sched::{CloneFlags, setns};
 
-use crate::LabError;
-use crate::names::{natural_order, split_namespace};
+use crate::error::LabError;
+use crate::names::split_namespace;
 
 /// Where `ip netns` keeps one mounted file per namespace.
 const DIRECTORY: &str = "/var/run/netns";

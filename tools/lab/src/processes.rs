@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::LabError;
+use crate::error::LabError;
 use crate::netns::path_of;
 
 /// How long processes may take to end after SIGTERM; a tool that tells its peers goodbye needs a fraction of it.
