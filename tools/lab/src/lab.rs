@@ -11,7 +11,7 @@ use crate::counters::HostCounters;
 use crate::down::{Removed, take_down};
 use crate::error::LabError;
 use crate::names::{SWITCHES, namespace_of};
-use crate::netns::{inside, lab_namespaces, members_of};
+use crate::netns::{inside, lab_namespaces, members_of, own_host};
 use crate::program::require_root;
 use crate::script::lose_instead;
 use crate::up::{bring_up, set_loss};
@@ -53,6 +53,11 @@ impl Lab {
             return Err(LabError::Incomplete { name: name.to_owned() });
         }
         Ok(Self { name: name.to_owned(), hosts })
+    }
+
+    /// The host of a lab that this process runs on, by the network namespace it was started in; `None` outside of labs.
+    pub fn own_host() -> Option<String> {
+        own_host()
     }
 
     /// The names of all labs that are up, whole or in pieces, in natural order.
@@ -111,7 +116,8 @@ impl Lab {
 
     /// A command that runs `program` on a host. Add arguments, streams and environment, then start it as any other.
     ///
-    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's.
+    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's. The hosts
+    /// of a lab share one hostname, so `$ETHBCAST_HOST` tells the program on which of them it is.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].
@@ -119,7 +125,7 @@ impl Lab {
         let namespace = self.namespace(host)?;
         require_root()?;
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace, program]);
+        command.args(["netns", "exec", &namespace, program]).env("ETHBCAST_HOST", host);
         Ok(command)
     }
 
