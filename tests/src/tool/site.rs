@@ -82,14 +82,15 @@ impl Site {
     /// `program` on a host, with nothing on its stdin.
     pub fn command(&self, host: &str, program: &str) -> Command {
         let mut command = self.lab.command(host, program).expect("a host of this lab");
-        command.env_remove("RUST_LOG").env_remove("ETHBCAST_HOST").stdin(Stdio::null());
+        command.env_remove("RUST_LOG").stdin(Stdio::null());
         command
     }
 
     /// `ethbcast` on a host, with nothing on its stdin.
     pub fn ethbcast(&self, host: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = self.command(host, program().to_str().expect("target directories have UTF-8 names"));
-        command.args(arguments);
+        // The tool has to find out by itself.
+        command.args(arguments).env_remove("ETHBCAST_HOST");
         command
     }
 
