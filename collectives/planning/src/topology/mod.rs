@@ -16,7 +16,9 @@ pub mod lldp;
 pub mod nodeset;
 pub mod slurm;
 mod tree;
+mod walk;
 
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
 pub use tree::{Imported, Topology};
+pub(crate) use walk::Walk;

@@ -6,7 +6,7 @@
 //! switches below it, as in clusters. With two hosts each, runs must often be reached through the run before, and the opposite
 //! order would be better, by a tenth on random trees of switches; with four it is worse.
 
-use crate::topology::Topology;
+use crate::topology::{Topology, Walk};
 
 /// What is at or below a switch. The order is that of visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,21 +31,10 @@ impl Below {
 ///
 /// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
 pub(super) fn onward(topology: &Topology, start: usize, is_member: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let switches = topology.switches().len();
-    let mut above = vec![start; switches];
-    let mut onward = vec![Vec::new(); switches];
-    let mut arrived = vec![start];
-    let mut seen = 0;
-    while let Some(&switch) = arrived.get(seen) {
-        // The topology is a tree: the only neighbour that was arrived at before is the one above.
-        let next: Vec<usize> = topology.neighbours(switch).iter().copied().filter(|&next| next != above[switch]).collect();
-        next.iter().for_each(|&next| above[next] = switch);
-        arrived.extend(&next);
-        onward[switch] = next;
-        seen += 1;
-    }
-    let mut below = vec![Below::default(); switches];
-    for &switch in arrived.iter().rev() {
+    let walk = Walk::from(topology, start);
+    let mut onward = walk.children();
+    let mut below = vec![Below::default(); onward.len()];
+    for &switch in walk.order().iter().rev() {
         onward[switch].sort_unstable_by_key(|&next| (below[next], next));
         let members_here = topology.hosts_on(switch).filter(|&host| is_member(host)).count();
         below[switch] = Below::of(members_here, onward[switch].iter().map(|&next| below[next]));

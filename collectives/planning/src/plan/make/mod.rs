@@ -8,7 +8,7 @@ use super::latency::latency;
 use super::line::rank_hosts;
 use super::tree::Plan;
 use super::via::Via;
-use crate::topology::Topology;
+use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
 
 /// What an edge costs by the switches it crosses; only [`Via::Latency`] asks.
@@ -65,7 +65,7 @@ pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], 
 /// How many switches are between hosts; remembers those of the last sender, for planners ask for one sender after another.
 struct Hops<'a> {
     topology: &'a Topology,
-    last: RefCell<Option<(usize, Vec<u64>)>>,
+    last: RefCell<Option<(usize, Walk)>>,
 }
 
 impl<'a> Hops<'a> {
@@ -73,27 +73,15 @@ impl<'a> Hops<'a> {
         Self { topology, last: RefCell::new(None) }
     }
 
+    /// The switches on the way from one host to another.
     fn between(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.topology.switch_of(from), self.topology.switch_of(to));
         let mut last = self.last.borrow_mut();
-        match &*last {
-            Some((of, hops)) if *of == from => hops[to],
-            _ => last.insert((from, self.spread(from))).1[to],
-        }
-    }
-
-    /// The switches on the way from one switch to each, both ends included.
-    fn spread(&self, from: usize) -> Vec<u64> {
-        let mut hops = vec![0; self.topology.switches().len()];
-        hops[from] = 1;
-        let mut waiting = vec![from];
-        while let Some(switch) = waiting.pop() {
-            for &next in self.topology.neighbours(switch).iter().filter(|&&next| hops[next] == 0).collect::<Vec<_>>() {
-                hops[next] = hops[switch] + 1;
-                waiting.push(next);
-            }
-        }
-        hops
+        let walk = match &mut *last {
+            Some((of, walk)) if *of == from => walk,
+            _ => &mut last.insert((from, Walk::from(self.topology, from))).1,
+        };
+        walk.depth()[to] as u64 + 1
     }
 }
 

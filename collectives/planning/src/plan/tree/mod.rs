@@ -26,8 +26,11 @@ impl Plan {
     /// child each for a chain, everybody a child of the root for cast.
     pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
         check_parents(root, parents)?;
-        let (starts, children) = list_children(parents);
-        Self { via, root, parents: parents.to_vec(), children, starts, height: 0 }.checked()
+        let mut children = vec![Vec::new(); parents.len()];
+        for (rank, parent) in parents.iter().enumerate() {
+            parent.iter().for_each(|&parent| children[parent].push(rank));
+        }
+        Self::checked(via, root, parents.to_vec(), &children)
     }
 
     /// Builds a plan from each rank's children in sending order.
@@ -45,17 +48,20 @@ impl Plan {
             }
         }
         check_parents(root, &parents)?;
-        let mut starts = vec![0; ranks + 1];
-        for (rank, list) in children.iter().enumerate() {
-            starts[rank + 1] = starts[rank] + list.len();
-        }
-        Self { via, root, parents, children: children.concat(), starts, height: 0 }.checked()
+        Self::checked(via, root, parents, children)
     }
 
-    fn checked(mut self) -> Result<Self, PlanError> {
-        self.height = self.measure_height()?;
-        self.check_shape()?;
-        Ok(self)
+    /// Joins the lists of children, and checks that they are one tree of the shape `via` promises.
+    fn checked(via: Via, root: usize, parents: Vec<Option<usize>>, children: &[Vec<usize>]) -> Result<Self, PlanError> {
+        let mut starts = vec![0];
+        starts.extend(children.iter().scan(0, |end, list| {
+            *end += list.len();
+            Some(*end)
+        }));
+        let mut plan = Self { via, root, parents, children: children.concat(), starts, height: 0 };
+        plan.height = plan.measure_height()?;
+        plan.check_shape()?;
+        Ok(plan)
     }
 
     /// How the bytes travel.
@@ -179,26 +185,6 @@ fn check_parents(root: usize, parents: &[Option<usize>]) -> Result<(), PlanError
         }
     }
     Ok(())
-}
-
-/// Sorts the ranks by parent (a counting sort): where each parent's children start, and the children.
-fn list_children(parents: &[Option<usize>]) -> (Vec<usize>, Vec<usize>) {
-    let mut starts = vec![0; parents.len() + 1];
-    for &parent in parents.iter().flatten() {
-        starts[parent + 1] += 1;
-    }
-    for rank in 0..parents.len() {
-        starts[rank + 1] += starts[rank];
-    }
-    let mut free = starts.clone();
-    let mut children = vec![0; starts[parents.len()]];
-    for (rank, parent) in parents.iter().enumerate() {
-        if let &Some(parent) = parent {
-            children[free[parent]] = rank;
-            free[parent] += 1;
-        }
-    }
-    (starts, children)
 }
 
 #[cfg(test)]

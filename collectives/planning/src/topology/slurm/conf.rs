@@ -50,25 +50,25 @@ impl ConfReader {
             return refuse(SlurmProblem::BlockPlugin(first.to_string()));
         }
         let pairs = line.pairs()?;
-        let fields = Fields::sort(&pairs)?;
-        let Some(name) = fields.switch_name.filter(|_| Key::of(&pairs[0]) == Some(Key::SwitchName)) else {
+        let [name, switches, nodes, link_speed] = sort(&pairs)?;
+        let Some(name) = name.filter(|_| pairs[0].key.eq_ignore_ascii_case(SWITCH_NAME)) else {
             return refuse(SlurmProblem::NoSwitchName(pairs[0].key.to_string()));
         };
-        self.add_switch(name, &fields)
+        self.link_speed_line = self.link_speed_line.or(link_speed.map(|pair| pair.line));
+        self.add_switch(name, switches, nodes)
     }
 
-    fn add_switch(&mut self, name: &Pair, fields: &Fields) -> Result<(), TopologyError> {
+    fn add_switch(&mut self, name: &Pair, switches: Option<&Pair>, nodes: Option<&Pair>) -> Result<(), TopologyError> {
         let id = self.draft.switches.len();
-        if let Some(nodes) = fields.nodes {
+        if let Some(nodes) = nodes {
             self.draft.add_hosts(id, name.value, nodes.value, Some(nodes.line))?;
         }
         let switch = self.draft.add_switch(name.value.to_string(), Some(name.line));
-        if let Some(switches) = fields.switches {
-            let error = |error| SlurmProblem::Switches { switch: name.value.to_string(), error };
-            let children = nodeset::expand(switches.value).map_err(|problem| TopologyError::at(switches.line, error(problem)))?;
-            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(switches.line) }).collect();
+        if let Some(Pair { value, line, .. }) = switches {
+            let refuse = |error| TopologyError::at(*line, SlurmProblem::Switches { switch: name.value.to_string(), error });
+            let children = nodeset::expand(value).map_err(refuse)?;
+            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line) }).collect();
         }
-        self.link_speed_line = self.link_speed_line.or(fields.link_speed.map(|pair| pair.line));
         Ok(())
     }
 
@@ -85,51 +85,18 @@ impl ConfReader {
 }
 
 /// The keys of a `SwitchName` line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
-    SwitchName,
-    Switches,
-    Nodes,
-    LinkSpeed,
-}
+const KEYS: [&str; 4] = [SWITCH_NAME, "Switches", "Nodes", "LinkSpeed"];
+const SWITCH_NAME: &str = "SwitchName";
 
-impl Key {
-    fn of(pair: &Pair) -> Option<Self> {
-        let keys = [
-            ("SwitchName", Self::SwitchName),
-            ("Switches", Self::Switches),
-            ("Nodes", Self::Nodes),
-            ("LinkSpeed", Self::LinkSpeed),
-        ];
-        keys.into_iter().find(|(name, _)| pair.key.eq_ignore_ascii_case(name)).map(|(_, key)| key)
-    }
-}
-
-/// The words of one line by their keys.
-#[derive(Default)]
-struct Fields<'a> {
-    switch_name: Option<&'a Pair<'a>>,
-    switches: Option<&'a Pair<'a>>,
-    nodes: Option<&'a Pair<'a>>,
-    link_speed: Option<&'a Pair<'a>>,
-}
-
-impl<'a> Fields<'a> {
-    fn sort(pairs: &'a [Pair<'a>]) -> Result<Self, TopologyError> {
-        let mut fields = Self::default();
-        for pair in pairs {
-            let refuse = |problem| Err(TopologyError::at(pair.line, problem));
-            let field = match Key::of(pair) {
-                Some(Key::SwitchName) => &mut fields.switch_name,
-                Some(Key::Switches) => &mut fields.switches,
-                Some(Key::Nodes) => &mut fields.nodes,
-                Some(Key::LinkSpeed) => &mut fields.link_speed,
-                None => return refuse(SlurmProblem::UnknownKey(pair.key.to_string())),
-            };
-            if field.replace(pair).is_some() {
-                return refuse(SlurmProblem::KeyTwice(pair.key.to_string()));
-            }
+/// The words of one line in the order of [`KEYS`].
+fn sort<'a>(pairs: &'a [Pair<'a>]) -> Result<[Option<&'a Pair<'a>>; KEYS.len()], TopologyError> {
+    let mut sorted = [None; KEYS.len()];
+    for pair in pairs {
+        let refuse = |problem: fn(String) -> SlurmProblem| TopologyError::at(pair.line, problem(pair.key.to_string()));
+        let key = KEYS.iter().position(|key| pair.key.eq_ignore_ascii_case(key)).ok_or_else(|| refuse(SlurmProblem::UnknownKey))?;
+        if sorted[key].replace(pair).is_some() {
+            return Err(refuse(SlurmProblem::KeyTwice));
         }
-        Ok(fields)
     }
+    Ok(sorted)
 }
