@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn figure_1() {
         let one = |_: usize, _: usize| 1_000;
-        let left = crate::plan::flat(0, 6).expect("rank 0 of 6");
+        let left = crate::plan::by_rank(Via::Flat, 0, 6).expect("rank 0 of 6");
         let time = |delta: u64| {
             let injection = move |_: usize, _: usize| delta;
             assert_eq!(completion_time(&left, &one, &injection), 1_000 + 5 * delta);

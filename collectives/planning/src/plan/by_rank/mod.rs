@@ -13,37 +13,39 @@ use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 
-/// The root sends to every other rank at once; the switches do the copying, so no topology is asked (EQA).
+/// The tree of a way that does not ask about switches; for ways in blocks the tree of the scatter, [`blocks`] having the way of
+/// each block.
+///
+/// Ranks counted from the root send so:
+/// - [`Cast`](Via::Cast) (EQA): the root to all at once, for the switches do the copying;
+/// - [`Flat`](Via::Flat) (Patarasuk 2008 §3.1): the root to the next rank, then to the one after it, and so on round;
+/// - [`ChainUnaware`](Via::ChainUnaware) (Patarasuk 2008 §5.2): each to the next, round to the one before the root;
+/// - [`BinaryUnaware`](Via::BinaryUnaware) (Patarasuk 2008 §5.2): rank k to 2k + 1, then to 2k + 2;
+/// - the others down the binomial tree (Patarasuk 2008 §3.1).
 ///
 /// # Errors
 /// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn cast(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    let parents: Vec<Option<usize>> = (0..ranks).map(|rank| (rank != root).then_some(root)).collect();
-    Plan::from_parents(Via::Cast, root, &parents)
+///
+/// # Panics
+/// If `via` [asks about switches](Via::is_topology_aware).
+pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
+    assert!(!via.is_topology_aware(), "{via} needs a topology");
+    turned(via, root, ranks, |rank| match via {
+        // Who is sent to in one frame is listed in the order of ranks, not round from the root.
+        Via::Cast if rank == 0 => (ranks - root..ranks).chain(1..ranks - root).collect(),
+        Via::Flat if rank == 0 => (1..ranks).collect(),
+        Via::Cast | Via::Flat => Vec::new(),
+        Via::ChainUnaware => (rank + 1..ranks.min(rank + 2)).collect(),
+        Via::BinaryUnaware => (2 * rank + 1..ranks.min(2 * rank + 3)).collect(),
+        _ => binomial_children(rank, ranks),
+    })
 }
 
-/// The root sends the whole message to the next rank, then to the one after it, and so on round (Patarasuk 2008 §3.1).
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn flat(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    turned(Via::Flat, root, ranks, |rank| if rank == 0 { (1..ranks).collect() } else { Vec::new() })
-}
-
-/// The root, then the next rank, and so on round to the one before the root (Patarasuk 2008 §5.2).
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn chain_unaware(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    turned(Via::ChainUnaware, root, ranks, |rank| (rank + 1..ranks.min(rank + 2)).collect())
-}
-
-/// The complete binary tree: counted from the root, rank k sends to 2k + 1, then to 2k + 2 (Patarasuk 2008 §5.2).
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn binary_unaware(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    turned(Via::BinaryUnaware, root, ranks, |rank| (2 * rank + 1..ranks.min(2 * rank + 3)).collect())
+/// The ranks, counted from the root, that `rank` sends to.
+fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
+    let lowest_bit = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
+    let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
+    masks.map(|mask| rank + mask).filter(|&child| child < ranks).collect()
 }
 
 /// The plan over ranks counted from the root, in which each of those has the children `children` gives it.
@@ -57,37 +59,6 @@ fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<u
         lists[actual(rank)] = children(rank).into_iter().map(actual).collect();
     }
     Plan::from_children(via, root, &lists)
-}
-
-/// The whole message down the binomial tree (Patarasuk 2008 §3.1).
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn binomial(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    binomial_tree(Via::Binomial, root, ranks)
-}
-
-/// The tree down which the blocks are scattered before they go round; [`blocks`] has the way of each block.
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn scatter_allgather(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    binomial_tree(Via::ScatterAllgather, root, ranks)
-}
-
-/// The tree down which the blocks are scattered before pairs exchange them; [`blocks`] has the way of each.
-///
-/// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
-pub fn recursive_doubling(root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    binomial_tree(Via::RecursiveDoubling, root, ranks)
-}
-
-/// The binomial tree, under the name of what it carries.
-fn binomial_tree(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
-    let lowest_bit = |rank: usize| if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
-    let masks = |rank: usize| std::iter::successors(Some(lowest_bit(rank) / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
-    turned(via, root, ranks, |rank| masks(rank).map(|mask| rank + mask).filter(|&child| child < ranks).collect())
 }
 
 /// The rank, counted from the root, that `rank` receives from.

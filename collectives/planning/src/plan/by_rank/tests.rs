@@ -6,7 +6,7 @@ use crate::topology::Topology;
 
 #[test]
 fn everybody_hears_the_root() {
-    let plan = cast(2, 5).expect("rank 2 of 5");
+    let plan = by_rank(Via::Cast, 2, 5).expect("rank 2 of 5");
     assert_eq!((plan.via(), plan.root(), plan.height(), plan.degree()), (Via::Cast, 2, 1, 4));
     assert_eq!(plan.children(2), [0, 1, 3, 4]);
     assert_eq!(plan.parent(4), Some(2));
@@ -14,41 +14,41 @@ fn everybody_hears_the_root() {
 
 #[test]
 fn a_root_alone_has_nobody_to_tell() {
-    let plan = cast(0, 1).expect("rank 0 of 1");
+    let plan = by_rank(Via::Cast, 0, 1).expect("rank 0 of 1");
     assert_eq!((plan.height(), plan.degree(), plan.edges().count()), (0, 0, 0));
-    assert_eq!(cast(5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
-    assert_eq!(cast(0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
+    assert_eq!(by_rank(Via::Cast, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
+    assert_eq!(by_rank(Via::Cast, 0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
 }
 
 #[test]
 fn the_root_serves_the_ranks_after_it_first() {
-    let plan = flat(2, 5).expect("rank 2 of 5");
+    let plan = by_rank(Via::Flat, 2, 5).expect("rank 2 of 5");
     assert_eq!((plan.children(2), plan.height(), plan.degree()), ([3, 4, 0, 1].as_slice(), 1, 4));
-    assert_eq!(flat(0, 1).expect("rank 0 of 1").edges().count(), 0);
-    assert_eq!(flat(5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
+    assert_eq!(by_rank(Via::Flat, 0, 1).expect("rank 0 of 1").edges().count(), 0);
+    assert_eq!(by_rank(Via::Flat, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
 }
 
 #[test]
 fn the_chain_goes_round() {
-    let plan = chain_unaware(3, 5).expect("rank 3 of 5");
+    let plan = by_rank(Via::ChainUnaware, 3, 5).expect("rank 3 of 5");
     let edges = [(0, 1), (1, 2), (3, 4), (4, 0)];
     assert_eq!((plan.edges().collect::<Vec<_>>(), plan.height(), plan.via()), (edges.to_vec(), 4, Via::ChainUnaware));
 }
 
 #[test]
 fn the_binary_tree_is_complete() {
-    let plan = binary_unaware(1, 6).expect("rank 1 of 6");
+    let plan = by_rank(Via::BinaryUnaware, 1, 6).expect("rank 1 of 6");
     assert_eq!(plan.edges().collect::<Vec<_>>(), [(1, 2), (1, 3), (2, 4), (2, 5), (3, 0)]);
     for (ranks, height) in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1_023, 9), (1_024, 10)] {
-        assert_eq!(binary_unaware(0, ranks).expect("rank 0").height(), height, "{ranks}");
+        assert_eq!(by_rank(Via::BinaryUnaware, 0, ranks).expect("rank 0").height(), height, "{ranks}");
     }
 }
 
 #[test]
 fn a_root_out_of_range_is_refused() {
     for (root, ranks) in [(0, 0), (4, 4)] {
-        assert_eq!(chain_unaware(root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
-        assert_eq!(binary_unaware(root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
+        assert_eq!(by_rank(Via::ChainUnaware, root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
+        assert_eq!(by_rank(Via::BinaryUnaware, root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
     }
 }
 
@@ -56,19 +56,19 @@ fn a_root_out_of_range_is_refused() {
 /// binary tree is free of it on topology (1) only.
 #[test]
 fn where_they_contend_as_in_figure_15() {
-    let free = |name: &str, plan: fn(usize, usize) -> Result<Plan, PlanError>| {
+    let free = |name: &str, via: Via| {
         let bed = Topology::builtin(name).expect(name);
         let all: Vec<usize> = (0..bed.hosts().len()).collect();
-        check(&bed, &plan(0, all.len()).expect("rank 0"), &all).is_good()
+        check(&bed, &by_rank(via, 0, all.len()).expect("rank 0"), &all).is_good()
     };
     let beds = ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
-    assert_eq!(beds.map(|name| free(name, chain_unaware)), [true, true, true, true, false]);
-    assert_eq!(beds.map(|name| free(name, binary_unaware)), [true, false, false, false, false]);
+    assert_eq!(beds.map(|name| free(name, Via::ChainUnaware)), [true, true, true, true, false]);
+    assert_eq!(beds.map(|name| free(name, Via::BinaryUnaware)), [true, false, false, false, false]);
 }
 
 #[test]
 fn eight_ranks_make_the_tree_of_figure_2() {
-    let plan = binomial(0, 8).expect("rank 0 of 8");
+    let plan = by_rank(Via::Binomial, 0, 8).expect("rank 0 of 8");
     assert_eq!(plan.edges().collect::<Vec<_>>(), [(0, 4), (0, 2), (0, 1), (2, 3), (4, 6), (4, 5), (6, 7)]);
     assert_eq!((plan.height(), plan.degree()), (3, 3));
 }
@@ -77,7 +77,7 @@ fn eight_ranks_make_the_tree_of_figure_2() {
 fn every_rank_receives_from_the_one_without_its_lowest_bit() {
     for ranks in 1..70 {
         let root = ranks / 3;
-        let plan = binomial(root, ranks).expect("a rank");
+        let plan = by_rank(Via::Binomial, root, ranks).expect("a rank");
         for rank in 0..ranks {
             let counted = (rank + ranks - root) % ranks;
             assert_eq!(plan.parent(rank), binomial_parent(counted).map(|parent| (parent + root) % ranks));
@@ -88,11 +88,11 @@ fn every_rank_receives_from_the_one_without_its_lowest_bit() {
 #[test]
 fn the_scatters_are_the_same_tree_by_another_name() {
     let edges = |plan: Result<Plan, PlanError>| plan.expect("rank 5 of 11").edges().collect::<Vec<_>>();
-    assert_eq!(edges(scatter_allgather(5, 11)), edges(binomial(5, 11)));
-    assert_eq!(edges(recursive_doubling(5, 11)), edges(binomial(5, 11)));
-    assert_eq!(scatter_allgather(5, 11).map(|plan| plan.via()), Ok(Via::ScatterAllgather));
-    assert_eq!(binomial(1, 1), Err(PlanError::NoSuchRoot { root: 1, ranks: 1 }));
-    assert_eq!(binomial(0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
+    assert_eq!(edges(by_rank(Via::ScatterAllgather, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
+    assert_eq!(edges(by_rank(Via::RecursiveDoubling, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
+    assert_eq!(by_rank(Via::ScatterAllgather, 5, 11).map(|plan| plan.via()), Ok(Via::ScatterAllgather));
+    assert_eq!(by_rank(Via::Binomial, 1, 1), Err(PlanError::NoSuchRoot { root: 1, ranks: 1 }));
+    assert_eq!(by_rank(Via::Binomial, 0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
 }
 
 const BOTH: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];

@@ -1,7 +1,7 @@
 //! The judge judged: on the papers' test beds, on planted faults, and against a second way of counting.
 
 use super::*;
-use crate::plan::{blocks, cast, chain};
+use crate::plan::{blocks, by_rank, chain};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,10 +115,10 @@ fn plans_that_are_under_way_together_add_up() {
 
 #[test]
 fn of_a_cast_only_the_spanning_is_judged() {
-    let report = judge("fig9-5", &cast(7, 32).expect("a cast"));
+    let report = judge("fig9-5", &by_rank(Via::Cast, 7, 32).expect("a cast"));
     assert!(report.is_good());
     assert_eq!(report.to_string(), "spans 32 ranks; no cable to judge");
-    assert!(!check(&bed("fig9-5"), &cast(0, 2).expect("a cast"), &[4, 4]).is_good());
+    assert!(!check(&bed("fig9-5"), &by_rank(Via::Cast, 0, 2).expect("a cast"), &[4, 4]).is_good());
 }
 
 #[test]

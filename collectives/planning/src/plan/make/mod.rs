@@ -1,7 +1,7 @@
 //! One door to all planners, by the way a message travels.
 
 use super::binary::{binary, kary};
-use super::by_rank;
+use super::by_rank::by_rank;
 use super::chain::chain;
 use super::error::PlanError;
 use super::latency::latency;
@@ -33,7 +33,7 @@ impl Default for Costs {
 /// Plans `via` over `members` (host ids; a member's rank is its index) from the member `root_host`.
 ///
 /// Ways that do not [ask about switches](Via::is_topology_aware) go by rank. For ways in blocks this is the tree of the
-/// scatter; [`blocks`](by_rank::blocks()) has the blocks' own.
+/// scatter; [`blocks`](super::blocks()) has the blocks' own.
 ///
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree of
@@ -46,19 +46,14 @@ pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], 
         Via::Chain => chain(topology, root_host, members),
         Via::Binary => binary(topology, root_host, members),
         Via::Kary(most_children) => kary(topology, root_host, members, most_children),
-        Via::Cast => by_rank::cast(root, ranks),
-        Via::Flat => by_rank::flat(root, ranks),
-        Via::Binomial => by_rank::binomial(root, ranks),
-        Via::ScatterAllgather => by_rank::scatter_allgather(root, ranks),
-        Via::RecursiveDoubling => by_rank::recursive_doubling(root, ranks),
-        Via::ChainUnaware => by_rank::chain_unaware(root, ranks),
-        Via::BinaryUnaware => by_rank::binary_unaware(root, ranks),
         Via::Latency => {
             let hops = Hops::new(topology);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
             let weight = |from: usize, to: usize| costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns);
             latency(root, ranks, &weight, &|_, _| costs.injection_ns)
         }
+        Via::Cast | Via::Flat | Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling => by_rank(via, root, ranks),
+        Via::ChainUnaware | Via::BinaryUnaware => by_rank(via, root, ranks),
     }
 }
 

@@ -4,11 +4,10 @@
 //! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those, the
 //! switches are joined by one more, named `core`, and a note says so.
 
-pub(super) mod error;
 mod neighbour;
 mod neighbourhood;
 
-pub use error::LldpProblem;
+pub use super::error::LldpProblem;
 
 use super::build;
 use super::error::{TopologyError, TopologyProblem};

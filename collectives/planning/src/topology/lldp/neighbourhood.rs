@@ -1,11 +1,10 @@
 //! From what everybody heard to who is a host, who a switch, and what joins them.
 
 use super::LldpFile;
-use super::error::LldpProblem;
 use super::neighbour::{self, Neighbour};
 use crate::natural_order;
 use crate::topology::build::{Draft, DraftHost, DraftLink};
-use crate::topology::error::TopologyError;
+use crate::topology::error::{LldpProblem, TopologyError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the switch that is assumed to join the others.

@@ -1,9 +1,8 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
-use super::error::SlurmProblem;
 use crate::natural_order;
 use crate::topology::build::{self, Draft, DraftHost, DraftLink};
-use crate::topology::error::{TopologyError, TopologyProblem};
+use crate::topology::error::{SlurmProblem, TopologyError, TopologyProblem};
 use crate::topology::nodeset::MAX_HOSTS;
 use crate::topology::tree::Imported;
 use std::collections::{BTreeMap, HashMap};

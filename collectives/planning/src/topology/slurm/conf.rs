@@ -1,9 +1,8 @@
 //! `topology.conf` of Slurm's tree plugin.
 
-use super::SlurmProblem;
 use super::lines::{LogicalLine, Pair, logical_lines};
 use crate::topology::build::{self, Draft, DraftLink};
-use crate::topology::error::TopologyError;
+use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::nodeset;
 use crate::topology::tree::Imported;
 

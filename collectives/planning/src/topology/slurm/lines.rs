@@ -1,7 +1,6 @@
 //! Slurm's lines: comments, continued lines, and `KEY=VALUE` words.
 
-use super::error::SlurmProblem;
-use crate::topology::error::TopologyError;
+use crate::topology::error::{SlurmProblem, TopologyError};
 
 /// A line as Slurm sees it: comments gone, continued lines joined.
 #[derive(Debug)]

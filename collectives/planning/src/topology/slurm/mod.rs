@@ -6,12 +6,11 @@
 
 mod addr;
 mod conf;
-pub(super) mod error;
 mod lines;
 
+pub use super::error::SlurmProblem;
 pub use addr::{Address, from_topology_addrs};
 pub use conf::{looks_like_topology_conf, parse};
-pub use error::SlurmProblem;
 
 #[cfg(test)]
 mod tests;

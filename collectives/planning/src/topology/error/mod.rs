@@ -1,8 +1,12 @@
 //! Why a topology was refused, and where it says so.
 
-use super::lldp::error::LldpProblem;
+mod lldp;
+mod slurm;
+
+pub use lldp::LldpProblem;
+pub use slurm::SlurmProblem;
+
 use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
-use super::slurm::error::SlurmProblem;
 use crate::schema::SchemaProblem;
 use crate::source_error::SourceError;
 use thiserror::Error;
