@@ -28,14 +28,15 @@ pub struct LabConfig {
     /// The hosts, the switches and the cables between them.
     pub topology: Topology,
     /// The rate of every cable in each direction, counted in bytes of frames, Ethernet header included (preamble, check
-    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without the
-    /// queues below.
+    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without
+    /// the queues below.
     pub rate_bits_per_second: Option<u64>,
     /// The payload a frame can carry, 68 to 65 535 bytes; default 1500.
     pub mtu_bytes: u32,
     /// The fraction of frames each host loses on arrival, 0 to below 1; default 0.
     ///
-    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them all.
+    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them
+    /// all.
     pub loss: f64,
     /// How much a host queues in front of its shaped cable; default 1 MiB.
     ///

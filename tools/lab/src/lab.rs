@@ -70,7 +70,8 @@ impl Lab {
         Ok(names)
     }
 
-    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no error.
+    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no
+    /// error.
     ///
     /// # Errors
     /// [`LabError::BadLabName`], [`LabError::NotRoot`] if there is something to do, [`LabError::ProcessesRemain`],
@@ -92,7 +93,8 @@ impl Lab {
         &self.name
     }
 
-    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found it.
+    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found
+    /// it.
     pub fn hosts(&self) -> Vec<String> {
         self.hosts.clone()
     }
@@ -116,8 +118,8 @@ impl Lab {
 
     /// A command that runs `program` on a host. Add arguments, streams and environment, then start it as any other.
     ///
-    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's. The hosts
-    /// of a lab share one hostname, so `$ETHBCAST_HOST` tells the program on which of them it is.
+    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's.
+    /// The hosts of a lab share one hostname, so `$ETHBCAST_HOST` tells the program on which of them it is.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].

@@ -38,7 +38,8 @@ pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     }
 }
 
-/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the rest.
+/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the
+/// rest.
 fn signal_until_gone(
     inside: &BTreeSet<Identity>,
     signal: Signal,

@@ -15,7 +15,8 @@ use crate::script;
 /// Switches off what would put frames on the cables that nobody asked for.
 const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
 
-/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without br_netfilter.)
+/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without
+/// br_netfilter.)
 const NO_FIREWALL: [&str; 3] = [
     "/proc/sys/net/bridge/bridge-nf-call-iptables",
     "/proc/sys/net/bridge/bridge-nf-call-ip6tables",

@@ -6,8 +6,8 @@ use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, price};
 use ethbcast_planning::plan::{self, CableLoad, Plan, CheckReport, Via};
 
-/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this in
-/// edges.
+/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
+/// in edges.
 const MOST_RANKS_IN_BLOCKS: usize = 256;
 
 /// A plan with all there is to say about it.

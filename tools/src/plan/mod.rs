@@ -1,7 +1,7 @@
 //! `ethbcast plan`: who sends to whom, on which cables, in what time, before anything is sent.
 //!
-//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found, `report`
-//! prints one or compares all.
+//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found,
+//! `report` prints one or compares all.
 
 mod judged;
 mod report;

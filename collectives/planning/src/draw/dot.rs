@@ -6,8 +6,8 @@ use crate::topology::Topology;
 
 const HEAD: &str = "  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\"];\n";
 
-/// Draws a topology as a DOT graph: switches as boxes, hosts as ellipses, cables as lines; the edges of a plan as arrows,
-/// numbered in sending order.
+/// Draws a topology as a DOT graph: switches as boxes, hosts as ellipses, cables as lines; the edges of a plan as
+/// arrows, numbered in sending order.
 pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Marks::new(topology, overlay);
     let (kind, line) = if marks.is_empty() { ("graph topology", "--") } else { ("digraph plan", "->") };

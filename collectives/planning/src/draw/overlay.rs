@@ -75,8 +75,8 @@ impl Marks {
         self.sends.get(&host).map_or(&[], Vec::as_slice)
     }
 
-    /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as when
-    /// switches do the copying.
+    /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as
+    /// when switches do the copying.
     pub fn loads(&self, lower: Node, upper: Node) -> Option<(Traffic, Traffic)> {
         let load = |from, to| self.loads.get(&(from, to)).copied().unwrap_or_default();
         (!self.loads.is_empty()).then(|| (load(lower, upper), load(upper, lower)))

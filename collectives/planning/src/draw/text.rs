@@ -8,7 +8,8 @@ use std::fmt::Write;
 /// What the signs of a plan mean, printed above it.
 const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 
-/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each host is.
+/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each
+/// host is.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
     let marks = Marks::new(topology, overlay);

@@ -21,7 +21,8 @@ impl Cables {
         Self { tree: Walk::from(topology, 0) }
     }
 
-    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order that matters.
+    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order
+    /// that matters.
     pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {
         let (above, depth) = (self.tree.above(), self.tree.depth());
         let (mut from, mut to) = (Some(from), Some(to));

@@ -1,14 +1,16 @@
 //! The time a message takes: equations (1) and (2) of Patarasuk 2008 §4.2 and their relatives.
 //!
-//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment each
-//!   time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1), with D = 2
-//!   equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine can keep.
-//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer than
-//!   the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without L.
+//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
+//!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
+//!   with D = 2 equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine
+//!   can keep.
+//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
+//!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
+//!   L.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
-//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a frame if anybody
-//!   missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast). In both cases
-//!   the last repair takes a round trip, 2 (L + g), if there is one.
+//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a
+//!   frame if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
+//!   cast). In both cases the last repair takes a round trip, 2 (L + g), if there is one.
 
 use super::calibration::Calibration;
 use super::shape::{BlockRound, Shape};

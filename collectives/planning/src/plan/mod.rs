@@ -1,9 +1,9 @@
 //! Who sends to whom, and in what order: planning is arithmetic.
 //!
-//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only and
-//! every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one door to
-//! all of them: `by_rank` has those that do not ask about switches, `chain`, `binary` and `latency` those that do.
-//! [`blocks`] lists the trees of ways that split the message.
+//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only
+//! and every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one
+//! door to all of them: `by_rank` has those that do not ask about switches, `chain`, `binary` and `latency` those that
+//! do. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
 mod binary;

@@ -51,8 +51,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Gives hosts their ids by the natural order of their names. Stable: of a host named twice, the one further down in the
-    /// source is the error.
+    /// Gives hosts their ids by the natural order of their names. Stable: of a host named twice, the one further down
+    /// in the source is the error.
     pub fn sort_hosts(&mut self) {
         self.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
     }
@@ -150,7 +150,8 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
     Ok(cables)
 }
 
-/// Lays the cables one by one, refuses the first that closes a loop, and then switches that are not joined to the first.
+/// Lays the cables one by one, refuses the first that closes a loop, and then switches that are not joined to the
+/// first.
 fn check_tree(switches: &[String], cables: &[Cable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());

@@ -3,8 +3,8 @@
 //! A [`Topology`] is a tree of switches with every host on exactly one of them (Patarasuk 2008 §2: switched Ethernet
 //! forwards along a spanning tree, so the path between two hosts is unique). A value of this type is valid by
 //! construction: no loop, no island, no name twice. It comes from a file ([`Topology::parse`]), from a list of hosts
-//! ([`Topology::single_switch`]), from what others know of the network ([`slurm`], [`lldp`]), or is one of the papers' test
-//! beds ([`Topology::builtin`]).
+//! ([`Topology::single_switch`]), from what others know of the network ([`slurm`], [`lldp`]), or is one of the papers'
+//! test beds ([`Topology::builtin`]).
 
 #[cfg(test)]
 pub(crate) mod arbitrary;

@@ -28,8 +28,8 @@ pub struct Imported {
 }
 
 impl Topology {
-    /// Derives the tables of a network that was checked: each host with the id of its switch, each cable with the lower switch
-    /// first, ascending.
+    /// Derives the tables of a network that was checked: each host with the id of its switch, each cable with the lower
+    /// switch first, ascending.
     pub(super) fn new(switches: Vec<String>, hosts: Vec<(String, usize)>, cables: Vec<(usize, usize)>) -> Self {
         let (hosts, switch_of): (Vec<String>, Vec<usize>) = hosts.into_iter().unzip();
         let mut hosts_on = vec![Vec::new(); switches.len()];

@@ -11,8 +11,8 @@ use nix::unistd::Uid;
 
 use crate::{LabConfig, LabGuard};
 
-/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test process
-/// apart, the process id those of two.
+/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test
+/// process apart, the process id those of two.
 fn two_switches(story: &str) -> LabConfig {
     assert!(Uid::effective().is_root(), "these tests make network namespaces: run `cargo test -p ethbcast-lab` as root");
     let text = "schema = 1\n\

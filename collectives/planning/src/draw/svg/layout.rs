@@ -30,8 +30,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below it),
-    /// so that no cable crosses a host; its hosts stand below the lowest switch.
+    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below
+    /// it), so that no cable crosses a host; its hosts stand below the lowest switch.
     pub fn new(topology: &Topology, hung: &Hung, with_plan: bool) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
         let host_width = box_width(topology.hosts()) + if with_plan { LOADS_WIDTH } else { 0.0 };

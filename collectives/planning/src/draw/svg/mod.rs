@@ -9,8 +9,8 @@ use crate::topology::Topology;
 use layout::Layout;
 use shapes::{Paint, Position, Rect};
 
-/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of a
-/// plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
+/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of
+/// a plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
 pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Marks::new(topology, overlay);
     let hung = Hung::new(topology);

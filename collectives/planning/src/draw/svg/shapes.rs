@@ -120,7 +120,8 @@ pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     )
 }
 
-/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each host.
+/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each
+/// host.
 pub(super) fn trunk(switch: Rect, hosts: &[Rect]) -> String {
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);

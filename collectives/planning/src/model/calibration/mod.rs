@@ -1,7 +1,8 @@
 //! What sending costs on a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2, §5.1).
 //!
-//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that the
-//! papers' model has no place for: how often a receiver misses a frame, and above which rate switches police broadcast.
+//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that
+//! the papers' model has no place for: how often a receiver misses a frame, and above which rate switches police
+//! broadcast.
 
 mod file;
 
@@ -16,8 +17,8 @@ pub struct Point {
     pub bytes: u64,
     /// g(m): the least time between the starts of two messages of this size, in nanoseconds.
     pub gap_ns: u64,
-    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a single
-    /// message through faster than many (a token bucket that is full), which the model then takes into account.
+    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a
+    /// single message through faster than many (a token bucket that is full), which the model then takes into account.
     pub latency_ns: i64,
 }
 
@@ -106,8 +107,8 @@ impl Calibration {
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes) and
-    /// nothing else in its way, and 30 µs of latency.
+    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
+    /// and nothing else in its way, and 30 µs of latency.
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.
@@ -163,8 +164,8 @@ impl Calibration {
         self.interpolate(bytes, |point| point.gap_ns as f64)
     }
 
-    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message adds to
-    /// its gap does not grow with it for ever.
+    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message
+    /// adds to its gap does not grow with it for ever.
     pub fn latency_ns(&self, bytes: u64) -> f64 {
         let longest = self.points[self.points.len() - 1].bytes;
         self.interpolate(bytes.min(longest), |point| point.latency_ns as f64)

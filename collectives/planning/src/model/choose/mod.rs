@@ -1,5 +1,5 @@
-//! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a plan that
-//! somebody else chose.
+//! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a
+//! plan that somebody else chose.
 
 use super::calibration::Calibration;
 use super::predict::{Job, predict};
@@ -12,11 +12,11 @@ use crate::topology::Topology;
 /// How long a stream of unknown length is taken to be.
 pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
-/// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks: beyond, a
-/// block is shorter than 16 frames.
+/// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks:
+/// beyond, a block is shorter than 16 frames.
 const MOST_RANKS_OF_FEW: usize = 64;
-/// Ranks up to which plans are candidates whose making takes time with the cube or the square of the ranks: at this number some
-/// 10 ms, at ten times as many seconds.
+/// Ranks up to which plans are candidates whose making takes time with the cube or the square of the ranks: at this
+/// number some 10 ms, at ten times as many seconds.
 const MOST_RANKS_OF_MANY: usize = 1024;
 
 /// What is to be sent, from where, to whom, over what.
@@ -92,8 +92,8 @@ impl Choice {
 
 /// Finds the plan and the segment of least predicted time.
 ///
-/// Candidates are all ways of [`Via::ALL`] but the topology-unaware trees, as far as they suit the number of ranks: `flat` and those in
-/// blocks up to 64, `binary` and `latency` up to 1024, `recursive-doubling` for powers of two.
+/// Candidates are all ways of [`Via::ALL`] but the topology-unaware trees, as far as they suit the number of ranks:
+/// `flat` and those in blocks up to 64, `binary` and `latency` up to 1024, `recursive-doubling` for powers of two.
 ///
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
@@ -123,7 +123,8 @@ pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
     Ok(priced(plan, None, situation))
 }
 
-/// Prices a plan that somebody else chose, in segments of `segment_bytes`; without a length, in those of least predicted time.
+/// Prices a plan that somebody else chose, in segments of `segment_bytes`; without a length, in those of least
+/// predicted time.
 ///
 /// # Panics
 /// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
@@ -150,8 +151,8 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
     Priced { estimate: Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows }, plan }
 }
 
-/// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time of one
-/// frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
+/// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time
+/// of one frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
 fn costs(situation: &Situation) -> Costs {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
     let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);

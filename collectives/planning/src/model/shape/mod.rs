@@ -1,9 +1,10 @@
 //! What of a plan its price depends on.
 //!
-//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other; that
-//! takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want one cable at
-//! once. They share it, so each counts as many sends as there are of them. Which ones meet is told by step: a send that ends
-//! as the B-th in the count without contention happens in step B, and sends of one step are taken to be simultaneous.
+//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other;
+//! that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want
+//! one cable at once. They share it, so each counts as many sends as there are of them. Which ones meet is told by
+//! step: a send that ends as the B-th in the count without contention happens in step B, and sends of one step are
+//! taken to be simultaneous.
 
 use super::cables::{Cables, Direction, most_alike};
 use crate::plan::{Plan, Via};
@@ -22,11 +23,11 @@ pub struct Shape {
     pub height: usize,
     /// The most children of any rank.
     pub degree: usize,
-    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it carries so
-    /// many. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it
+    /// carries so many. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
-    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more hops and
-    /// more sends. Contention is in B.
+    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more
+    /// hops and more sends. Contention is in B.
     pub paths: Vec<(usize, usize)>,
     /// For a message in blocks, what follows what; else empty.
     pub rounds: Vec<BlockRound>,
@@ -137,9 +138,9 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of the
-    /// plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far away; that
-    /// needs a power of two, for other numbers blocks go round here as well.
+    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of
+    /// the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far
+    /// away; that needs a power of two, for other numbers blocks go round here as well.
     fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
@@ -170,7 +171,8 @@ impl<'a> Sends<'a> {
         rounds
     }
 
-    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's do.
+    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's
+    /// do.
     fn flows(&self, partner: impl Fn(usize) -> usize) -> usize {
         let (ranks, root) = (self.plan.ranks(), self.plan.root());
         let rank = |relative: usize| (relative % ranks + root) % ranks;

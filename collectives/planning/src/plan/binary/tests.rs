@@ -219,8 +219,8 @@ fn ten_thousand_hosts_are_planned_within_seconds_and_no_higher_than_by_algorithm
     assert!(kary(&topology, 1, &all_of(&topology), 2).expect("all hosts").height() <= by_algorithm_2);
 }
 
-/// The height of the lowest tree with up to `most` children that [`check`] finds free of contention, among all trees over
-/// the chain's order in which the ranks below each rank follow it without a gap.
+/// The height of the lowest tree with up to `most` children that [`check`] finds free of contention, among all trees
+/// over the chain's order in which the ranks below each rank follow it without a gap.
 fn lowest(topology: &Topology, route: &[usize], most: usize) -> usize {
     // Such a tree is a depth for each place, at most one more than the place before it.
     fn deepen(depths: &mut Vec<usize>, places: usize, judge: &mut impl FnMut(&[usize])) {
@@ -304,7 +304,8 @@ fn row(switches: usize, hosts_each: usize) -> Topology {
 
 #[test]
 fn long_rows_are_planned_in_bounded_time() {
-    // With one host each, a host may pass one other at a time. The lowest tree is found for twenty each: a step a switch.
+    // With one host each, a host may pass one other at a time. The lowest tree is found for twenty each: a step a
+    // switch.
     for (switches, each, root, most, height) in
         [(10_000, 1, 0, 2, 5_000), (10_000, 1, 5_000, 3, 5_000), (500, 20, 0, 2, 510), (500, 20, 5_000, 3, 260)]
     {

@@ -1,11 +1,13 @@
 //! The planners that look only at ranks, and not at switches.
 //!
-//! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and sends to
-//! those with one more bit below it, the highest first, for that child has the most to pass on. It carries whole messages, and
-//! scatters the blocks of those that travel in blocks (Patarasuk 2008 §3.1, as MPICH does it): the message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. It goes
-//! down the binomial tree to that rank and from there to all others: once round, or by recursive doubling, in whose step s
-//! those who have it, the ranks v with v xor b below 2^s, give it to v xor 2^s. Recursive doubling needs a power of two; for
-//! other numbers of ranks blocks go round, as in MPICH. A rank on the way down has the block already and gets it once.
+//! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
+//! sends to those with one more bit below it, the highest first, for that child has the most to pass on. It carries
+//! whole messages, and scatters the blocks of those that travel in blocks (Patarasuk 2008 §3.1, as MPICH does it): the
+//! message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. It goes
+//! down the binomial tree to that rank and from there to all others: once round, or by recursive doubling, in whose
+//! step s those who have it, the ranks v with v xor b below 2^s, give it to v xor 2^s. Recursive doubling needs a power
+//! of two; for other numbers of ranks blocks go round, as in MPICH. A rank on the way down has the block already and
+//! gets it once.
 //!
 //! Ranks are counted from the root unless a function takes the root.
 
@@ -13,8 +15,8 @@ use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 
-/// The tree of a way that does not ask about switches; for ways in blocks the tree of the scatter, [`blocks`] having the way of
-/// each block.
+/// The tree of a way that does not ask about switches; for ways in blocks the tree of the scatter, [`blocks`] having
+/// the way of each block.
 ///
 /// Ranks counted from the root send so:
 /// - [`Cast`](Via::Cast) (EQA): the root to all at once, for the switches do the copying;
@@ -112,8 +114,8 @@ pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>
     parents
 }
 
-/// Whether block `number` passes `rank` on its way down the binomial tree: whether `rank` is `number` without some of its
-/// lowest set bits.
+/// Whether block `number` passes `rank` on its way down the binomial tree: whether `rank` is `number` without some of
+/// its lowest set bits.
 fn is_on_way_down(rank: usize, number: usize) -> bool {
     std::iter::successors(Some(number), |&rank| binomial_parent(rank)).any(|passed| passed == rank)
 }

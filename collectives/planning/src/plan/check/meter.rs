@@ -69,8 +69,8 @@ impl Meter {
         }
     }
 
-    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id the
-    /// uplinks, then the downlinks.
+    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id
+    /// the uplinks, then the downlinks.
     fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         visit(from);

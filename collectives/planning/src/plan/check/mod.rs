@@ -1,11 +1,12 @@
 //! The judge of plans, which trusts no planner.
 //!
-//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table with
-//! the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until every
-//! switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed cable.
+//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table
+//! with the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until
+//! every switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed
+//! cable.
 //!
-//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing at
-//! a time, so two flows of one sender never compete).
+//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing
+//! at a time, so two flows of one sender never compete).
 
 mod meter;
 mod report;

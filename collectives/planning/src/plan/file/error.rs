@@ -7,7 +7,8 @@ use crate::source_error::SourceError;
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 
-/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to blame.
+/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to
+/// blame.
 pub type SavedPlanError = SourceError<SavedPlanProblem>;
 
 /// What can be wrong with a saved plan.

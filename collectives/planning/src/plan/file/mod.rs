@@ -1,7 +1,8 @@
 //! A plan kept in a file: made once from a topology, run as often as wanted (Patarasuk 2008 §5, the routine generator).
 //!
-//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members, another
-//! root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be for others.
+//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members,
+//! another root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be
+//! for others.
 
 mod error;
 mod parse;

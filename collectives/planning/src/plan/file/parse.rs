@@ -53,7 +53,8 @@ impl SavedPlan {
     /// Reads a plan file; `file_name` is what errors call it.
     ///
     /// # Errors
-    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its members.
+    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its
+    /// members.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
         read(text).map_err(|error| error.named(file_name))
     }

@@ -1,10 +1,10 @@
 //! The order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
 //!
-//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole, from
-//! the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and so on.
-//! The height is least if what needs the most steps is visited last. That holds where every switch has more hosts than
-//! switches below it, as in clusters. With two hosts each, runs must often be reached through the run before, and the opposite
-//! order would be better, by a tenth on random trees of switches; with four it is worse.
+//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole,
+//! from the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and
+//! so on. The height is least if what needs the most steps is visited last. That holds where every switch has more
+//! hosts than switches below it, as in clusters. With two hosts each, runs must often be reached through the run
+//! before, and the opposite order would be better, by a tenth on random trees of switches; with four it is worse.
 
 use crate::topology::{Topology, Walk};
 
@@ -26,8 +26,8 @@ impl Below {
     }
 }
 
-/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with fewer
-/// members, then by id.
+/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with
+/// fewer members, then by id.
 ///
 /// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
 pub(super) fn onward(topology: &Topology, start: usize, is_member: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
@@ -62,7 +62,8 @@ pub(super) mod tests {
     fn what_needs_the_most_steps_comes_last() {
         // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
         let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
-        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer hosts.
+        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer
+        // hosts.
         assert_eq!(onward(&network, 0, |_| true)[0], [4, 6, 1, 5, 3]);
         let without_s3 = |host| network.switch_of(host) != 3;
         assert_eq!(onward(&network, 0, without_s3)[0], [3, 4, 6, 1, 5]);

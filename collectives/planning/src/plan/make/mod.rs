@@ -23,8 +23,8 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// A frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to send and as much again at each switch,
-    /// and half of Patarasuk 2008's smallest L(m), 46 µs, to wake the receiver (Table 2).
+    /// A frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to send and as much again at each
+    /// switch, and half of Patarasuk 2008's smallest L(m), 46 µs, to wake the receiver (Table 2).
     fn default() -> Self {
         Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000 }
     }
@@ -36,8 +36,8 @@ impl Default for Costs {
 /// scatter; [`blocks`](super::blocks()) has the blocks' own.
 ///
 /// # Errors
-/// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree of
-/// a number of children out of range.
+/// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree
+/// of a number of children out of range.
 pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], costs: &Costs) -> Result<Plan, PlanError> {
     let rank_of = rank_hosts(topology, members)?;
     let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
@@ -57,7 +57,8 @@ pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], 
     }
 }
 
-/// How many switches are between hosts; remembers those of the last sender, for planners ask for one sender after another.
+/// How many switches are between hosts; remembers those of the last sender, for planners ask for one sender after
+/// another.
 struct Hops<'a> {
     topology: &'a Topology,
     last: RefCell<Option<(usize, Walk)>>,

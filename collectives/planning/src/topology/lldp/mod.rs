@@ -1,8 +1,8 @@
 //! The network as its hosts hear it: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
 //!
 //! A switch announces itself on every port (IEEE 802.1AB), so each host hears the switch it hangs on. Hosts do not hear
-//! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those, the
-//! switches are joined by one more, named `core`, and a note says so.
+//! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those,
+//! the switches are joined by one more, named `core`, and a note says so.
 
 mod neighbour;
 mod neighbourhood;
@@ -34,12 +34,12 @@ impl LldpFile {
     }
 }
 
-/// Makes a topology of the outputs of all hosts and any number of switches; `source_name` is what errors that concern no
-/// single file call the whole, usually the folder.
+/// Makes a topology of the outputs of all hosts and any number of switches; `source_name` is what errors that concern
+/// no single file call the whole, usually the folder.
 ///
-/// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours that
-/// are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on a second
-/// network.
+/// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours
+/// that are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on
+/// a second network.
 ///
 /// # Errors
 /// [`TopologyError`] if a file is no such output, a host hears no switch or several, or the switches are not a tree.

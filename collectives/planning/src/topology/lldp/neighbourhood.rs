@@ -111,8 +111,9 @@ fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
     }
 }
 
-/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of those
-/// with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a host.
+/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of
+/// those with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a
+/// host.
 fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
     let heard = || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
     let candidates: BTreeSet<&str> = heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
@@ -128,7 +129,8 @@ fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
     candidates.iter().copied().filter(is_switch).map(str::to_string).collect()
 }
 
-/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere, telephones.
+/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere,
+/// telephones.
 fn prune<'a>(
     names: &mut BTreeSet<&'a str>,
     cables: &mut BTreeSet<(&'a str, &'a str)>,

@@ -18,8 +18,8 @@ pub struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if it is known: the pattern says where the switches
-    /// end, in case the host's name has dots of its own.
+    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if it is known: the pattern says where the
+    /// switches end, in case the host's name has dots of its own.
     ///
     /// # Errors
     /// [`SlurmProblem`] if the two do not fit, or the path is not one of a tree.
@@ -91,7 +91,8 @@ fn read_line(words: &str) -> Result<Address<'_>, SlurmProblem> {
     }
 }
 
-/// Switches in natural order of their names: jobs print their lines in any order, and the topology must not depend on it.
+/// Switches in natural order of their names: jobs print their lines in any order, and the topology must not depend on
+/// it.
 fn draft(paths: &[(usize, Address)]) -> Result<Draft, TopologyError> {
     let mut cables: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut first_lines: HashMap<&str, usize> = HashMap::new();
