@@ -16,7 +16,7 @@ use crate::names::{namespace_of, split_namespace};
 const DIRECTORY: &str = "/var/run/netns";
 
 /// What tells one namespace from another: the device and inode number of the file that stands for it.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type NamespaceId = (u64, u64);
 
 /// The file that stands for `namespace`.
 pub(crate) fn path_of(namespace: &str) -> PathBuf {
@@ -49,7 +49,7 @@ pub(crate) fn members_of(lab: &str) -> Result<Vec<String>, LabError> {
 }
 
 /// The identity of the namespace a file stands for; `None` when there is no such file any more.
-pub(crate) fn identity(path: &Path) -> Option<Identity> {
+pub(crate) fn identity(path: &Path) -> Option<NamespaceId> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 

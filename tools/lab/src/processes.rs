@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::LabError;
-use crate::netns::{Identity, identity, path_of};
+use crate::netns::{NamespaceId, identity, path_of};
 
 /// How long processes may take to end after SIGTERM; a tool that tells its peers goodbye needs a fraction of it.
 const GRACE: Duration = Duration::from_millis(500);
@@ -41,7 +41,7 @@ pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
 /// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the
 /// rest.
 fn signal_until_gone(
-    inside: &BTreeSet<Identity>,
+    inside: &BTreeSet<NamespaceId>,
     signal: Signal,
     patience: Duration,
     seen: &mut BTreeSet<Pid>,
@@ -65,7 +65,7 @@ fn signal_until_gone(
 }
 
 /// Every living process in one of these namespaces, except the caller.
-fn processes_in(inside: &BTreeSet<Identity>) -> Result<BTreeSet<Pid>, LabError> {
+fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabError> {
     if inside.is_empty() {
         return Ok(BTreeSet::new());
     }

@@ -17,7 +17,7 @@ pub struct Overlay<'a> {
 
 /// A host or a switch, by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Node {
+pub(super) enum Vertex {
     Host(usize),
     Switch(usize),
 }
@@ -37,20 +37,20 @@ impl Traffic {
 }
 
 /// An overlay by hosts and switches.
-pub(super) struct Marks {
-    loads: HashMap<(Node, Node), Traffic>,
+pub(super) struct Annotations {
+    loads: HashMap<(Vertex, Vertex), Traffic>,
     sends: HashMap<usize, Vec<usize>>,
     /// The host the bytes come from.
     pub root: Option<usize>,
 }
 
-impl Marks {
+impl Annotations {
     /// Sorts an overlay by hosts and switches; names that the topology does not have are left out.
     pub fn new(topology: &Topology, overlay: &Overlay) -> Self {
         let switches: HashMap<&str, usize> = topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
         let node = |end: &CableEnd| match end {
-            CableEnd::Host(name) => topology.host_named(name).map(Node::Host),
-            CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Node::Switch),
+            CableEnd::Host(name) => topology.host_named(name).map(Vertex::Host),
+            CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
         };
         let load =
             |load: &CableLoad| Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }));
@@ -77,7 +77,7 @@ impl Marks {
 
     /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as
     /// when switches do the copying.
-    pub fn loads(&self, lower: Node, upper: Node) -> Option<(Traffic, Traffic)> {
+    pub fn loads(&self, lower: Vertex, upper: Vertex) -> Option<(Traffic, Traffic)> {
         let load = |from, to| self.loads.get(&(from, to)).copied().unwrap_or_default();
         (!self.loads.is_empty()).then(|| (load(lower, upper), load(upper, lower)))
     }

@@ -1,7 +1,7 @@
 //! A tree of box characters.
 
 use super::hung::Hung;
-use super::overlay::{Marks, Node, Overlay, describe, fold};
+use super::overlay::{Annotations, Overlay, Vertex, describe, fold};
 use crate::topology::Topology;
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! severa
 /// host is.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
-    let marks = Marks::new(topology, overlay);
+    let marks = Annotations::new(topology, overlay);
     let mut tree = TextTree { topology, hung: &hung, marks: &marks, text: String::new() };
     if !marks.is_empty() {
         tree.line("", LEGEND);
@@ -24,18 +24,18 @@ pub fn text(topology: &Topology, overlay: &Overlay) -> String {
 struct TextTree<'a> {
     topology: &'a Topology,
     hung: &'a Hung,
-    marks: &'a Marks,
+    marks: &'a Annotations,
     text: String,
 }
 
 impl TextTree<'_> {
     /// Walks the tree with a stack of its own: a chain of thousands of switches must not overflow the other one.
     fn draw(&mut self) {
-        let mut waiting = vec![(Node::Switch(self.hung.top), String::new(), String::new())];
+        let mut waiting = vec![(Vertex::Switch(self.hung.top), String::new(), String::new())];
         while let Some((node, branch, trunk)) = waiting.pop() {
             let label = self.label(node);
             self.line(&branch, &label);
-            let Node::Switch(switch) = node else { continue };
+            let Vertex::Switch(switch) = node else { continue };
             let below = self.below(switch);
             let last = below.len().saturating_sub(1);
             // The stack gives back last what is pushed first.
@@ -46,23 +46,23 @@ impl TextTree<'_> {
         }
     }
 
-    fn below(&self, switch: usize) -> Vec<Node> {
-        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Node::Host);
-        hosts.chain(self.hung.children[switch].iter().copied().map(Node::Switch)).collect()
+    fn below(&self, switch: usize) -> Vec<Vertex> {
+        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Vertex::Host);
+        hosts.chain(self.hung.children[switch].iter().copied().map(Vertex::Switch)).collect()
     }
 
     fn line(&mut self, branch: &str, label: &str) {
         writeln!(self.text, "{branch}{label}").expect("writing to a string cannot fail");
     }
 
-    fn label(&self, node: Node) -> String {
+    fn label(&self, node: Vertex) -> String {
         match node {
-            Node::Host(host) => self.host_label(host),
-            Node::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
-            Node::Switch(switch) => {
+            Vertex::Host(host) => self.host_label(host),
+            Vertex::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
+            Vertex::Switch(switch) => {
                 let above =
                     self.topology.neighbours(switch).iter().find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
-                let loads = above.and_then(|&above| self.marks.loads(node, Node::Switch(above)));
+                let loads = above.and_then(|&above| self.marks.loads(node, Vertex::Switch(above)));
                 let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
                 format!("{}{loads}", self.topology.switches()[switch])
             }
@@ -83,8 +83,8 @@ impl TextTree<'_> {
         if self.marks.root == Some(host) {
             label += " (root)";
         }
-        let switch = Node::Switch(self.topology.switch_of(host));
-        if let Some(loads) = self.marks.loads(Node::Host(host), switch) {
+        let switch = Vertex::Switch(self.topology.switch_of(host));
+        if let Some(loads) = self.marks.loads(Vertex::Host(host), switch) {
             label += &format!("  {}", describe(loads));
         }
         let sends = self.marks.sends(host);

@@ -116,14 +116,14 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
 }
 
 /// A cable and the line that first named it.
-struct Cable {
+struct DraftCable {
     /// Its switches, the lower id first.
     ends: (usize, usize),
     line: Option<usize>,
 }
 
 /// The cables in the order they are first named; one named from both its ends is one cable.
-fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<Cable>, TopologyError> {
+fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
     let mut cables = Vec::new();
     let mut known = HashSet::new();
     for (id, switch) in switches.iter().enumerate() {
@@ -143,7 +143,7 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
             }
             let ends = (id.min(other), id.max(other));
             if known.insert(ends) {
-                cables.push(Cable { ends, line: link.line });
+                cables.push(DraftCable { ends, line: link.line });
             }
         }
     }
@@ -152,10 +152,10 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
 
 /// Lays the cables one by one, refuses the first that closes a loop, and then switches that are not joined to the
 /// first.
-fn check_tree(switches: &[String], cables: &[Cable]) -> Result<(), TopologyError> {
+fn check_tree(switches: &[String], cables: &[DraftCable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
-    for &Cable { ends: (low, high), line } in cables {
+    for &DraftCable { ends: (low, high), line } in cables {
         if !islands.unite(low, high) {
             let names = path(&neighbours, low, high).into_iter().map(|switch| switches[switch].clone()).collect();
             return Err(TopologyError::at(line, TopologyProblem::Loop(names)));

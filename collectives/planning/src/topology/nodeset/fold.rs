@@ -20,10 +20,10 @@ pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// A name, or several that have been merged.
-type MergedName = Vec<Piece>;
+type MergedName = Vec<NamePart>;
 
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum NamePart {
     Text(String),
     Numbers(Vec<DigitRange>),
 }
@@ -52,9 +52,9 @@ fn cut(name: &str) -> MergedName {
         let piece = take_piece(&mut rest);
         // A number that does not fit into 64 bits may not stand in a bracket: it stays text.
         if head.is_ascii_digit() && piece.parse::<u64>().is_ok() {
-            parts.push(Piece::Numbers(vec![DigitRange { first: piece.to_string(), last: piece.to_string() }]));
+            parts.push(NamePart::Numbers(vec![DigitRange { first: piece.to_string(), last: piece.to_string() }]));
         } else {
-            parts.push(Piece::Text(piece.to_string()));
+            parts.push(NamePart::Text(piece.to_string()));
         }
     }
     parts
@@ -66,7 +66,7 @@ fn merge_at(items: Vec<MergedName>, position: usize) -> Vec<MergedName> {
         match merged.last_mut() {
             Some(previous) if differ_only_at(previous, &item, position) => {
                 let next = item.swap_remove(position);
-                if let (Piece::Numbers(runs), Piece::Numbers(more)) = (&mut previous[position], next) {
+                if let (NamePart::Numbers(runs), NamePart::Numbers(more)) = (&mut previous[position], next) {
                     append_runs(runs, more);
                 }
             }
@@ -77,7 +77,7 @@ fn merge_at(items: Vec<MergedName>, position: usize) -> Vec<MergedName> {
 }
 
 fn differ_only_at(left: &MergedName, right: &MergedName, position: usize) -> bool {
-    let numbers = |item: &MergedName| matches!(item.get(position), Some(Piece::Numbers(_)));
+    let numbers = |item: &MergedName| matches!(item.get(position), Some(NamePart::Numbers(_)));
     numbers(left) && numbers(right) && left[..position] == right[..position] && left[position + 1..] == right[position + 1..]
 }
 
@@ -94,8 +94,8 @@ fn append_runs(runs: &mut Vec<DigitRange>, more: Vec<DigitRange>) {
 fn render(item: &MergedName) -> String {
     item.iter()
         .map(|part| match part {
-            Piece::Text(text) => text.clone(),
-            Piece::Numbers(runs) => match runs.as_slice() {
+            NamePart::Text(text) => text.clone(),
+            NamePart::Numbers(runs) => match runs.as_slice() {
                 [run] if run.first == run.last => run.first.clone(),
                 runs => format!("[{}]", runs.iter().map(render_run).collect::<Vec<_>>().join(",")),
             },
