@@ -42,7 +42,7 @@ impl Wire {
         config.receive_ring_bytes = (tuning.feed.frames as usize + 256) * (interface.mtu_bytes + 128) * 9 / 8;
         let port = Port::open(&interface, config).map_err(|error| Failure::new(open_code(&error), error))?;
         let station = Station {
-            host: host::name(args.host.as_deref()),
+            host: host::name(crate::lab::host_name(args.host.as_deref()).as_deref()),
             group: args.group.clone(),
             mac: interface.mac,
             group_mac: group,

@@ -84,7 +84,7 @@ impl Site {
     /// `program` on a host, with nothing on its stdin.
     pub fn command(&self, host: &str, program: &str) -> Command {
         let mut command = self.lab.command(host, program).expect("a host of this lab");
-        command.env_remove("RUST_LOG").env_remove("ETHBCAST_HOST").stdin(Stdio::null());
+        command.env_remove("RUST_LOG").stdin(Stdio::null());
         command
     }
 

@@ -5,16 +5,18 @@
 //! chain cross a cable in the same direction (Theorem 1). Leaving hosts out joins consecutive hops into one whose path
 //! is part of theirs, so a chain over some of the hosts is contention-free too (Lemma 2).
 
+use super::error::PlanError;
 use super::line::Line;
-use super::{Plan, PlanError, Via};
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 
 /// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member `root_host`.
 ///
-/// Where the search has a choice, switches are visited by how many steps a tree over the members at and below them takes,
-/// the fewest first, so that [`binary`](super::binary()), which starts from the same order, gets low trees; of equals those
-/// with fewer members first, then by id. The members on one switch come by host id. Hosts that are not members do not take
-/// part. Linear in hosts, and S·log S for S switches.
+/// Where the search has a choice, switches are visited by how many steps a tree over the members at and below them
+/// takes, the fewest first, so that [`binary`](super::binary()), which starts from the same order, gets low trees; of
+/// equals those with fewer members first, then by id. The members on one switch come by host id. Hosts that are not
+/// members do not take part. Linear in hosts, and S·log S for S switches.
 ///
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
@@ -26,8 +28,8 @@ pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::check;
     use super::*;
+    use crate::plan::check;
     use crate::topology::{BUILTIN_NAMES, arbitrary};
     use proptest::prelude::*;
     use std::time::{Duration, Instant};

@@ -1,21 +1,24 @@
 //! The tree of least latency for whole messages (Mateescu and Taylor §3).
 //!
-//! A sender is busy for the injection time of each message, and the message arrives its edge's weight after that. The tree
-//! comes from Dijkstra's algorithm extended so that a sender's own distance grows with every receiver it takes (Figure 2);
-//! the order of sends from labels: a rank's label is the time from its having the message until all below it have it,
-//! and the child that takes longest is served first (Figure 3). The graph is complete: every host reaches every other.
+//! A sender is busy for the injection time of each message, and the message arrives its edge's weight after that. The
+//! tree comes from Dijkstra's algorithm extended so that a sender's own distance grows with every receiver it takes
+//! (Figure 2); the order of sends from labels: a rank's label is the time from its having the message until all below
+//! it have it, and the child that takes longest is served first (Figure 3). The graph is complete: every host reaches
+//! every other.
 //!
-//! Figure 3 multiplies an edge's injection time by the number of sends so far; §3 gives a sender one injection time for all
-//! its edges. Here injection times may differ from edge to edge, and those so far are added up, which is the same where
-//! they do not differ.
+//! Figure 3 multiplies an edge's injection time by the number of sends so far; §3 gives a sender one injection time for
+//! all its edges. Here injection times may differ from edge to edge, and those so far are added up, which is the same
+//! where they do not differ.
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 
 /// Times of edges, by sender and receiver, in nanoseconds.
 pub type EdgeTime<'a> = &'a dyn Fn(usize, usize) -> u64;
 
-/// Plans the tree from `root` over ranks `0..ranks`; `weight` is the latency of an edge and `injection` how long its sender
-/// is busy, both in nanoseconds. Ties go to the lower rank. Sums stop at `u64::MAX`, which stands for *never*.
+/// Plans the tree from `root` over ranks `0..ranks`; `weight` is the latency of an edge and `injection` how long its
+/// sender is busy, both in nanoseconds. Ties go to the lower rank. Sums stop at `u64::MAX`, which stands for *never*.
 ///
 /// Quadratic in the ranks, with two calls for each pair.
 ///
@@ -37,8 +40,8 @@ pub fn latency(root: usize, ranks: usize, weight: EdgeTime, injection: EdgeTime)
     Plan::from_children(Via::Latency, root, &children)
 }
 
-/// When the last rank has the message if every rank sends as `plan` says, in nanoseconds from the root's first send: the
-/// root's label.
+/// When the last rank has the message if every rank sends as `plan` says, in nanoseconds from the root's first send:
+/// the root's label.
 pub fn completion_time(plan: &Plan, weight: EdgeTime, injection: EdgeTime) -> u64 {
     let mut labels = vec![0u64; plan.ranks()];
     for rank in leaves_first(plan) {
@@ -96,12 +99,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all, which takes 1 + 5Δ; the tree
-    /// on the right takes 2 + 3Δ.
+    /// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all, which takes 1 + 5Δ; the
+    /// tree on the right takes 2 + 3Δ.
     #[test]
     fn figure_1() {
         let one = |_: usize, _: usize| 1_000;
-        let left = super::super::flat(0, 6).expect("rank 0 of 6");
+        let left = crate::plan::by_rank(Via::Flat, 0, 6).expect("rank 0 of 6");
         let time = |delta: u64| {
             let injection = move |_: usize, _: usize| delta;
             assert_eq!(completion_time(&left, &one, &injection), 1_000 + 5 * delta);

@@ -39,7 +39,8 @@ pub trait Ethbcast {
 impl Ethbcast for Site {
     fn ethbcast(&self, host: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = self.command(host, PROGRAM);
-        command.args(arguments);
+        // The program has to find out by itself which host it is on.
+        command.args(arguments).env_remove("ETHBCAST_HOST");
         command
     }
 }

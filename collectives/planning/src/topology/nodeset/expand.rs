@@ -1,6 +1,6 @@
 //! From a node set to names: measured first, written out only when the measure is acceptable.
 
-use super::scan::{Part, Pattern, Range, Scanner};
+use super::scan::{NamePattern, PatternPart, Range, Scanner};
 use super::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, NodeSetProblem};
 
 /// Lists the hosts a node set names, in the order written; a host named twice is listed twice.
@@ -39,24 +39,24 @@ struct Size {
 }
 
 impl Size {
-    fn of_pattern(pattern: &Pattern) -> Self {
+    fn of_pattern(pattern: &NamePattern) -> Self {
         pattern.iter().map(Self::of_part).fold(Self { names: 1, longest_bytes: 0 }, |sum, part| Self {
             names: sum.names.saturating_mul(part.names),
             longest_bytes: sum.longest_bytes.saturating_add(part.longest_bytes),
         })
     }
 
-    fn of_part(part: &Part) -> Self {
+    fn of_part(part: &PatternPart) -> Self {
         match part {
-            Part::Text(text) => Self { names: 1, longest_bytes: text.len() },
-            Part::Range(range) => {
+            PatternPart::Text(text) => Self { names: 1, longest_bytes: text.len() },
+            PatternPart::Range(range) => {
                 let more = (range.last - range.first) / range.step;
                 Self {
                     names: usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1),
                     longest_bytes: range.width_digits.max(decimal_digits(range.last)),
                 }
             }
-            Part::Choice(patterns) => {
+            PatternPart::Choice(patterns) => {
                 patterns.iter().map(Self::of_pattern).fold(Self { names: 0, longest_bytes: 0 }, |sum, pattern| Self {
                     names: sum.names.saturating_add(pattern.names),
                     longest_bytes: sum.longest_bytes.max(pattern.longest_bytes),
@@ -70,17 +70,17 @@ fn decimal_digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |exponent| exponent as usize + 1)
 }
 
-fn write_all(patterns: &[Pattern]) -> Vec<String> {
+fn write_all(patterns: &[NamePattern]) -> Vec<String> {
     patterns.iter().flat_map(write_pattern).collect()
 }
 
-fn write_pattern(pattern: &Pattern) -> Vec<String> {
+fn write_pattern(pattern: &NamePattern) -> Vec<String> {
     let mut names = vec![String::new()];
     for part in pattern {
         match part {
-            Part::Text(text) => names.iter_mut().for_each(|name| name.push_str(text)),
-            Part::Range(range) => names = append_each(&names, &write_range(range)),
-            Part::Choice(patterns) => names = append_each(&names, &write_all(patterns)),
+            PatternPart::Text(text) => names.iter_mut().for_each(|name| name.push_str(text)),
+            PatternPart::Range(range) => names = append_each(&names, &write_range(range)),
+            PatternPart::Choice(patterns) => names = append_each(&names, &write_all(patterns)),
         }
     }
     names

@@ -1,25 +1,22 @@
 //! Why a topology was refused, and where it says so.
 
-use super::lldp::LldpProblem;
-use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError};
-use super::slurm::SlurmProblem;
-use crate::schema::{Place, SchemaProblem};
+mod lldp;
+mod slurm;
+
+pub use lldp::LldpProblem;
+pub use slurm::SlurmProblem;
+
+use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
+use crate::schema::SchemaProblem;
+use crate::source_error::SourceError;
 use thiserror::Error;
 
 /// A refused topology: where, and what is wrong. Displayed as `cluster.toml:4: switch …`.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}{problem}", Place(.source_name, .line))]
-pub struct TopologyError {
-    /// The file or other source, if the topology was read from text.
-    pub source_name: Option<String>,
-    /// The line in that source, counted from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: Box<TopologyProblem>,
-}
+pub type TopologyError = SourceError<TopologyProblem>;
 
 /// What can be wrong with a topology.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TopologyProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]
@@ -103,30 +100,8 @@ pub enum TopologyProblem {
     },
     /// Something only a Slurm file can have wrong.
     #[error(transparent)]
-    Slurm(SlurmProblem),
+    Slurm(#[from] SlurmProblem),
     /// Something only the outputs of `lldpcli` can have wrong.
     #[error(transparent)]
-    Lldp(LldpProblem),
-}
-
-impl TopologyError {
-    /// A problem of a Slurm file, its source still to be named.
-    pub(super) fn from_slurm(line: Option<usize>, problem: SlurmProblem) -> Self {
-        Self { source_name: None, line, problem: Box::new(TopologyProblem::Slurm(problem)) }
-    }
-
-    /// A problem of an output of `lldpcli`.
-    pub(super) fn from_lldp(source_name: Option<&str>, line: Option<usize>, problem: LldpProblem) -> Self {
-        Self { source_name: source_name.map(str::to_string), line, problem: Box::new(TopologyProblem::Lldp(problem)) }
-    }
-}
-
-/// Names in backquotes; a long list is cut, for the message must stay readable on a cluster of 400 switches.
-pub(super) fn list(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN {
-        text += &format!(" and {} more", names.len() - SHOWN);
-    }
-    text
+    Lldp(#[from] LldpProblem),
 }

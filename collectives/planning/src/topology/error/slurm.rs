@@ -4,7 +4,8 @@ use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 
 /// What can be wrong with what Slurm says, or is said to say.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SlurmProblem {
     /// A word where `KEY=VALUE` has to stand.
     #[error("expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `{0}`")]

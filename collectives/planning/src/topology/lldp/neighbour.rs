@@ -3,12 +3,12 @@
 use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;
 
-/// What was heard on one interface from one neighbour.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Heard {
+/// Who announces itself on one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Neighbour {
     /// The local interface.
     pub interface: String,
-    /// The neighbour.
+    /// What it calls itself.
     pub name: String,
     /// Whether it may be a switch: it forwards frames or packets, or does not say what it does.
     pub may_switch: bool,
@@ -18,66 +18,66 @@ pub(super) struct Heard {
 ///
 /// # Errors
 /// The parser's message, and the line it is about.
-pub(super) fn read(text: &str) -> Result<Vec<Heard>, (usize, String)> {
-    let output: Output = serde_json::from_str(text).map_err(|error| {
+pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
+    let output: JsonOutput = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         (error.line().max(1), message.strip_suffix(&place).unwrap_or(&message).to_string())
     })?;
     let interfaces = output.lldp.into_iter().flat_map(|lldp| lldp.interface);
     Ok(interfaces
-        .flat_map(|interface| interface.chassis.into_iter().filter_map(move |chassis| chassis.heard(&interface.name)))
+        .flat_map(|interface| interface.chassis.into_iter().filter_map(move |chassis| chassis.neighbour(&interface.name)))
         .collect())
 }
 
 #[derive(Deserialize)]
-struct Output {
-    lldp: Vec<Lldp>,
+struct JsonOutput {
+    lldp: Vec<JsonLldp>,
 }
 
 #[derive(Deserialize)]
-struct Lldp {
+struct JsonLldp {
     #[serde(default)]
-    interface: Vec<Interface>,
+    interface: Vec<JsonInterface>,
 }
 
 #[derive(Deserialize)]
-struct Interface {
+struct JsonInterface {
     name: String,
     #[serde(default)]
-    chassis: Vec<Chassis>,
+    chassis: Vec<JsonChassis>,
 }
 
 #[derive(Deserialize)]
-struct Chassis {
+struct JsonChassis {
     #[serde(default)]
-    name: Vec<Named>,
+    name: Vec<JsonText>,
     #[serde(default)]
-    id: Vec<Named>,
+    id: Vec<JsonText>,
     #[serde(default)]
-    capability: Vec<Capability>,
+    capability: Vec<JsonCapability>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct JsonText {
     #[serde(default)]
     value: String,
 }
 
 #[derive(Deserialize)]
-struct Capability {
+struct JsonCapability {
     #[serde(rename = "type")]
     kind: String,
     enabled: bool,
 }
 
-impl Chassis {
-    fn heard(self, interface: &str) -> Option<Heard> {
-        let forwards = |capability: &Capability| capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router");
+impl JsonChassis {
+    fn neighbour(self, interface: &str) -> Option<Neighbour> {
+        let forwards = |capability: &JsonCapability| capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router");
         let may_switch = self.capability.is_empty() || self.capability.iter().any(forwards);
-        let mut names = self.name.into_iter().chain(self.id).map(|named| named.value);
+        let mut names = self.name.into_iter().chain(self.id).map(|text| text.value);
         let name = names.find(|name| is_usable(name))?;
-        Some(Heard { interface: interface.to_string(), name, may_switch })
+        Some(Neighbour { interface: interface.to_string(), name, may_switch })
     }
 }
 

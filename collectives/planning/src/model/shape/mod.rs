@@ -1,9 +1,10 @@
 //! What of a plan its price depends on.
 //!
-//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other; that
-//! takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want one cable at
-//! once. They share it, so each counts as many sends as there are of them. Which ones meet is told by step: a send that ends
-//! as the B-th in the count without contention happens in step B, and sends of one step are taken to be simultaneous.
+//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other;
+//! that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want
+//! one cable at once. They share it, so each counts as many sends as there are of them. Which ones meet is told by
+//! step: a send that ends as the B-th in the count without contention happens in step B, and sends of one step are
+//! taken to be simultaneous.
 
 use super::cables::{Cables, Direction, most_alike};
 use crate::plan::{Plan, Via};
@@ -11,7 +12,8 @@ use crate::topology::Topology;
 use std::collections::HashMap;
 
 /// What of a plan on a topology its price depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shape {
     /// How the bytes travel.
     pub via: Via,
@@ -21,19 +23,20 @@ pub struct Shape {
     pub height: usize,
     /// The most children of any rank.
     pub degree: usize,
-    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it carries so
-    /// many. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it
+    /// carries so many. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
-    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more hops and
-    /// more sends. Contention is in B.
+    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more
+    /// hops and more sends. Contention is in B.
     pub paths: Vec<(usize, usize)>,
     /// For a message in blocks, what follows what; else empty.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<BlockRound>,
 }
 
 /// A step in which blocks move, all hosts at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Round {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockRound {
     /// The most blocks that any host sends in it.
     pub blocks: usize,
     /// The most sends that share one direction of a cable.
@@ -135,32 +138,32 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of the
-    /// plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far away; that
-    /// needs a power of two, for other numbers blocks go round here as well.
-    fn rounds(&self) -> Vec<Round> {
+    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of
+    /// the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far
+    /// away; that needs a power of two, for other numbers blocks go round here as well.
+    fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
         if self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two() {
             let distances = std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
             rounds.extend(distances.map(|distance| {
                 let partner = |rank: usize| rank ^ distance;
-                Round { blocks: distance, flows: self.flows(partner), times: 1 }
+                BlockRound { blocks: distance, flows: self.flows(partner), times: 1 }
             }));
         } else if ranks > 1 {
-            rounds.push(Round { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
+            rounds.push(BlockRound { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
         }
         rounds
     }
 
-    fn scatter(&self) -> Vec<Round> {
+    fn scatter(&self) -> Vec<BlockRound> {
         let sharing = self.sharing();
         let mut below = vec![1; self.plan.ranks()];
         for &rank in self.downward.iter().rev() {
             below[rank] += self.plan.children(rank).iter().map(|&child| below[child]).sum::<usize>();
         }
         let steps = self.step.iter().copied().max().unwrap_or(0);
-        let mut rounds = vec![Round { blocks: 0, flows: 1, times: 1 }; steps];
+        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1 }; steps];
         for (_, to) in self.plan.edges() {
             let round = &mut rounds[self.step[to] - 1];
             (round.blocks, round.flows) = (round.blocks.max(below[to]), round.flows.max(sharing[to]));
@@ -168,7 +171,8 @@ impl<'a> Sends<'a> {
         rounds
     }
 
-    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's do.
+    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's
+    /// do.
     fn flows(&self, partner: impl Fn(usize) -> usize) -> usize {
         let (ranks, root) = (self.plan.ranks(), self.plan.root());
         let rank = |relative: usize| (relative % ranks + root) % ranks;

@@ -2,7 +2,9 @@
 //!
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008 §4.1.2).
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 
 mod order;
@@ -29,7 +31,7 @@ struct Visit {
 ///
 /// That switch is the lowest with both places under it. The span decides all contention between sub-trees of a line:
 /// see [`may_pass`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     pub first: usize,
     pub last: usize,
@@ -39,18 +41,18 @@ pub(super) struct Fork {
 /// rooted at the first of them whose edges lead to later places; `forks[i]` is the fork between places `i` and `i + 1`.
 ///
 /// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on cables between
-/// switches. Upwards: `from` and the next place, the tree's root, are both under the cable; some edge of the tree climbs it
-/// if and only if one of its places is not under it. The lowest such cable is the one above the fork behind `from`, so
-/// there is none exactly if all places between are under that fork. Downwards: `to` and the place before it are both under
-/// the cable; some edge of the tree descends it if and only if the tree's root is not under it. So there is none exactly if
-/// the root is under the fork before `to`.
+/// switches. Upwards: `from` and the next place, the tree's root, are both under the cable; some edge of the tree
+/// climbs it if and only if one of its places is not under it. The lowest such cable is the one above the fork behind
+/// `from`, so there is none exactly if all places between are under that fork. Downwards: `to` and the place before it
+/// are both under the cable; some edge of the tree descends it if and only if the tree's root is not under it. So there
+/// is none exactly if the root is under the fork before `to`.
 pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
     to - 1 <= forks[from].last && forks[to - 1].first <= from + 1
 }
 
 impl Line {
-    /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch come
-    /// by host id, the root first of all. Linear in hosts, and S·log S for S switches.
+    /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch
+    /// come by host id, the root first of all. Linear in hosts, and S·log S for S switches.
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
         let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
@@ -98,8 +100,8 @@ impl Line {
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
-    /// The plan in which each place but the first receives from the place `parents` gives it; a place sends to its children
-    /// in the order of their places.
+    /// The plan in which each place but the first receives from the place `parents` gives it; a place sends to its
+    /// children in the order of their places.
     pub fn plan(&self, via: Via, parents: &[usize]) -> Result<Plan, PlanError> {
         let mut children = vec![Vec::new(); self.ranks.len()];
         for (place, &parent) in parents.iter().enumerate().skip(1) {
@@ -125,8 +127,8 @@ pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<O
 
 #[cfg(test)]
 mod tests {
-    use super::super::layers;
     use super::*;
+    use crate::plan::layers;
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 
@@ -152,8 +154,8 @@ mod tests {
         assert!((0..30).all(|place| may_pass(&forks, place, place + 2)));
     }
 
-    /// The height of the lowest binary tree over a line whose switches are visited as `onward` says, over the members on some
-    /// switches.
+    /// The height of the lowest binary tree over a line whose switches are visited as `onward` says, over the members
+    /// on some switches.
     fn height(topology: &Topology, root_host: usize, onward: &[Vec<usize>], takes_part: impl Fn(usize) -> bool) -> usize {
         let on = |switch: usize| topology.hosts_on(switch).filter(move |&host| host != root_host);
         let ranks_on = |switch| on(switch).take(if takes_part(switch) { usize::MAX } else { 0 });

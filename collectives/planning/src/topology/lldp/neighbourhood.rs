@@ -1,46 +1,46 @@
 //! From what everybody heard to who is a host, who a switch, and what joins them.
 
-use super::heard::{self, Heard};
-use super::{LldpFile, LldpProblem};
-use crate::natural_order::natural_order;
-use crate::topology::TopologyError;
+use super::LldpFile;
+use super::neighbour::{self, Neighbour};
+use crate::natural_order;
 use crate::topology::build::{Draft, DraftHost, DraftLink};
+use crate::topology::error::{LldpProblem, TopologyError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the switch that is assumed to join the others.
 const CORE: &str = "core";
 
-/// What one host or switch heard.
-struct Listener {
+/// A host or a switch whose output there is.
+struct Device {
     source_name: String,
-    heard: Vec<Heard>,
+    neighbours: Vec<Neighbour>,
 }
 
-/// Everything that was heard, by listener.
-pub(super) struct Network<'a> {
+/// Everybody whose output there is, by name, and who of all that are named is a switch.
+pub(super) struct Neighbourhood<'a> {
     folder: &'a str,
-    listeners: BTreeMap<String, Listener>,
+    devices: BTreeMap<String, Device>,
     switches: BTreeSet<String>,
 }
 
-impl<'a> Network<'a> {
+impl<'a> Neighbourhood<'a> {
     /// Reads all outputs and tells hosts from switches.
-    pub fn hear(files: &[LldpFile], folder: &'a str) -> Result<Self, TopologyError> {
-        let mut listeners = BTreeMap::new();
+    pub fn read(files: &[LldpFile], folder: &'a str) -> Result<Self, TopologyError> {
+        let mut devices = BTreeMap::new();
         for file in files {
-            let refuse = |line, problem| TopologyError::from_lldp(Some(&file.source_name), line, problem);
-            let heard = heard::read(&file.text).map_err(|(line, text)| refuse(Some(line), LldpProblem::Json(text)))?;
-            let listener = Listener { source_name: file.source_name.clone(), heard };
-            if listeners.insert(file.name.clone(), listener).is_some() {
+            let refuse = |line, problem| TopologyError::at(line, problem).named(&file.source_name);
+            let neighbours = neighbour::read(&file.text).map_err(|(line, text)| refuse(Some(line), LldpProblem::Json(text)))?;
+            let device = Device { source_name: file.source_name.clone(), neighbours };
+            if devices.insert(file.name.clone(), device).is_some() {
                 return Err(refuse(None, LldpProblem::FileTwice(file.name.clone())));
             }
         }
-        if listeners.is_empty() {
-            return Err(TopologyError::from_lldp(Some(folder), None, LldpProblem::NoFile));
+        if devices.is_empty() {
+            return Err(TopologyError::nowhere(LldpProblem::NoFile).named(folder));
         }
-        use_names_of_files(&mut listeners);
-        let switches = find_switches(&listeners);
-        Ok(Self { folder, listeners, switches })
+        use_names_of_files(&mut devices);
+        let switches = find_switches(&devices);
+        Ok(Self { folder, devices, switches })
     }
 
     /// The draft of a topology, and what had to be assumed for it.
@@ -67,17 +67,17 @@ impl<'a> Network<'a> {
     fn places(&self, interface: Option<&str>) -> Result<BTreeMap<&str, &str>, TopologyError> {
         let mut places = BTreeMap::new();
         let mut deaf = Vec::new();
-        for (name, listener) in self.listeners.iter().filter(|(name, _)| !self.switches.contains(*name)) {
-            let wanted = |heard: &&Heard| interface.is_none_or(|interface| heard.interface == interface);
-            let mut switches = listener.heard.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
+        for (name, device) in self.devices.iter().filter(|(name, _)| !self.switches.contains(*name)) {
+            let wanted = |heard: &&Neighbour| interface.is_none_or(|interface| heard.interface == interface);
+            let mut switches = device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
             let Some(first) = switches.next() else {
                 deaf.push(name.clone());
                 continue;
             };
             if let Some(second) = switches.find(|second| second.name != first.name) {
-                let told = |heard: &Heard| (heard.name.clone(), heard.interface.clone());
+                let told = |heard: &Neighbour| (heard.name.clone(), heard.interface.clone());
                 let problem = LldpProblem::SeveralSwitches { first: told(first), second: told(second) };
-                return Err(TopologyError::from_lldp(Some(&listener.source_name), None, problem));
+                return Err(TopologyError::nowhere(problem).named(&device.source_name));
             }
             places.insert(name.as_str(), first.name.as_str());
         }
@@ -87,23 +87,23 @@ impl<'a> Network<'a> {
             (true, true) => LldpProblem::NoHost,
             (true, false) => return Ok(places),
         };
-        Err(TopologyError::from_lldp(Some(self.folder), None, problem))
+        Err(TopologyError::nowhere(problem).named(self.folder))
     }
 
     /// What the switches' own outputs say: a bundle of cables counts as one, and so does one heard from both ends.
     fn cables(&self) -> BTreeSet<(&str, &str)> {
-        let listening = self.listeners.iter().filter(|(name, _)| self.switches.contains(*name));
+        let listening = self.devices.iter().filter(|(name, _)| self.switches.contains(*name));
         let heard =
-            listening.flat_map(|(name, listener)| listener.heard.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
+            listening.flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
         let between = heard.filter(|(near, far)| near != far && self.switches.contains(*far));
         between.map(|(near, far)| (near.min(far), near.max(far))).collect()
     }
 }
 
 /// A chassis announces its full name; the file may be called by the first part of it.
-fn use_names_of_files(listeners: &mut BTreeMap<String, Listener>) {
-    let known: BTreeSet<String> = listeners.keys().cloned().collect();
-    for heard in listeners.values_mut().flat_map(|listener| &mut listener.heard) {
+fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
+    let known: BTreeSet<String> = devices.keys().cloned().collect();
+    for heard in devices.values_mut().flat_map(|device| &mut device.neighbours) {
         let short = heard.name.split_once('.').map(|(short, _)| short.to_string());
         if let Some(short) = short.filter(|short| !known.contains(&heard.name) && known.contains(short)) {
             heard.name = short;
@@ -111,10 +111,11 @@ fn use_names_of_files(listeners: &mut BTreeMap<String, Listener>) {
     }
 }
 
-/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of those
-/// with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a host.
-fn find_switches(listeners: &BTreeMap<String, Listener>) -> BTreeSet<String> {
-    let heard = || listeners.iter().flat_map(|(name, listener)| listener.heard.iter().map(move |heard| (name.as_str(), heard)));
+/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of
+/// those with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a
+/// host.
+fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
+    let heard = || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
     let candidates: BTreeSet<&str> = heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
     let mut partners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (near, far) in heard().map(|(near, heard)| (near, heard.name.as_str())).filter(|(near, far)| near != far) {
@@ -122,13 +123,14 @@ fn find_switches(listeners: &BTreeMap<String, Listener>) -> BTreeSet<String> {
         partners.entry(far).or_default().insert(near);
     }
     let is_switch = |name: &&str| {
-        let Some(partners) = partners.get(*name).filter(|_| listeners.contains_key(*name)) else { return true };
+        let Some(partners) = partners.get(*name).filter(|_| devices.contains_key(*name)) else { return true };
         partners.len() > 1 || partners.iter().all(|partner| !candidates.contains(partner))
     };
     candidates.iter().copied().filter(is_switch).map(str::to_string).collect()
 }
 
-/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere, telephones.
+/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere,
+/// telephones.
 fn prune<'a>(
     names: &mut BTreeSet<&'a str>,
     cables: &mut BTreeSet<(&'a str, &'a str)>,
@@ -166,6 +168,6 @@ fn assemble(names: Vec<&str>, cables: &BTreeSet<(&str, &str)>, places: &BTreeMap
     }
     let host = |(name, switch): (&&str, &&str)| DraftHost { name: name.to_string(), switch: ids[switch], line: None };
     draft.hosts = places.iter().map(host).collect();
-    draft.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+    draft.sort_hosts();
     draft
 }

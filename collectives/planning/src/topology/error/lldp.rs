@@ -1,11 +1,11 @@
 //! What can be wrong with the outputs of `lldpcli`.
 
-use crate::topology::error::list;
-use crate::topology::nodeset;
+use crate::topology::nodeset::{self, list};
 use thiserror::Error;
 
 /// What can be wrong with one output of `lldpcli`, or with all of them together.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum LldpProblem {
     /// Not one output at all.
     #[error("expected one output of `lldpcli -f json0 show neighbors` per host, found none")]
