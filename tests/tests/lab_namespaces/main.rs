@@ -11,8 +11,8 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_tests::lab::require_root;
 use std::process::id;
 
-/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test process
-/// apart, the process id those of two.
+/// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test
+/// process apart, the process id those of two.
 fn two_switches(story: &str) -> LabConfig {
     require_root();
     let text = "schema = 1\n\
