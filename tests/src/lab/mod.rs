@@ -1,7 +1,7 @@
 //! Labs for tests: hosts with processes on them, files, and what a test must leave behind (nothing).
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing. Files live in memory where there is
-//! such a place, because all hosts of a lab share one disk.
+//! These tests need root, and fail without it: a test that skips itself says nothing. Files live in memory where there
+//! is such a place, because all hosts of a lab share one disk.
 
 mod run;
 mod site;
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a transfer may take before its processes are killed and the test fails; also what receivers wait for a sender.
+/// How long a transfer may take before its processes are killed and the test fails; also what receivers wait for a
+/// sender.
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// How often a process, a file or a text is looked at while it is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

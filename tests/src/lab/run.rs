@@ -144,7 +144,8 @@ impl Ended {
         assert_eq!(self.code(), code, "exit code of {}, which said:\n{}{}", self.name, self.stdout_text(), self.stderr);
     }
 
-    /// Fails unless it ended with this code and every one of these parts is in what it said on stderr, in one line of its own.
+    /// Fails unless it ended with this code and every one of these parts is in what it said on stderr, in one line of
+    /// its own.
     #[track_caller]
     pub fn assert_refusal(&self, code: i32, parts: &[&str]) {
         self.assert_code(code);

@@ -22,8 +22,8 @@ pub fn lab_name(story: &str) -> String {
     format!("t{}.{}.{story}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far fails
-/// if a process is still there then, or a temporary file.
+/// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far
+/// fails if a process is still there then, or a temporary file.
 pub struct Site {
     lab: LabGuard,
     scratch: TempDir,
@@ -31,7 +31,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Brings up a lab for a test that moves many bytes: no other site is up meanwhile, in this or another test process.
+    /// Brings up a lab for a test that moves many bytes: no other site is up meanwhile, in this or another test
+    /// process.
     pub fn alone(story: &str, config: LabConfig) -> Site {
         Site::up(story, config, FlockArg::LockExclusive)
     }

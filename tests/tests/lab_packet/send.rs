@@ -19,7 +19,8 @@ fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32
     (port.counters(), begin.elapsed())
 }
 
-/// Whether each of `count` numbered frames has arrived once. Shaped by tbf they may overtake each other: some leave on the CPU of its timer.
+/// Whether each of `count` numbered frames has arrived once. Shaped by tbf they may overtake each other: some leave on
+/// the CPU of its timer.
 fn all_of(count: u32, port: &mut Port) -> bool {
     let mut arrived = numbers(&collect(port));
     arrived.sort_unstable();

@@ -1,4 +1,5 @@
-//! The files of the tree as the rules see them: code without comments and strings, what is a test, and the paths that code names.
+//! The files of the tree as the rules see them: code without comments and strings, what is a test, and the paths that
+//! code names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,8 @@ impl Source {
         modules
     }
 
-    /// The first module that a path within the crate leads to, `crate`, `self` and `super` followed; `None` if it leads elsewhere.
+    /// The first module that a path within the crate leads to, `crate`, `self` and `super` followed; `None` if it leads
+    /// elsewhere.
     pub fn room_of(&self, path: &str) -> Option<String> {
         let mut modules = self.modules();
         let mut words = path.split("::").peekable();

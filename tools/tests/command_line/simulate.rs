@@ -51,7 +51,8 @@ fn cable<'a>(report: &'a Value, from: &str, to: &str) -> &'a Value {
 fn a_chain_takes_the_time_of_one_copy_and_of_the_way_through_all_hosts() {
     let report = report(&["--topology", "fig9-4", "--via", "chain"]);
     let limit = (1_048_576.0 / PAYLOAD_BYTES).ceil() * FRAME_SECONDS;
-    // 31 hops over two cables each and three more between switches; the driver sleeps through dense arrivals for 250 µs.
+    // 31 hops over two cables each and three more between switches; the driver sleeps through dense arrivals for 250
+    // µs.
     let depth = (31.0 * 2.0 + 3.0) * FRAME_SECONDS + 31.0 * 250e-6;
     let seconds = number(&report["seconds"]);
     assert!((limit..limit * 1.05 + depth).contains(&seconds), "{limit} + {depth}: {seconds}");

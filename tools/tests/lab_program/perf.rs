@@ -1,4 +1,5 @@
-//! `ethbcast perf` on real frames: what it reports, what it costs on the wire, and how it ends when a rank is not there any more.
+//! `ethbcast perf` on real frames: what it reports, what it costs on the wire, and how it ends when a rank is not there
+//! any more.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch, within};
 use ethbcast_lab::LabConfig;
@@ -38,7 +39,8 @@ fn seconds(result: &Value, name: &str) -> f64 {
     seconds
 }
 
-/// Fails unless a report has all fields that scripts may rely on, none of which contradicts another; `via` is the way that was asked for.
+/// Fails unless a report has all fields that scripts may rely on, none of which contradicts another; `via` is the way
+/// that was asked for.
 #[track_caller]
 fn assert_report(report: &Value, via: &str, sizes: &[u64]) {
     assert_eq!((&report["schema"], &report["ranks"], &report["via"]), (&1.into(), &RANKS.into(), &via.into()), "{report}");
@@ -188,13 +190,15 @@ fn a_short_broadcast_costs_one_frame_a_release_another_and_each_an_acknowledgeme
     let iterations = 500;
     let (root, others) = (many_root - few_root, many_others - few_others);
     println!("counted for {iterations} iterations: {root} frames of the root, {others} of the others");
-    // Each iteration is a barrier alone (one release), later a broadcast and its release; the root says each once, to all.
+    // Each iteration is a barrier alone (one release), later a broadcast and its release; the root says each once, to
+    // all.
     let messages = 3 * iterations;
-    // Beside them, in either run, are signs of life and, when an acknowledgement is late on a busy machine, the root's question
-    // for it.
+    // Beside them, in either run, are signs of life and, when an acknowledgement is late on a busy machine, the root's
+    // question for it.
     let allowance = messages / 4;
     assert!((messages - allowance..=messages + allowance).contains(&root), "{root} frames of the root for {messages} messages");
-    // The root waits for barriers and broadcasts, but not for releases, which may be acknowledged with the next broadcast.
+    // The root waits for barriers and broadcasts, but not for releases, which may be acknowledged with the next
+    // broadcast.
     let (least, most) = (3 * 2 * iterations - allowance, 3 * (messages + allowance));
     assert!((least..=most).contains(&others), "{others} frames of three receivers for {messages} messages");
 }

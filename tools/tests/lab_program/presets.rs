@@ -1,4 +1,5 @@
-//! The protocols of a cast on real frames: what each delivers when frames are lost, and that it is the one that was asked for.
+//! The protocols of a cast on real frames: what each delivers when frames are lost, and that it is the one that was
+//! asked for.
 
 use crate::harness::{Ethbcast, LIMIT, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;

@@ -59,7 +59,8 @@ fn every_size_arrives_when_one_frame_in_ten_is_lost() {
     every_size_by_both_paths(&site, |via, bytes, outcome| repairs_are_bounded(via, bytes, outcome, 0.1));
 }
 
-/// Each frame a receiver loses costs about one more. The root of a chain repairs for one receiver, that of a cast for all seven.
+/// Each frame a receiver loses costs about one more. The root of a chain repairs for one receiver, that of a cast for
+/// all seven.
 fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
     let served = if via == "cast" { HOSTS - 1 } else { 1 };
     let lost = (frames(bytes, PAYLOAD_BYTES) * served as u64) as f64 * loss / (1.0 - loss);
@@ -80,8 +81,8 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
         outcome.assert_verified();
         let share = outcome.seconds() / limit_seconds;
         println!("64 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
-        // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of time to
-        // strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
+        // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
+        // time to strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
         assert!((0.99..=1.25).contains(&share), "{share:.3} x the wire's limit via {via}");
     }
 }
@@ -116,7 +117,8 @@ fn two_groups_on_one_wire_get_each_its_own_file() {
     assert_ne!(red.root.json()["session"], blue.root.json()["session"]);
 }
 
-/// 1468 bytes in 120 µs are 100 Mbit/s; a switch that lets 500 broadcast frames through in a second makes a cast 17 times as slow.
+/// 1468 bytes in 120 µs are 100 Mbit/s; a switch that lets 500 broadcast frames through in a second makes a cast 17
+/// times as slow.
 #[test]
 fn without_a_path_given_the_prediction_decides() {
     let site = Site::alone("auto", one_switch(3));

@@ -1,4 +1,5 @@
-//! Hosts that die, users that stop them, latecomers and liars: who still gets the file, who says what, and that nothing is left.
+//! Hosts that die, users that stop them, latecomers and liars: who still gets the file, who says what, and that nothing
+//! is left.
 
 mod deaths;
 mod garbage;

@@ -38,7 +38,8 @@ impl Vandal {
         Vandal { socket, interface, victims, random: Random::new(1), session: None }
     }
 
-    /// Sends bursts until told to stop; says how many frames that were, and how many of them carried the session's own number.
+    /// Sends bursts until told to stop; says how many frames that were, and how many of them carried the session's own
+    /// number.
     pub fn rage(mut self, stop: &AtomicBool) -> (u64, u64) {
         let (mut frames, mut forged) = (0, 0);
         while !stop.load(Ordering::Relaxed) {
@@ -126,7 +127,8 @@ impl Vandal {
         frame
     }
 
-    /// What only the root, or only a member, may say; this host is neither. (It may not join, as any host may, nor invite.)
+    /// What only the root, or only a member, may say; this host is neither. (It may not join, as any host may, nor
+    /// invite.)
     fn lie(&mut self, body: Vec<u8>) -> (Kind, Vec<u8>) {
         let message = match self.random.below(6) {
             0 => Message::Abort { text: "it is all over".to_owned() },

@@ -89,7 +89,8 @@ impl Outcome {
         blake3::hash(&self.content).to_hex().to_string()
     }
 
-    /// Checks the report of a transfer that succeeded: all fields that scripts may rely on, none of which contradicts another.
+    /// Checks the report of a transfer that succeeded: all fields that scripts may rely on, none of which contradicts
+    /// another.
     #[track_caller]
     fn assert_report(&self, report: &Value) {
         let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {report}"));

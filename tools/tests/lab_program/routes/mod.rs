@@ -1,5 +1,5 @@
-//! Every way of the list on real frames: exact bytes, the frames the plan promises, loss, a relay that dies, plans from files,
-//! and what a root refuses before it sends.
+//! Every way of the list on real frames: exact bytes, the frames the plan promises, loss, a relay that dies, plans from
+//! files, and what a root refuses before it sends.
 
 mod plans;
 mod ways;
@@ -16,8 +16,8 @@ const BYTES: usize = 3_000_001;
 /// In the middle of the row, so that plans have to go both ways.
 const ROOT: &str = "n2";
 const OTHERS: [&str; 5] = ["n0", "n1", "n3", "n4", "n5"];
-/// Every way there is, with what it promises of a plan for 6 hosts in a row of switches where that is known beforehand: to how
-/// many hosts the root sends each frame.
+/// Every way there is, with what it promises of a plan for 6 hosts in a row of switches where that is known beforehand:
+/// to how many hosts the root sends each frame.
 const WAYS: [(&str, Option<u64>); 11] = [
     ("chain", Some(1)),
     ("binary", Some(2)),

@@ -1,4 +1,5 @@
-//! What the root is told: plans from files, calibrations and topologies, good ones and others; and a run that is only for show.
+//! What the root is told: plans from files, calibrations and topologies, good ones and others; and a run that is only
+//! for show.
 
 use super::{BYTES, CALIBRATION, OTHERS, ROOT, ROW, Row, frames, predicted_seconds, row, text};
 use crate::harness::{LIMIT, content};

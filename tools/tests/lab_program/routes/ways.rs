@@ -66,7 +66,8 @@ fn four_hosts_double_what_they_have() {
     let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
     outcome.assert_verified();
     assert_eq!(outcome.root.json()["segment_bytes"], 256 * PAYLOAD_BYTES);
-    // The root's own blocks, and those of the host next to it, go from it to two others each, the rest to one; all with their end.
+    // The root's own blocks, and those of the host next to it, go from it to two others each, the rest to one; all with
+    // their end.
     assert_eq!(outcome.frames("data_sent"), (2 + 2 + 1 + 1) * (2 * 256 + 1), "{}", outcome.root.json());
 }
 
