@@ -1,6 +1,7 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
 mod dest;
+mod part_file;
 mod progress;
 mod report;
 mod sink;
