@@ -5,9 +5,9 @@
 //! form a **group** and share their tables. A height costs O(K·N·log P), N being the lengths of all groups together: P
 //! times the number of switches above a host that are not their parent's last, few in a usual network.
 
-use super::super::line::Fork;
 use super::maxima::Maxima;
 use super::{Runs, number};
+use crate::plan::line::Fork;
 
 /// The places behind forks that end at one place: `first..=last`.
 struct Group {
