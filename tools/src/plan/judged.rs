@@ -4,7 +4,7 @@ use super::settings::{Settings, Ways};
 use crate::exit::{Code, Failure, WithCode};
 use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, price};
-use ethbcast_planning::plan::{self, CableLoad, Plan, CheckReport, Via};
+use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, Via};
 
 /// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
 /// in edges.

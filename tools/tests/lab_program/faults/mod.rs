@@ -7,6 +7,7 @@ mod interrupts;
 mod latecomers;
 mod pauses;
 mod vandal;
+mod write_back;
 
 use crate::harness::{MEBIBYTE, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
