@@ -78,10 +78,12 @@ pub trait Waiter {
     /// nothing.
     ///
     /// `now` is the time as the loop has read it last.
+    #[must_use = "the link has to know"]
     fn wait(&self, now: Instant, wanted: Wanted) -> Self::Seen;
 
     /// Whether somebody has called [`wake`](Waiter::wake) since that was last taken note of, which is hereby done. Cheap if
     /// nobody has.
+    #[must_use = "the wake is taken note of"]
     fn take_wake(&self) -> bool;
 
     /// Ends the present wait, or else the next at once.

@@ -43,7 +43,4 @@ pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
 pub use port::{Port, PortConfig};
 pub use shared::Shared;
-pub use sleep::{Seen, Sleeper, Waker};
-
-/// Bytes of an Ethernet header: destination, source, EtherType.
-const ETHERNET_HEADER_BYTES: usize = 14;
+pub use sleep::{Sleeper, SocketEvents, Waker};

@@ -2,9 +2,9 @@
 
 use super::counters::Counters;
 use super::error::{DriveError, OpenError};
-use super::ring::{Arrival, Geometry, Ring};
+use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
-use super::sleep::{Seen, Sleeper, Waker};
+use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::{Interface, filter, syscall};
 use crate::link::{Blocked, Link};
 use crate::wire::EtherType;
@@ -149,13 +149,13 @@ impl Port {
         let mut bytes = 0;
         while slots < RECEIVE_BATCH_FRAMES && bytes < RECEIVE_BATCH_BYTES {
             let arrival = self.ring.receive(|arrival| match arrival {
-                Arrival::Frame(frame) => {
+                SlotContent::Frame(frame) => {
                     take(frame);
                     counters.frames_received += 1;
                     bytes += frame.len();
                 }
-                Arrival::Truncated => counters.truncated += 1,
-                Arrival::VlanTagged => counters.vlan_tagged += 1,
+                SlotContent::Truncated => counters.truncated += 1,
+                SlotContent::VlanTagged => counters.vlan_tagged += 1,
             });
             if arrival.is_none() {
                 break;
@@ -224,7 +224,7 @@ impl Link for Port {
         self.sender.blocked()
     }
 
-    fn waited(&mut self, seen: Seen) -> Result<(), DriveError> {
+    fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
         let name = self.interface.name.as_str();
         let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;

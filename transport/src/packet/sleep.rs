@@ -116,9 +116,9 @@ pub struct Sleeper {
 
 /// What a wait has seen of the socket.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen(nix::Result<PollFlags>);
+pub struct SocketEvents(nix::Result<PollFlags>);
 
-impl Seen {
+impl SocketEvents {
     /// What is true of the socket.
     pub(super) fn events(self) -> nix::Result<PollFlags> {
         self.0
@@ -170,11 +170,11 @@ impl Sleeper {
 }
 
 impl Waiter for Sleeper {
-    type Seen = Seen;
+    type Seen = SocketEvents;
 
-    fn wait(&self, now: Instant, wanted: Wanted) -> Seen {
+    fn wait(&self, now: Instant, wanted: Wanted) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
-        Seen(match (wanted.arrivals, wanted.until) {
+        SocketEvents(match (wanted.arrivals, wanted.until) {
             (false, Some(until)) => self.nap(room, until.since(now)),
             (true, until) => self.sleep(room | PollFlags::POLLIN, now, until),
             (false, None) => self.sleep(room, now, None),

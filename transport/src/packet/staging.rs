@@ -1,7 +1,7 @@
 //! The frames that wait to be handed to the kernel.
 
-use super::ETHERNET_HEADER_BYTES;
 use super::syscall::SEND_MANY_FRAMES;
+use crate::wire::ETHERNET_BYTES;
 use std::io::IoSlice;
 
 /// Memory for staged frames at a large MTU: with more, one call to the kernel would keep us from the receive ring for long.
@@ -22,7 +22,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Room for a batch of frames of up to `mtu_bytes` payload.
     pub(super) fn new(mtu_bytes: usize) -> Self {
-        let frame_bytes = ETHERNET_HEADER_BYTES + mtu_bytes;
+        let frame_bytes = ETHERNET_BYTES + mtu_bytes;
         let capacity = (LARGE_MTU_BYTES / frame_bytes).clamp(MIN_FRAMES, SEND_MANY_FRAMES);
         Staging {
             memory: vec![0; capacity * frame_bytes].into_boxed_slice(),

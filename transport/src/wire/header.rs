@@ -23,7 +23,7 @@ const CHECKSUM: std::ops::Range<usize> = ETHERNET_BYTES + 28..OVERHEAD_BYTES;
 /// The header as it lies in a frame, all numbers big-endian.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawHeader {
     magic: U16,
     version: u8,
     kind: u8,
@@ -116,6 +116,7 @@ pub struct Frame<'a> {
 
 /// Why a frame was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reject {
     /// Shorter than its headers or than its announced payload.
     Short,
@@ -135,7 +136,7 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
     buffer[DESTINATION].copy_from_slice(&ethernet.destination.octets());
     buffer[SOURCE].copy_from_slice(&ethernet.source.octets());
     buffer[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.octets());
-    let raw = Raw {
+    let raw = RawHeader {
         magic: U16::new(MAGIC),
         version: VERSION,
         kind: header.kind.0,
@@ -158,7 +159,7 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
 /// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
-    let (raw, rest) = Raw::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
+    let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
     if raw.magic.get() != MAGIC || raw.version != VERSION {
         return Err(Reject::Foreign);
     }
