@@ -52,8 +52,7 @@ impl Station {
 
     /// What all frames of this run say about their sender.
     fn identity(&self, session: u32, rank: u16) -> Identity {
-        let station = &self.wire.station;
-        Identity { session, stream: 0, rank, mac: station.mac, ether_type: station.ether_type }
+        self.wire.station.identity(session, rank)
     }
 
     /// Runs a machine until it is done, or fails with the signal that interrupted it.

@@ -66,8 +66,8 @@ impl Allgather {
         let group = member.group()?;
         let (rank, size) = (group.rank(), group.size());
         check_blocks(blocks_bytes, block_bytes, size)?;
-        let signature = group.begin(now, Operation::Allgather, 0, block_bytes)?;
-        let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams.payload_bytes());
+        let signature = group.calls().begin(now, Operation::Allgather, 0, block_bytes)?;
+        let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
             Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })

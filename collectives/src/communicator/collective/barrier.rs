@@ -38,7 +38,7 @@ impl Barrier {
     /// If another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
         let group = member.group()?;
-        let signature = group.begin(now, Operation::Barrier, 0, 0)?;
+        let signature = group.calls().begin(now, Operation::Barrier, 0, 0)?;
         let rank = group.rank();
         let mut arrivals = Inbox::default();
         children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));

@@ -26,7 +26,7 @@ impl Broadcast {
     /// # Errors
     /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant, root: u16, bytes: usize) -> Result<Broadcast, CommunicatorError> {
-        let signature = member.group()?.begin(now, Operation::Broadcast, root, bytes)?;
+        let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
         let part = if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
         Ok(Call::new(signature, part))

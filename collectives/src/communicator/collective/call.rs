@@ -56,12 +56,12 @@ impl<W: Work> Call<W> {
         }
         let group = member.group()?;
         let step = self.work.step(group, now, self.signature, slices);
-        let progress = group.conclude(now, self.signature, step);
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
+        let end = group.calls().conclude(now, self.signature, step);
+        self.done = end == Ok(true);
+        if end.is_err() {
             self.work.give_up(group);
         }
-        progress
+        end.map(|done| if done { Progress::Done } else { Progress::Waiting })
     }
 
     /// Panics unless a slice has the length that was said when the call began.
@@ -74,7 +74,7 @@ impl<W: Work> Call<W> {
         match member.group() {
             Ok(group) => {
                 self.work.give_up(group);
-                group.abandon(now, self.signature)
+                group.calls().abandon(now, self.signature)
             }
             Err(error) => error,
         }

@@ -38,7 +38,7 @@ impl Gather {
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = group.begin(now, Operation::Gather, root, block_bytes)?;
+        let signature = group.calls().begin(now, Operation::Gather, root, block_bytes)?;
         let mut inbox = Inbox::default();
         if rank == root {
             (0..size).filter(|&from| from != root).for_each(|from| inbox.add(group, from, block_bytes));

@@ -27,7 +27,7 @@ impl Outbound {
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, block: &[u8]) -> bool {
         if !self.gone {
             let message = self.message.get_or_insert_with(|| message(signature, block));
-            self.gone = group.send_internal(self.to, TAG, message.clone());
+            self.gone = group.messages().send_internal(self.to, TAG, message.clone());
         }
         if self.gone {
             self.message = None;
@@ -100,25 +100,25 @@ impl Inbox {
 
     /// None is awaited any more.
     pub(super) fn clear(&mut self, group: &mut Group) {
-        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.drop_receive(id));
+        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.messages().drop_receive(id));
     }
 }
 
 impl Inbound {
     fn ask(&mut self, group: &mut Group) {
         if self.id.is_none() {
-            self.id = group.receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
+            self.id = group.messages().receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
         }
     }
 
     /// The message, signature and all, if it has come.
     fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         self.ask(group);
-        match self.id.and_then(|id| group.outcomes.take_received(id)) {
+        match self.id.and_then(|id| group.messages().take_received(id)) {
             Some(RecvOutcome::Received { bytes }) => match Signature::split(&bytes) {
                 Some((found, block)) if found == signature && block.len() == self.bytes => return Ok(Some(bytes)),
                 Some((found, _)) if found.number > signature.number => self.misfit = true,
-                found => return Err(group.odd(self.from, found.map(|(found, _)| found), signature)),
+                found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
             // Its block was lost with it, or a later one has come in its place.
@@ -127,11 +127,11 @@ impl Inbound {
             Some(RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
         }
         if self.misfit
-            && let Some(failure) = group.absence(self.from, signature.number)
+            && let Some(failure) = group.calls().absence(self.from, signature.number)
         {
             return Err(failure);
         }
-        match group.misfit(self.from, signature).filter(|_| self.misfit) {
+        match group.calls().misfit(self.from, signature).filter(|_| self.misfit) {
             Some(failure) => Err(failure),
             None => Ok(None),
         }

@@ -38,7 +38,7 @@ impl Scatter {
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = group.begin(now, Operation::Scatter, root, block_bytes)?;
+        let signature = group.calls().begin(now, Operation::Scatter, root, block_bytes)?;
         let (mut outbound, mut inbox) = (Vec::new(), Inbox::default());
         if rank == root {
             outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, Outbound::new(to))).collect();

@@ -1,50 +1,31 @@
-//! A member of a group that is complete: its messages, its streams, and what it knows of the others.
+//! A member of a group that is complete: its collectives, its messages and its streams.
 
-use super::agreement::Agreement;
-use super::leaving::{FAREWELLS, Leaving};
-use super::neighbours::{Neighbours, StreamName};
-use super::outcomes::Outcomes;
+use super::calls::Calls;
+use super::leaving::Leaving;
+use super::messages::Messages;
+use super::neighbours::{Neighbours, StreamName, Way};
+use super::stats::{MemberMemory, MemberStats};
 use super::streams::Streams;
 use crate::communicator::body::Notice;
-use crate::communicator::config::{Config, gone_after, period};
-use crate::communicator::error::{CommunicatorError, Named};
-use crate::communicator::failure::{Failure, What};
+use crate::communicator::config::Config;
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::failure::Failure;
+use crate::communicator::kind;
 use crate::communicator::roster::Roster;
-use crate::communicator::signature::Signature;
-use crate::membership::presence::{Change, Presence, Standing};
 use crate::membership::timers::Wait;
-use ethbcast_transport::messages::Mailbox;
+use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
-use ethbcast_transport::{Deadline, Instant, Machine};
-use std::time::Duration;
-
-/// Between two repetitions of what all should hear soon: why the group cannot go on, or a good-bye.
-pub(super) const HURRY: Duration = Duration::from_micros(12_500);
-/// How often a reason to stop is repeated at once.
-const REPEATS: u8 = 2;
+use ethbcast_transport::{Deadline, Instant};
 
 /// See the module's description.
 #[derive(Debug)]
 pub struct Group {
-    pub(super) roster: Roster,
-    rank: u16,
-    pub(in crate::communicator) mailbox: Mailbox,
-    pub(in crate::communicator) outcomes: Outcomes,
-    pub(in crate::communicator) streams: Streams,
-    pub(super) presence: Presence,
-    pub(super) agreement: Agreement,
-    pub(super) leaving: Leaving,
-    /// When to give a sign of life, and how often soon again.
-    alive_due: Instant,
-    hurried: u8,
-    /// A sign of life, or the last words with so many repetitions to come, waits to be sent.
-    alive_pending: bool,
-    pub(super) bye_pending: Option<u8>,
-    pub(super) signs_sent: u64,
-    pub(super) strangers: u64,
-    pub(super) malformed: u64,
+    calls: Calls,
+    messages: Messages,
+    streams: Streams,
+    leaving: Leaving,
     /// Whether the streams come before the messages at the next frame.
-    turn: bool,
+    streams_first: bool,
 }
 
 impl Group {
@@ -54,101 +35,75 @@ impl Group {
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
-        let (removed, tuning) = (vec![false; peers.len()], config.tuning());
-        let streams = Streams::new(Neighbours { identity, group_mac: station.group_mac, peers, payload_bytes, tuning, removed });
-        let size = roster.size();
+        let neighbours = Neighbours::new(identity, station.group_mac, peers, payload_bytes, config.tuning());
         Group {
-            roster,
-            rank,
-            mailbox,
-            outcomes: Outcomes::default(),
-            streams,
-            presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
-            agreement: Agreement::new(rank, size),
-            leaving: Leaving::No,
-            alive_due: now,
-            hurried: 0,
-            alive_pending: false,
-            bye_pending: None,
-            signs_sent: 0,
-            strangers: 0,
-            malformed: 0,
-            turn: false,
+            calls: Calls::new(now, roster, rank),
+            messages: Messages::new(mailbox),
+            streams: Streams::new(neighbours),
+            leaving: Leaving::new(),
+            streams_first: false,
         }
     }
 
     pub(in crate::communicator) fn rank(&self) -> u16 {
-        self.rank
+        self.calls.rank()
     }
 
     pub(in crate::communicator) fn size(&self) -> u16 {
-        self.roster.size()
+        self.calls.size()
     }
 
-    /// A rank with its host's name.
-    pub(super) fn named(&self, rank: u16) -> Named {
-        Named { rank, host: self.roster.host(rank).to_owned() }
+    pub(super) fn roster(&self) -> &Roster {
+        self.calls.roster()
     }
 
-    /// # Errors
-    /// If there is no such rank.
-    pub(super) fn check_rank(&self, rank: u16) -> Result<(), CommunicatorError> {
-        let size = self.size();
-        if rank < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
+    /// See [`Member::has_gone`](super::Member::has_gone).
+    pub(super) fn has_gone(&self, id: SendId) -> bool {
+        self.messages.has_gone(id)
     }
 
-    /// Takes a frame of the session.
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    /// Why nothing can be exchanged with a rank any more.
+    pub(super) fn absence(&self, rank: u16) -> CommunicatorError {
+        self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
+    }
+
+    pub(in crate::communicator) fn calls(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    pub(in crate::communicator) fn messages(&mut self) -> &mut Messages {
+        &mut self.messages
+    }
+
+    pub(in crate::communicator) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// Takes a frame; one that does not belong here changes nothing but counters.
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
         if self.is_over() {
             return;
         }
         let header = frame.header;
-        let member =
-            header.session == self.roster.session() && header.rank != self.rank && self.roster.is(header.rank, frame.source);
-        if !member || !self.presence.hear(now, header.rank) {
-            self.strangers += 1;
+        let roster = self.roster();
+        let member = header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        if !member || !self.calls.hear(now, header.rank) {
+            stats.strangers += 1;
             return;
         }
-        if !matches!(header.kind, crate::communicator::kind::ALIVE | crate::communicator::kind::BYE) {
+        let is_notice = matches!(header.kind, kind::ALIVE | kind::BYE);
+        if !is_notice {
             self.leaving.linger(now);
         }
         match header.kind {
             Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.on_frame(now, frame),
-            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => {
-                self.mailbox.on_frame(now, frame);
-                self.outcomes.collect(&mut self.mailbox);
-            }
-            crate::communicator::kind::ALIVE | crate::communicator::kind::BYE => match Notice::decode(frame.payload, self.size()) {
-                Some(notice) => self.on_notice(now, header.rank, header.kind, notice),
-                None => self.malformed += 1,
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.on_frame(now, frame),
+            _ if is_notice => match Notice::decode(frame.payload, self.size()) {
+                Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
+                None => stats.malformed += 1,
             },
-            _ => self.strangers += 1,
+            _ => stats.strangers += 1,
         }
-    }
-
-    fn on_notice(&mut self, now: Instant, rank: u16, kind: Kind, notice: Notice) {
-        let calls = notice.calls.into_iter().flatten();
-        let mismatch = calls.filter_map(|signature| self.agreement.note(rank, signature)).last();
-        // What another rank has found comes first: it names the ranks it is about.
-        if let Some(failure) = notice.failure.or(mismatch) {
-            self.fail(now, failure);
-        }
-        if kind == crate::communicator::kind::BYE {
-            let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
-            self.presence.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
-        }
-    }
-
-    /// Collectives cannot go on; all are told at once.
-    pub(super) fn fail(&mut self, now: Instant, failure: Failure) {
-        if self.agreement.fail(failure) {
-            log::warn!("{}", self.error(failure));
-            (self.alive_due, self.hurried) = (now, REPEATS);
-        }
-    }
-
-    pub(super) fn error(&self, failure: Failure) -> CommunicatorError {
-        failure.error(self.rank, &self.roster)
     }
 
     /// Lets time pass.
@@ -156,96 +111,95 @@ impl Group {
         if self.is_over() {
             return;
         }
-        self.mailbox.handle_timeout(now);
-        self.outcomes.collect(&mut self.mailbox);
+        self.messages.on_timeout(now);
         self.streams.on_timeout(now);
-        if self.presence.next_farewell().is_some_and(|due| due <= now) {
+        if self.calls.is_look_due(now) {
             self.look(now);
         }
-        // One that is alone need not say that it is there.
-        if self.alive_due <= now && self.size() > 1 {
-            self.look(now);
+        if self.calls.is_sign_due(now) {
             self.compare_unread(now);
-            self.give_sign(now);
+            self.calls.give_sign(now);
         }
         self.leave_on(now);
     }
 
-    /// A sign of life is due; the next one soon if there is something that all should know.
-    fn give_sign(&mut self, now: Instant) {
-        self.alive_pending = true;
-        let mut pause = period(self.size());
-        if self.signs_sent == 0 {
-            // Not all in the same moment.
-            pause += pause * u32::from(self.rank) / u32::from(self.size());
-        }
-        if let Some(hurried) = self.hurried.checked_sub(1) {
-            (self.hurried, pause) = (hurried, HURRY);
-        }
-        self.alive_due = now + pause;
-    }
-
-    /// Looks who is there.
+    /// Looks who is there: nothing is kept for those who are not.
     fn look(&mut self, now: Instant) {
-        for change in self.presence.look(now) {
-            let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
+        for rank in self.calls.look(now) {
             self.streams.remove_reader(now, rank);
-            self.mailbox.remove_peer(rank);
-            self.outcomes.collect(&mut self.mailbox);
-            if let Change::Gone(rank) = change {
-                self.fail(now, Failure { from: self.agreement.newest_of(rank), what: What::Gone { rank } });
-            }
+            self.messages.remove_peer(rank);
         }
     }
 
     /// Messages that nobody reads may belong to a call that this rank makes otherwise.
     fn compare_unread(&mut self, now: Instant) {
-        let compare = |(name, frame): (StreamName, &[u8])| match Signature::split(frame) {
-            Some((signature, _)) => self.agreement.compare(name.origin, signature),
-            None => Some(Failure { from: 0, what: What::Garbled { rank: name.origin } }),
-        };
-        let found = self.streams.unread().find_map(compare);
+        let found = self.streams.unread().find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
         if let Some(failure) = found {
-            self.fail(now, failure);
+            self.calls.fail(now, failure);
         }
+    }
+
+    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
+    pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
+        let failure = self.calls.absence(origin, number)?;
+        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
+        let flows = sources.into_iter().flatten().any(|rank| self.calls.absence(rank, number).is_none());
+        (!flows).then_some(failure)
+    }
+
+    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
+    pub(super) fn leave(&mut self, now: Instant, by: Instant) {
+        if !self.leaving.has_begun() {
+            self.leaving.begin(by);
+            self.messages.cancel_receives();
+            self.leave_on(now);
+        }
+    }
+
+    /// The next step of leaving, if it is time for it.
+    fn leave_on(&mut self, now: Instant) {
+        let settling = self.leaving.is_settling();
+        if settling {
+            self.streams.discard(now);
+        }
+        let settled = settling && self.is_quiet();
+        self.leaving.advance(now, self.size() == 1, settled);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.has_begun()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.leaving.is_over()
     }
 
     /// Whether nothing is on its way, owed or awaited, signs of life apart.
     pub(super) fn is_quiet(&self) -> bool {
-        let messages = self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none();
-        messages && self.streams.is_settled() && self.streams.is_quiet()
+        self.messages.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
     }
 
     /// Whether somebody waits for the next frame, and it is not one of many.
     pub(super) fn is_urgent(&self) -> bool {
-        (self.agreement.current().is_some() || self.outcomes.are_awaited()) && self.streams.are_urgent()
+        (self.calls.is_busy() || self.messages.are_awaited()) && self.streams.are_urgent()
     }
 
-    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+    pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
         if self.is_over() {
             return None;
         }
-        let alive = (self.size() > 1).then_some(Wait::Status.at(self.alive_due));
-        let left = self.presence.next_farewell().map(|at| Wait::Silence.at(at));
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        [self.mailbox.poll_timeout(now), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
+        [self.messages.deadline(now), self.streams.deadline(), self.calls.deadline(), leaving].into_iter().flatten().min()
     }
 
-    /// The sign of life that is to be sent.
+    /// The sign of life that is to be sent, before everything else.
     pub(super) fn take_sign(&mut self) -> Option<Notice> {
-        std::mem::take(&mut self.alive_pending).then(|| {
-            self.signs_sent += 1;
-            self.notice(0)
-        })
+        self.calls.take_sign()
     }
 
     /// The good-bye that is to be sent, after everything else.
     pub(super) fn take_bye(&mut self) -> Option<Notice> {
-        self.bye_pending.take().map(|repeats| self.notice(repeats))
-    }
-
-    fn notice(&self, repeats: u8) -> Notice {
-        Notice { calls: self.agreement.last(), failure: self.agreement.failure(), repeats }
+        self.leaving.take_bye().map(|repeats| self.calls.notice(repeats))
     }
 
     /// Writes the next frame of a message or a stream: they take turns.
@@ -253,24 +207,25 @@ impl Group {
         if self.is_over() {
             return None;
         }
-        self.turn = !self.turn;
-        if self.turn {
-            self.streams.poll(now, buffer).or_else(|| self.mailbox.poll_transmit(now, buffer))
+        self.streams_first = !self.streams_first;
+        if self.streams_first {
+            self.streams.poll(now, buffer).or_else(|| self.messages.poll(now, buffer))
         } else {
-            self.mailbox.poll_transmit(now, buffer).or_else(|| self.streams.poll(now, buffer))
+            self.messages.poll(now, buffer).or_else(|| self.streams.poll(now, buffer))
         }
     }
 
-    /// Whether messages can be sent to a rank.
-    ///
-    /// # Errors
-    /// If it is not there.
-    pub(super) fn check_presence(&self, rank: u16) -> Result<(), CommunicatorError> {
-        self.check_rank(rank)?;
-        match self.presence.standing(rank) {
-            Standing::Here => Ok(()),
-            Standing::Leaving { .. } | Standing::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
-            Standing::Gone => Err(CommunicatorError::Gone(self.named(rank))),
-        }
+    /// What streams and messages have sent and received, beside what is in `counted`.
+    pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
+        MemberStats { streams: self.streams.stats(), mailbox: self.messages.stats(), ..counted }
+    }
+
+    pub(super) fn memory(&self) -> MemberMemory {
+        MemberMemory { streams: self.streams.memory(), mailbox: self.messages.memory() }
+    }
+
+    pub(super) fn audit(&self) -> Result<(), String> {
+        self.streams.audit()?;
+        self.messages.audit()
     }
 }

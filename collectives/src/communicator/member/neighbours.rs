@@ -1,7 +1,7 @@
 //! Where a member stands in the streams of its group: the name of each, and who sends and acknowledges what to whom.
 
 use crate::membership::ack_tree::AckTree;
-use ethbcast_transport::stream::Outlet;
+use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{MacAddr, Tuning};
 
@@ -39,17 +39,53 @@ impl StreamName {
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     /// The stream number in it stands for none.
-    pub(super) identity: Identity,
-    pub(super) group_mac: MacAddr,
-    pub(super) peers: Vec<Peer>,
-    pub(super) payload_bytes: usize,
+    identity: Identity,
+    group_mac: MacAddr,
+    peers: Vec<Peer>,
+    payload_bytes: usize,
     /// The numbers of all streams, before those that depend on the place.
-    pub(super) tuning: Tuning,
+    tuning: Tuning,
     /// Ranks that are served no more.
-    pub(super) removed: Vec<bool>,
+    removed: Vec<bool>,
 }
 
 impl Neighbours {
+    pub(super) fn new(
+        identity: Identity,
+        group_mac: MacAddr,
+        peers: Vec<Peer>,
+        payload_bytes: usize,
+        tuning: Tuning,
+    ) -> Neighbours {
+        let removed = vec![false; peers.len()];
+        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed }
+    }
+
+    /// The own rank.
+    pub(super) fn rank(&self) -> u16 {
+        self.identity.rank
+    }
+
+    /// The longest payload of one frame, in bytes.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// A rank is served no more.
+    pub(super) fn remove(&mut self, rank: u16) {
+        self.removed[usize::from(rank)] = true;
+    }
+
+    /// This member's end of a stream, empty.
+    pub(super) fn open(&self, name: StreamName) -> Stream {
+        let identity = Identity { stream: name.number(), ..self.identity };
+        let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
+        match self.parent(name) {
+            None => Stream::origin(identity, bytes, &outlet, tuning),
+            Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
+        }
+    }
+
     pub(super) fn size(&self) -> u16 {
         self.peers.len() as u16
     }
@@ -73,7 +109,7 @@ impl Neighbours {
     }
 
     /// To whom it hands a stream on, or who acknowledges to it.
-    pub(super) fn outlet(&self, name: StreamName) -> Outlet {
+    fn outlet(&self, name: StreamName) -> Outlet {
         let (own, position) = (self.identity.rank, self.position(name.origin));
         let there = |rank: &u16| !self.removed[usize::from(*rank)];
         let peers = |ranks: &mut dyn Iterator<Item = u16>| ranks.filter(there).map(|rank| self.peers[usize::from(rank)]).collect();
@@ -108,7 +144,7 @@ impl Neighbours {
     }
 
     /// The numbers of a stream: a cast's depend on where this member stands among those who acknowledge.
-    pub(super) fn tuning_of(&self, name: StreamName) -> Tuning {
+    fn tuning_of(&self, name: StreamName) -> Tuning {
         // Rhythms are parts of the feed that there is, not of one that there could be.
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);

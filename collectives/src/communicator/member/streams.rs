@@ -2,7 +2,7 @@
 
 use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Identity, Kind};
+use ethbcast_transport::wire::{Frame, Kind};
 use ethbcast_transport::{Agenda, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
@@ -29,18 +29,18 @@ pub(in crate::communicator) struct Streams {
 
 impl Streams {
     pub(super) fn new(neighbours: Neighbours) -> Streams {
-        let slots = (0..2 * neighbours.peers.len()).map(|_| None).collect();
+        let slots = (0..2 * usize::from(neighbours.size())).map(|_| None).collect();
         Streams { neighbours, slots, agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
     }
 
     /// The longest payload of one frame, in bytes.
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
-        self.neighbours.payload_bytes
+        self.neighbours.payload_bytes()
     }
 
     /// Appends a frame to one of this rank's own streams; false while there is no room.
     pub(in crate::communicator) fn push(&mut self, now: Instant, way: Way, payload: &[u8], ending: Ending) -> bool {
-        let name = StreamName { origin: self.neighbours.identity.rank, way };
+        let name = StreamName { origin: self.neighbours.rank(), way };
         let taken = self.open(name).stream.push(payload, ending);
         if taken {
             self.touch(now, name);
@@ -91,7 +91,7 @@ impl Streams {
         if self.slots[index(name)].is_none() {
             // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its parent.
             match frame.header.kind {
-                Kind::ACK if name.origin == self.neighbours.identity.rank => self.forged_acks += 1,
+                Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}
                 _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
                 _ => {
@@ -107,21 +107,14 @@ impl Streams {
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
         if self.slots[index(name)].is_none() {
-            let identity = Identity { stream: name.number(), ..self.neighbours.identity };
-            let (outlet, tuning, bytes) =
-                (self.neighbours.outlet(name), self.neighbours.tuning_of(name), self.neighbours.payload_bytes);
-            let stream = match self.neighbours.parent(name) {
-                None => Stream::origin(identity, bytes, &outlet, tuning),
-                Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
-            };
-            self.slots[index(name)] = Some(Box::new(Slot { stream, midway: false }));
+            self.slots[index(name)] = Some(Box::new(Slot { stream: self.neighbours.open(name), midway: false }));
         }
         self.slots[index(name)].as_mut().expect("it has just been made")
     }
 
     /// Rank `rank` is served no more, and nothing is kept for it.
     pub(super) fn remove_reader(&mut self, now: Instant, rank: u16) {
-        self.neighbours.removed[usize::from(rank)] = true;
+        self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
         for name in names {
             if let Some(slot) = &mut self.slots[index(name)] {

@@ -1,6 +1,6 @@
 //! Which way a broadcast takes.
 
-use super::{Member, Way};
+use super::Way;
 use ethbcast_planning::model::{Calibration, Situation, price};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
@@ -22,7 +22,7 @@ impl Ways {
     }
 
     /// The faster way for so many bytes among `ranks` ranks on one switch.
-    fn way(&mut self, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Way {
+    pub(super) fn way(&mut self, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Way {
         if let Some(&way) = self.decided.get(&bytes) {
             return way;
         }
@@ -43,17 +43,4 @@ fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_b
         Situation { topology: &topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes, calibration };
     let seconds = |via| Some(price(via, &situation).ok()?.estimate.predicted_seconds);
     Some(if seconds(Via::Chain)? < seconds(Via::Cast)? { Way::Chain } else { Way::Cast })
-}
-
-impl Member {
-    /// How this rank is to broadcast so many bytes.
-    pub(in crate::communicator) fn way_for(&mut self, bytes: usize) -> Way {
-        let (Some(ways), Some(group)) = (&mut self.ways, &self.group) else { return Way::Cast };
-        let payload_bytes = group.streams.payload_bytes();
-        // A chain of two is a cast to one; and what fits one frame is not worth a thought.
-        if group.size() <= 2 || bytes <= payload_bytes {
-            return Way::Cast;
-        }
-        ways.way(bytes, usize::from(group.size()), payload_bytes)
-    }
 }

@@ -6,7 +6,7 @@ use crate::membership::timing::jitter;
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Machine, Part};
 
 impl Receiver {
     fn state(&self) -> State {
@@ -69,7 +69,7 @@ impl Receiver {
                     }
                 }
             }
-            crate::measure::kind::PROBE if matches!(self.phase, Phase::Joining) => self.responder.on_frame(self.now, frame),
+            crate::measure::kind::PROBE if matches!(self.phase, Phase::Joining) => self.responder.handle_frame(self.now, frame),
             kind => match Message::decode(kind, frame.payload) {
                 Some(message) => {
                     self.stats.received += 1;
@@ -153,7 +153,7 @@ impl Machine for Receiver {
             return Some(length);
         }
         if matches!(self.phase, Phase::Joining) {
-            return self.responder.poll(now, buffer);
+            return self.responder.poll_transmit(now, buffer);
         }
         let running = matches!(self.phase, Phase::Running);
         self.streams.as_mut().filter(|_| running)?.poll(now, buffer)

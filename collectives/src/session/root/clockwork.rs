@@ -1,12 +1,11 @@
 //! The root's boundary to its driver: frames in, frames out, timers.
 
 use super::{Phase, Root};
-use crate::measure::Prober;
 use crate::membership::timers::Wait;
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Machine, Part};
 
 impl Root {
     fn deadlines(&self) -> impl Iterator<Item = Deadline> + '_ {
@@ -16,7 +15,7 @@ impl Root {
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
         let stream = self.streams.as_ref().filter(|_| running).and_then(|streams| streams.deadline(self.now));
         let watched = [patience.map(|at| Wait::Join.at(at)), silence.map(|at| Wait::Silence.at(at))];
-        let prober = self.prober.as_ref().and_then(Prober::deadline);
+        let prober = self.prober.as_ref().and_then(|prober| prober.poll_timeout(self.now));
         watched.into_iter().chain([self.timers.next(), stream, prober]).flatten()
     }
 
@@ -56,7 +55,7 @@ impl Machine for Root {
             return;
         }
         if let (crate::measure::kind::ECHO | crate::measure::kind::REPORT, Some(prober)) = (frame.header.kind, &mut self.prober) {
-            prober.on_frame(now, &frame);
+            prober.handle_frame(now, &frame);
             self.watch_probe();
             return;
         }
@@ -93,7 +92,7 @@ impl Machine for Root {
             self.timers.set(Wait::Announce, now + self.config.timing.announce * rarer);
         }
         if let Some(prober) = &mut self.prober {
-            prober.on_timeout(now);
+            prober.handle_timeout(now);
             self.watch_probe();
         }
         self.watch_gathering();
@@ -122,7 +121,7 @@ impl Machine for Root {
             return Some(length);
         }
         if let Some(prober) = &mut self.prober {
-            return prober.poll(now, buffer);
+            return prober.poll_transmit(now, buffer);
         }
         if !matches!(self.phase, Phase::Running { flowing: true }) {
             return None;

@@ -1,13 +1,13 @@
-//! Writing frames.
+//! Writing PROBE frames, and the headers of all three kinds.
 
 use super::body::ProbeBody;
+use super::kind;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::Identity;
-use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{Flags, Header, Identity, Kind, OVERHEAD_BYTES};
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
 #[derive(Debug)]
-pub(super) struct Post {
+pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,
 }
@@ -25,10 +25,10 @@ pub(super) struct Probe {
     pub(super) payload_bytes: usize,
 }
 
-impl Post {
+impl ProbeWriter {
     /// `test` is the number before the first one. Within a session numbers must grow, from one prober to the next, too.
-    pub(super) fn new(identity: Identity, test: u32) -> Post {
-        Post { identity, test }
+    pub(super) fn new(identity: Identity, test: u32) -> ProbeWriter {
+        ProbeWriter { identity, test }
     }
 
     pub(super) fn session(&self) -> u32 {
@@ -46,18 +46,12 @@ impl Post {
         let payload = &mut buffer[OVERHEAD_BYTES..][..probe.payload_bytes];
         payload[ProbeBody::BYTES..].fill(0);
         probe.body.write(payload);
-        let header = header(&self.identity, crate::measure::kind::PROBE, probe.test, probe.index, probe.flags);
-        wire::seal(buffer, link(&self.identity, probe.to), &header, probe.payload_bytes)
+        let header = header(&self.identity, kind::PROBE, probe.test, probe.index, probe.flags);
+        self.identity.seal(buffer, probe.to, &header, probe.payload_bytes)
     }
 }
 
 /// A header of one of the three kinds: the test's number lies where streams have their stamp.
 pub(super) fn header(identity: &Identity, kind: Kind, test: u32, index: u64, flags: Flags) -> Header {
-    let Identity { session, rank, .. } = *identity;
-    Header { kind, session, stream: 0, rank, epoch: 0, flags, sequence: index, stamp: test }
-}
-
-/// From this host to another.
-pub(super) fn link(identity: &Identity, destination: MacAddr) -> EthernetHeader {
-    EthernetHeader { source: identity.mac, destination, ether_type: identity.ether_type }
+    Header { flags, sequence: index, stamp: test, ..identity.header(kind) }
 }

@@ -3,7 +3,7 @@
 use super::{Echo, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::post::{Post, Probe};
+use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Sends a short message to every target and again to those that have not answered.
 #[derive(Debug)]
-pub(in crate::measure) struct Roll {
+pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
     /// Calls to be made yet.
@@ -30,10 +30,10 @@ struct Called {
     round_trip_nanos: Option<u64>,
 }
 
-impl Roll {
-    pub(in crate::measure) fn new(findings: &Findings, settings: &ProbeSettings) -> Roll {
+impl RollCall {
+    pub(in crate::measure) fn new(findings: &Findings, settings: &ProbeSettings) -> RollCall {
         let called = |mac| Called { mac, calls: Vec::new(), round_trip_nanos: None };
-        Roll {
+        RollCall {
             targets: findings.targets.iter().map(|target| called(target.peer.mac)).collect(),
             patience: settings.patience,
             calls: settings.roll_calls,
@@ -44,7 +44,7 @@ impl Roll {
     }
 }
 
-impl Step for Roll {
+impl Step for RollCall {
     fn on_echo(&mut self, now: Instant, echo: Echo) {
         let called = &mut self.targets[echo.target];
         let sent = called.calls.iter().find(|(test, _)| *test == echo.test);
@@ -61,7 +61,7 @@ impl Step for Roll {
         }
     }
 
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.due.is_some() || self.over {
             return None;
         }
@@ -71,11 +71,11 @@ impl Step for Roll {
         };
         let called = &mut self.targets[self.next + skipped];
         self.next += skipped + 1;
-        let test = post.draw();
+        let test = writer.draw();
         called.calls.push((test, now));
         let body = ProbeBody { task: Task::Ping, payload_bytes: SMALL_BYTES as u16, number: SMALL_BYTES as u32 };
         let probe = Probe { to: called.mac, test, index: 0, flags: Flags::LAST, body, payload_bytes: SMALL_BYTES };
-        Some(post.write(buffer, &probe))
+        Some(writer.write(buffer, &probe))
     }
 
     fn deadline(&self) -> Option<Deadline> {
