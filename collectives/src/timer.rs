@@ -12,5 +12,7 @@ pub const VIEW: Timer = Timer("view");
 pub const STATUS: Timer = Timer("status");
 /// A peer about to be declared dead.
 pub const DEAD: Timer = Timer("silence");
-/// A verdict not yet confirmed, or the last moments of a session.
+/// A report or verdict that is repeated.
 pub const VERDICT: Timer = Timer("verdict");
+/// The last moments of a receiver that leaves before the end.
+pub const LEAVE: Timer = Timer("leaving");

@@ -1,7 +1,8 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
 use ethbcast_collectives::session::{
-    Arrival, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station, Trailer, Wanted,
+    Arrival, AuditError, Blocks, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station,
+    Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -75,12 +76,12 @@ impl Process {
         }
     }
 
-    fn audit(&self) -> Result<(), String> {
+    fn audit(&self) -> Result<(), AuditError> {
         let streams = match self {
             Process::Root { machine, .. } => machine.streams(),
             Process::Receiver { machine, .. } => machine.streams(),
         };
-        streams.map_or(Ok(()), |streams| streams.audit())
+        streams.map_or(Ok(()), Blocks::audit)
     }
 
     /// The application's turn.

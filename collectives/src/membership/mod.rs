@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub mod host;
 pub(crate) mod presence;
 pub(crate) mod station;
+pub(crate) mod timers;
 pub(crate) mod timing;
 
 pub use station::{ControlStats, LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};

@@ -10,7 +10,7 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
 use dest::Dest;
-use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams};
+use ethbcast_collectives::session::{Arrival, Blocks, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use nix::sys::signal::Signal;
@@ -138,7 +138,7 @@ impl Taker {
                     }
                     self.chunk.extend_from_slice(bytes);
                     receiver.consume(now);
-                    if self.chunk.len() + receiver.streams().map_or(0, Streams::payload_bytes) > sink::CHUNK_BYTES {
+                    if self.chunk.len() + receiver.streams().map_or(0, Blocks::payload_bytes) > sink::CHUNK_BYTES {
                         self.flush();
                     }
                 }

@@ -10,7 +10,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
-use ethbcast_collectives::session::{Root, RootConfig, RootEvent, RootFailure, State, Trailer};
+use ethbcast_collectives::session::{MemberState, Root, RootConfig, RootEvent, RootFailure, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
@@ -98,7 +98,7 @@ impl Sender {
 
     /// Notes who is blocked, from time to time.
     fn watch(&mut self, root: &Root) {
-        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == State::Blocked) {
+        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
     }
