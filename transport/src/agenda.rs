@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn who_has_something_to_send_takes_turns_and_who_has_not_leaves_the_queue() {
         let mut agenda = Agenda::default();
-        let mut left = [2, 0, 1];
+        let mut left = [2_usize, 0, 1];
         (0..3).for_each(|part| agenda.touch(part, None));
         agenda.touch(0, None);
         let mut order = Vec::new();

@@ -22,4 +22,4 @@ pub use agenda::Agenda;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
 pub use time::Instant;
-pub use tuning::{Policy, Tuning};
+pub use tuning::{Policy, Tuning, TuningError};

@@ -82,15 +82,12 @@ const CSV_HEADING: &str = "window_frames,receivers,loss,strict_percent,strict_ca
                            hole_repair_percent,hole_repair_calculated_percent\n";
 
 fn tuning(policy: Policy, window_frames: u64) -> Tuning {
-    Tuning {
-        policy,
-        feed_frames: window_frames,
-        window_start_frames: window_frames,
-        window_min_frames: window_frames,
-        window_max_frames: window_frames,
-        ack_every_frames: window_frames / 4,
-        ..Tuning::default()
-    }
+    let mut tuning = Tuning { policy, ..Tuning::default() }.with_feed_frames(window_frames);
+    tuning.window.start_frames = window_frames;
+    tuning.window.min_frames = window_frames;
+    tuning.window.max_frames = window_frames;
+    tuning.ack.every_frames = window_frames / 4;
+    tuning
 }
 
 fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {

@@ -155,7 +155,7 @@ fn tuning(settings: &Settings) -> Tuning {
         return usual;
     }
     let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
-    Tuning { feed_frames: usual_frames.min(1 << affordable_frames.ilog2()), ..usual }
+    usual.with_feed_frames(usual_frames.min(1 << affordable_frames.ilog2()))
 }
 
 fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {

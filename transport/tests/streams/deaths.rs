@@ -26,7 +26,7 @@ enum Protocol {
 impl Protocol {
     fn tuning(self, receivers: usize, host: usize) -> Tuning {
         let position = host.saturating_sub(1);
-        let small = |tuning: Tuning| Tuning { feed_frames: 64, ..tuning };
+        let small = |tuning: Tuning| tuning.with_feed_frames(64);
         match self {
             Protocol::Default => small(Tuning::default()).for_cast(receivers, position),
             Protocol::Strict => small(Tuning::paper()).for_cast(receivers, position),

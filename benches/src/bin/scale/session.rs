@@ -165,7 +165,7 @@ impl Case {
     }
 
     fn tuning(&self) -> Tuning {
-        Tuning { feed_frames: self.feed_frames, ..Tuning::default() }
+        Tuning::default().with_feed_frames(self.feed_frames)
     }
 
     fn trailer(&self) -> Trailer {

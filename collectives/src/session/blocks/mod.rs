@@ -46,9 +46,9 @@ impl Blocks {
     /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let mut tuning = stream::tuned(tuning, view, identity.rank);
-        tuning.segment_frames = u64::from(view.segment_frames);
+        tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
         if view.via.is_in_blocks() {
-            tuning.feed_frames = stream::share_frames(&tuning, view.members.len());
+            tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
         }
         let open = |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
         let streams: Vec<Stream> = view.trees().iter().zip(FIRST_STREAM..).map(open).collect();

@@ -25,7 +25,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
 
 /// The slots of each feed if all of so many streams together are to take the memory of one.
 pub(super) fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
-    let share = (tuning.feed_frames / streams as u64).max(64);
+    let share = (tuning.feed.frames / streams as u64).max(64);
     1 << share.ilog2()
 }
 
@@ -48,21 +48,16 @@ pub(super) fn tuned(own: &Tuning, view: &View, rank: u16) -> Tuning {
 fn with_policy(own: &Tuning, view: &View) -> Tuning {
     let push_frames = view.push_frames.map(u64::from);
     match view.policy {
-        Policy::HolesAllowed => Tuning { policy: view.policy, push_frames, ..own.clone() },
+        Policy::HolesAllowed => Tuning { policy: view.policy, ..own.clone() }.with_push_frames(push_frames),
         Policy::InOrderOnly => {
             let paper = if push_frames.is_some() { Tuning::push_pull() } else { Tuning::paper() };
-            let Tuning { policy, window_start_frames, window_min_frames, window_max_frames, .. } = paper;
-            let Tuning { ack_every_frames, designated_every_frames, .. } = paper;
-            Tuning {
-                policy,
-                window_start_frames,
-                window_min_frames,
-                window_max_frames,
-                ack_every_frames,
-                designated_every_frames,
-                push_frames,
-                ..own.clone()
-            }
+            let mut tuning = own.clone();
+            let tolerated = tuning.window.loss_tolerated_percent;
+            (tuning.policy, tuning.window) = (paper.policy, paper.window);
+            tuning.window.loss_tolerated_percent = tolerated;
+            tuning.ack.every_frames = paper.ack.every_frames;
+            tuning.designated.every_frames = paper.designated.every_frames;
+            tuning.with_push_frames(push_frames)
         }
     }
 }
@@ -90,11 +85,11 @@ mod tests {
 
     #[test]
     fn a_view_of_the_papers_protocol_brings_its_numbers_and_leaves_the_feed_alone() {
-        let own = Tuning { feed_frames: 256, ..Tuning::default() };
+        let own = Tuning::default().with_feed_frames(256);
         let mut view = chain(3);
         view.policy = Policy::InOrderOnly;
-        assert_eq!(tuned(&own, &view, 1), Tuning { feed_frames: 256, ..Tuning::paper() });
+        assert_eq!(tuned(&own, &view, 1), Tuning::paper().with_feed_frames(256));
         view.push_frames = Some(9);
-        assert_eq!(tuned(&own, &view, 1), Tuning { feed_frames: 256, ..Tuning::push_pull() });
+        assert_eq!(tuned(&own, &view, 1), Tuning::push_pull().with_feed_frames(256));
     }
 }

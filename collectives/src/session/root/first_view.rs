@@ -35,7 +35,7 @@ pub(super) fn first_view(
         let (parent, order) = (parent.map(|parent| parent as u16), order as u16);
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, present: true }
     });
-    let push_frames = config.tuning.push_frames.filter(|_| policy == Policy::InOrderOnly);
+    let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
     let payload_bytes = config.station.mtu_bytes - HEADER_BYTES as u16;
     let segment_frames = segment_frames(config, &choice, payload_bytes, hosts.len());
     let view = View {
