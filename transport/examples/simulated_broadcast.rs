@@ -44,9 +44,8 @@ fn main() {
         while let Some((payload, _ending)) = stream.peek() {
             assert!(payload.iter().all(|&byte| byte == taken[host] as u8), "bytes in their place, in order");
             taken[host] += 1;
-            stream.consume();
+            stream.consume(now);
         }
-        stream.drained(now);
         None
     });
 

@@ -121,10 +121,9 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
             return None;
         }
         while stream.peek().is_some() {
-            stream.consume();
+            stream.consume(now);
             taken[host] += 1;
         }
-        stream.drained(now);
         None
     });
     let case = format!("{policy:?}, window {window_frames}, {receivers} receivers, loss {loss}");

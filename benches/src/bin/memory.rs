@@ -178,9 +178,8 @@ fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
             peak = peak.max(stream.memory().added_bytes());
         }
         while stream.peek().is_some() {
-            stream.consume();
+            stream.consume(now);
         }
-        stream.drained(now);
         None
     });
     ensure!(outcome.is_quiet(), "the simulated broadcast to {} receivers did not end: {outcome:?}", nodes - 1);

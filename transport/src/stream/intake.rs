@@ -152,7 +152,7 @@ impl Intake {
     /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
     ///
     /// `flushed` is the end of the newest message that has been passed: its sender waits to hear of it.
-    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
+    pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
         if !self.heard {
             return;
         }

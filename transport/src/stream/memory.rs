@@ -149,9 +149,8 @@ mod tests {
                 peak = peak.max(stream.memory().added_bytes());
             }
             while stream.peek().is_some() {
-                stream.consume();
+                stream.consume(now);
             }
-            stream.drained(now);
             None
         });
         assert!(outcome.is_quiet(), "{outcome:?}");

@@ -171,13 +171,18 @@ impl Stream {
         }
     }
 
-    /// The local application is done with the frame that [`peek`](Stream::peek) showed.
+    /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the room and of
+    /// a message that has been passed; what ended with the frame.
     ///
     /// # Panics
     /// If there was none.
-    pub fn consume(&mut self) {
+    pub fn consume(&mut self, now: Instant) -> Ending {
         let reader = self.local.expect("there is a local reader");
-        self.feed.advance(reader, self.feed.position(reader) + 1);
+        let position = self.feed.position(reader);
+        let ending = self.ending(position);
+        self.feed.advance(reader, position + 1);
+        self.on_progress(now);
+        ending
     }
 
     fn is_parent(&self, frame: &Frame<'_>) -> bool {
@@ -242,7 +247,7 @@ impl Stream {
                 self.name_orphan(from.rank);
             }
         }
-        self.drained(now);
+        self.on_progress(now);
     }
 
     /// Recomputes the feed's counts; a sentence that names the first disagreement.

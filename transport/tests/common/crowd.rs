@@ -150,13 +150,9 @@ impl Crowd {
             if host == 1 {
                 ward_bytes = ward_bytes.max(stream.memory().added_bytes());
             }
-            let before = taken[host].0;
             while stream.peek().is_some() {
-                stream.consume();
+                stream.consume(now);
                 taken[host] = (taken[host].0 + 1, now);
-            }
-            if taken[host].0 > before {
-                stream.drained(now);
             }
             None
         });

@@ -144,12 +144,11 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
             assert_eq!(bytes, payload(taken[host]), "{replay}: host {host}, frame {}", taken[host]);
             assert_eq!(ending == Ending::Stream, taken[host] + 1 == case.frames, "{replay}: host {host}");
             taken[host] += 1;
-            stream.consume();
+            stream.consume(now);
             if case.last_takes.is_some() && host + 1 == case.hosts {
                 break;
             }
         }
-        stream.drained(now);
         (case.last_takes.is_some() && host + 1 == case.hosts && stream.backlog_frames() > 0).then_some(may_take)
     };
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), &mut turn);

@@ -172,10 +172,9 @@ fn play(seed: u64) {
             for _ in 0..most {
                 let Some((payload, _)) = stream.peek() else { break };
                 assert_eq!(payload, state.taken.to_be_bytes(), "{replay}: host {host}");
-                stream.consume();
+                stream.consume(now);
                 state.taken += 1;
             }
-            stream.drained(now);
             state.rests_until = now + Duration::from_micros(world.rests_micros[host]);
         }
         let wakes = stream.peek().is_some().then_some(state.rests_until);

@@ -35,9 +35,8 @@ pub fn star(hosts: usize) -> Network {
 /// The application takes everything that is there.
 pub fn take_all(stream: &mut Stream, now: Instant) {
     while stream.peek().is_some() {
-        stream.consume();
+        stream.consume(now);
     }
-    stream.drained(now);
 }
 
 /// A moment in milliseconds.

@@ -65,7 +65,7 @@ impl Reading {
         signature: Signature,
         data: &mut [u8],
     ) -> Result<bool, Failure> {
-        let mut moved = self.name.is_none() && self.find(membership, signature, data)?;
+        let mut moved = self.name.is_none() && self.find(membership, now, signature, data)?;
         let dried_up = |membership: &Membership| membership.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
         let Some(name) = self.name else { return dried_up(membership) };
         while self.read < data.len()
@@ -75,7 +75,7 @@ impl Reading {
             let part = frame.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&frame[..part]);
             self.read += part;
-            membership.streams.consume(name, self.read < data.len());
+            membership.streams.consume(now, name, self.read < data.len());
             moved = true;
         }
         if moved {
@@ -85,14 +85,14 @@ impl Reading {
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.
-    fn find(&mut self, membership: &mut Membership, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
+    fn find(&mut self, membership: &mut Membership, now: Instant, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
         for name in [Way::Cast, Way::Chain].map(|way| StreamName { origin: self.origin, way }) {
             let Some(frame) = membership.streams.peek(name) else { continue };
             let Some((found, part)) = Signature::split(frame) else { return Err(membership.odd(self.origin, None, signature)) };
             if found == signature && part.len() <= data.len() {
                 data[..part.len()].copy_from_slice(part);
                 (self.name, self.read) = (Some(name), part.len());
-                membership.streams.consume(name, part.len() < data.len());
+                membership.streams.consume(now, name, part.len() < data.len());
                 return Ok(true);
             }
             // A later message may come by the other stream.

@@ -38,8 +38,6 @@ pub struct Blocks {
     fillers: Vec<usize>,
     /// The streams in the order in which they are asked for data.
     turns: Vec<usize>,
-    /// When the application consumed what the others do not know of yet.
-    consumed_at: Option<Instant>,
 }
 
 impl Blocks {
@@ -55,8 +53,7 @@ impl Blocks {
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let turns = (0..streams.len()).collect();
-        let mut blocks =
-            Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns, consumed_at: None };
+        let mut blocks = Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns };
         blocks.set_epoch(view.epoch);
         blocks
     }
@@ -172,38 +169,29 @@ impl Blocks {
 
     /// The application is done with the frame that [`peek`](Blocks::peek) showed; what ended with it.
     pub(super) fn consume(&mut self, now: Instant) -> Ending {
-        self.consumed_at = Some(now);
-        let ending = self.streams[self.turn].peek().map_or(Ending::None, |(_, ending)| ending);
-        self.streams[self.turn].consume();
+        let ending = self.streams[self.turn].consume(now);
         self.left -= 1;
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
             if ending != Ending::Stream {
                 self.start_over();
             }
-            self.skip_fillers();
+            self.skip_fillers(now);
         } else if self.left == 0 {
             self.next_turn();
         }
         ending
     }
 
-    fn skip_fillers(&mut self) {
+    fn skip_fillers(&mut self, now: Instant) {
         let streams = &mut self.streams;
         self.fillers.retain(|&at| {
             let there = streams[at].peek().is_some();
             if there {
-                streams[at].consume();
+                streams[at].consume(now);
             }
             !there
         });
-    }
-
-    /// Once for all that the application has consumed since: the others are to know of the room.
-    pub(super) fn settle_consumed(&mut self) {
-        if let Some(at) = self.consumed_at.take() {
-            self.streams.iter_mut().for_each(|stream| stream.drained(at));
-        }
     }
 
     pub(super) fn take_orphans(&mut self) -> Vec<u16> {
@@ -232,24 +220,20 @@ impl Blocks {
 
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.settle_consumed();
         let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
         if !self.fillers.is_empty() {
-            self.skip_fillers();
-            self.streams[at].drained(now);
+            self.skip_fillers(now);
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.settle_consumed();
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
     /// Acknowledgements of all streams first, then the block that is on its way.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.settle_consumed();
         if let Some(length) = self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer)) {
             return Some(length);
         }

@@ -116,8 +116,7 @@ impl Receiver {
         })
     }
 
-    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room and of
-    /// messages consumed by the frames that follow.
+    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room.
     ///
     /// # Panics
     /// If it showed nothing.
@@ -242,9 +241,6 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if let Some(running) = self.running_mut() {
-            running.blocks_mut().settle_consumed();
-        }
         self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
             Phase::Joining(joining) => joining.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),

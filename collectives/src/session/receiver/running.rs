@@ -71,10 +71,6 @@ impl Running {
         &self.blocks
     }
 
-    pub(super) fn blocks_mut(&mut self) -> &mut Blocks {
-        &mut self.blocks
-    }
-
     /// The application is done with the frame it was shown; what ended with it.
     pub(super) fn consume(&mut self, now: Instant) -> Ending {
         let ending = self.blocks.consume(now);
