@@ -11,7 +11,7 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
 use dest::Dest;
-use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams, Timing};
+use ethbcast_collectives::session::{Arrival, Blocks, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use nix::sys::signal::Signal;
@@ -38,12 +38,10 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut wire = Wire::open(&args.wire, None)?;
     let clock = Clock::start();
     let config = ReceiverConfig {
-        station: wire.station.clone(),
-        nonce: getrandom::u64().code(Code::System)?,
         free_bytes: dest.free_bytes(),
         patience: args.max_wait.map(Duration::from_secs_f64),
         tuning: wire.tuning.clone(),
-        timing: Timing::default(),
+        ..ReceiverConfig::new(wire.station.clone(), getrandom::u64().code(Code::System)?)
     };
     let mut receiver = Receiver::new(clock.now(), config);
     let sink = Sink::start(dest, &waker)?;
@@ -141,7 +139,7 @@ impl Taker {
                     }
                     self.chunk.extend_from_slice(bytes);
                     receiver.consume(now);
-                    if self.chunk.len() + receiver.streams().map_or(0, Streams::payload_bytes) > sink::CHUNK_BYTES {
+                    if self.chunk.len() + receiver.streams().map_or(0, Blocks::payload_bytes) > sink::CHUNK_BYTES {
                         self.flush();
                     }
                 }

@@ -121,12 +121,10 @@ fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process
             Process::Root(Box::new(Root::new(Instant::START, config)), Sender::new(Rc::clone(&source)))
         } else {
             let config = ReceiverConfig {
-                station,
-                nonce: settings.conditions.seed << 32 | host as u64,
-                free_bytes: u64::MAX,
                 patience: Some(PATIENCE),
                 tuning: tuning.clone(),
                 timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
+                ..ReceiverConfig::new(station, settings.conditions.seed << 32 | host as u64)
             };
             Process::Receiver(Box::new(Receiver::new(Instant::START, config)), Taker::new(Rc::clone(&source), conclusion))
         }
@@ -137,18 +135,13 @@ fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process
 fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
     let receivers = settings.topology.hosts().len() - 1;
     RootConfig {
-        station,
-        session: settings.conditions.seed as u32,
-        source: "simulated".to_owned(),
         size: Some(settings.bytes),
         wanted: Wanted { at_least: receivers, enough: Some(receivers), patience: PATIENCE },
         route: route.clone(),
         calibration: Some(settings.calibration.clone()),
-        probe: false,
-        dry_run: false,
         topology: Some(settings.topology.clone()),
         tuning,
-        timing: Timing::default(),
+        ..RootConfig::new(station, settings.conditions.seed as u32, "simulated")
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use ethbcast_collectives::session::{
-    Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, Wanted,
+    Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
@@ -176,32 +176,19 @@ impl Case {
     fn root(&self, flow: &Rc<Cell<Flow>>) -> Process {
         let wanted = Wanted { at_least: self.receivers, enough: Some(self.receivers), patience: Duration::from_secs(60) };
         let config = RootConfig {
-            station: self.station(0),
-            session: 0x5CA1_E000 ^ self.seed as u32,
-            source: "scale".to_owned(),
             size: Some(self.trailer().bytes),
             wanted,
             route: Route::Via(Via::Cast),
-            calibration: None,
             probe: false,
-            dry_run: false,
-            topology: None,
             tuning: self.tuning(),
-            timing: Timing::default(),
+            ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32, "scale")
         };
         let machine = Box::new(Root::new(Instant::START, config));
         Process::Root { machine, left_bytes: self.trailer().bytes as usize, finished: false, flow: Rc::clone(flow) }
     }
 
     fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Process {
-        let config = ReceiverConfig {
-            station: self.station(host),
-            nonce: host as u64,
-            free_bytes: u64::MAX,
-            patience: None,
-            tuning: self.tuning(),
-            timing: Timing::default(),
-        };
+        let config = ReceiverConfig { tuning: self.tuning(), ..ReceiverConfig::new(self.station(host), host as u64) };
         Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), taken_bytes: 0, flow: Rc::clone(flow) }
     }
 

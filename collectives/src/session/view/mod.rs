@@ -1,13 +1,22 @@
 //! The agreed, versioned list of members: who is there, who sends to whom, and on what terms.
 
-use super::message::{Digest, Message};
+mod assembler;
+#[cfg(test)]
+pub(super) mod tests;
+mod tree;
+
+pub(super) use assembler::Assembler;
+pub(super) use tree::Tree;
+
+use super::message::{Digest, ViewPart};
 use crate::membership::codec::{Reader, Writer};
-use ethbcast_planning::plan::Via;
+use ethbcast_planning::plan::{self, Via};
+use ethbcast_transport::wire::Peer;
 use ethbcast_transport::{MacAddr, Policy};
 
 /// One member of a view; its rank is its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ViewMember {
     /// Host name.
     pub host: String,
     /// Interface.
@@ -40,7 +49,7 @@ pub struct View {
     /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
     /// The members, by rank.
-    pub members: Vec<Member>,
+    pub members: Vec<ViewMember>,
 }
 
 /// The most frames that a view can say are pushed.
@@ -75,7 +84,7 @@ impl View {
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
         let count = from.u16()?;
-        let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<Member>>>()?;
+        let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
         let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, members };
@@ -113,20 +122,51 @@ impl View {
         })
     }
 
-    /// The view in pieces that fit a frame's payload, and its digest.
-    pub fn parts(&self, payload_bytes: usize) -> (Digest, Vec<Message>) {
-        let bytes = self.encode();
-        let digest = *blake3::hash(&bytes).as_bytes();
-        let chunks: Vec<&[u8]> = bytes.chunks(payload_bytes.saturating_sub(PART_OVERHEAD_BYTES).max(1)).collect();
-        let parts = chunks.len() as u16;
-        let part = |(at, chunk): (usize, &&[u8])| Message::View {
-            epoch: self.epoch,
-            digest,
-            part: at as u16,
-            parts,
-            bytes: chunk.to_vec(),
-        };
-        (digest, chunks.iter().enumerate().map(part).collect())
+    /// The digest of the encoded view.
+    pub fn digest(&self) -> Digest {
+        *blake3::hash(&self.encode()).as_bytes()
+    }
+
+    /// The view in pieces that fit a frame's payload.
+    pub fn parts(&self, payload_bytes: usize) -> impl Iterator<Item = ViewPart> + use<> {
+        let (epoch, whole) = (self.epoch, self.encode());
+        let digest = *blake3::hash(&whole).as_bytes();
+        let part_bytes = payload_bytes.saturating_sub(PART_OVERHEAD_BYTES).max(1);
+        let count = whole.len().div_ceil(part_bytes);
+        (0..count).map(move |at| {
+            let bytes = whole[at * part_bytes..].iter().take(part_bytes).copied().collect();
+            ViewPart { epoch, digest, at: at as u16, count: count as u16, bytes }
+        })
+    }
+
+    /// Whether the member of this rank, present or not, has this interface.
+    pub(super) fn names(&self, rank: u16, mac: MacAddr) -> bool {
+        self.members.get(usize::from(rank)).is_some_and(|member| member.mac == mac)
+    }
+
+    /// The rank of a present member.
+    pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<u16> {
+        let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.present;
+        self.members.iter().position(own).map(|rank| rank as u16)
+    }
+
+    pub(super) fn peer(&self, rank: u16) -> Peer {
+        Peer { rank, mac: self.members[usize::from(rank)].mac }
+    }
+
+    /// The trees of all streams, in the order of their numbers.
+    pub(super) fn trees(&self) -> Vec<Tree<'_>> {
+        if self.via.is_in_blocks() {
+            let blocks = plan::blocks(self.via, 0, self.members.len());
+            return blocks.into_iter().map(|block| Tree::of_block(self, block)).collect();
+        }
+        vec![Tree::new(self)]
+    }
+
+    /// Whether a member is present and, in some stream, a child of `parent`.
+    pub(super) fn serves(&self, parent: u16, child: u16) -> bool {
+        let present = self.members.get(usize::from(child)).is_some_and(|member| member.present);
+        present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
     }
 }
 
@@ -158,109 +198,9 @@ fn via_from_wire(number: u8, children: u8) -> Option<Via> {
 /// Bytes of a view message that are not a slice of the view.
 const PART_OVERHEAD_BYTES: usize = 40;
 
-fn read_member(from: &mut Reader<'_>) -> Option<Member> {
+fn read_member(from: &mut Reader<'_>) -> Option<ViewMember> {
     let [a, b, c, d, e, f] = from.array()?;
     let (nonce, parent, order, present) = (from.u64()?, from.u16()?, from.u16()?, from.u8()? != 0);
     let parent = (parent != u16::MAX).then_some(parent);
-    Some(Member { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, present, host: from.text()? })
-}
-
-/// Puts the parts of a view together, in whatever order they come.
-#[derive(Debug, Default)]
-pub(super) struct Assembler {
-    digest: Digest,
-    parts: Vec<Option<Vec<u8>>>,
-}
-
-impl Assembler {
-    /// Takes a part; the view once it is whole and its digest is right.
-    pub(super) fn take(&mut self, digest: Digest, part: u16, parts: u16, bytes: Vec<u8>) -> Option<View> {
-        if self.digest != digest || self.parts.len() != usize::from(parts) {
-            *self = Assembler { digest, parts: vec![None; usize::from(parts)] };
-        }
-        *self.parts.get_mut(usize::from(part))? = Some(bytes);
-        if self.parts.iter().any(Option::is_none) {
-            return None;
-        }
-        let whole: Vec<u8> = self.parts.iter().flatten().flatten().copied().collect();
-        (*blake3::hash(&whole).as_bytes() == digest).then(|| View::decode(&whole)).flatten()
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    pub(in crate::session) fn chain(count: u16) -> View {
-        let member = |rank: u16| Member {
-            host: format!("n{rank}"),
-            mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
-            nonce: u64::from(rank) * 7,
-            parent: rank.checked_sub(1),
-            order: 0,
-            present: true,
-        };
-        View {
-            epoch: 3,
-            via: Via::Kary(5),
-            segment_frames: 7,
-            policy: Policy::HolesAllowed,
-            push_frames: None,
-            payload_bytes: 1468,
-            size: None,
-            members: (0..count).map(member).collect(),
-        }
-    }
-
-    #[test]
-    fn a_view_survives_being_cut_into_parts_that_arrive_backwards_and_twice() {
-        let view = chain(200);
-        let (digest, parts) = view.parts(300);
-        assert!(parts.len() > 10);
-        let mut assembler = Assembler::default();
-        let mut complete = None;
-        for message in parts.iter().rev().chain(&parts) {
-            assert!(message.encode().len() <= 300);
-            let Message::View { part, parts, bytes, .. } = message.clone() else { panic!("a part of a view") };
-            complete = assembler.take(digest, part, parts, bytes).or(complete);
-        }
-        assert_eq!(complete, Some(view));
-    }
-
-    #[test]
-    fn a_view_whose_parents_go_in_a_circle_is_refused() {
-        let mut view = chain(5);
-        view.members[2].parent = Some(4);
-        assert_eq!(View::decode(&view.encode()), None);
-        view.members[2].parent = Some(9);
-        assert_eq!(View::decode(&view.encode()), None);
-    }
-
-    #[test]
-    fn the_papers_protocols_survive_the_journey() {
-        for (policy, push_frames, strict) in
-            [(Policy::HolesAllowed, None, 0), (Policy::InOrderOnly, None, 1), (Policy::InOrderOnly, Some(9), 10)]
-        {
-            let view = View { policy, push_frames, ..chain(2) };
-            assert_eq!(view.encode()[10], strict);
-            assert_eq!(View::decode(&view.encode()), Some(view));
-        }
-    }
-
-    /// docs/protocol.md §6 quotes these bytes.
-    #[test]
-    fn the_documented_example_is_what_is_sent() {
-        let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);
-        let member = |host: &str, mac, nonce, parent| Member { host: host.to_owned(), mac, nonce, parent, order: 0, present: true };
-        let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(0))];
-        let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size: Some(0), members, ..chain(0) };
-        let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        let documented = [
-            "00 00 00 01 01 00 00 00 00 01 00 05 bc 00 00 00 00 00 00 00 00 00 02",
-            "02 00 00 00 00 01 00 00 00 00 00 00 00 00 ff ff 00 00 01 02 6e 30",
-            "02 00 00 00 00 02 11 22 33 44 55 66 77 88 00 00 00 00 01 02 6e 31",
-        ];
-        assert_eq!(hex.join(" "), documented.join(" "));
-        assert_eq!(view.parts(1468).0[..4], [0x86, 0x87, 0x2c, 0x61]);
-    }
+    Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, present, host: from.text()? })
 }

@@ -1,35 +1,33 @@
 //! The streams of a session at one host: one, or one for each block where a message travels in blocks.
 //!
-//! In blocks ([`Via::is_in_blocks`]) frames are dealt to the streams in turn, a block of consecutive frames to each, and every
+//! In blocks ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames are dealt to the streams in turn, a block of consecutive frames to each, and every
 //! stream has a tree of its own. The reader takes them back in the same turn. A message ends in all streams at once: in the one
 //! that carries its last frame by that frame, in the others by an empty one; dealing then starts over with the first stream.
 
-use super::trees::{Tree, trees};
-use super::tuned::tuned;
+mod stream;
+
+pub(super) use stream::most_block_frames;
+
 use super::view::View;
-use ethbcast_planning::plan::Via;
-use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream, StreamStats};
-use ethbcast_transport::wire::{EtherType, Frame};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
+use ethbcast_transport::wire::{Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
 const FIRST_STREAM: u16 = 1;
 
-/// What a session's streams have in common at one host.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) session: u32,
-    pub(super) rank: u16,
-    pub(super) mac: MacAddr,
-    pub(super) group_mac: MacAddr,
-    pub(super) ether_type: EtherType,
+/// A feed's counts disagree: a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stream {stream}: {why}")]
+pub struct AuditError {
+    stream: u16,
+    why: String,
 }
 
 /// All streams of a session at one host.
 #[derive(Debug)]
-pub struct Streams {
+pub struct Blocks {
     streams: Vec<Stream>,
     /// Frames dealt to one stream before the next has its turn.
     block_frames: u64,
@@ -42,22 +40,22 @@ pub struct Streams {
     turns: Vec<usize>,
 }
 
-impl Streams {
-    /// The streams of `view` at the host in `place`; the root's if its rank is zero.
-    pub(super) fn new(place: Place, view: &View, tuning: &Tuning) -> Streams {
-        let mut tuning = tuned(tuning, view, place.rank);
+impl Blocks {
+    /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
+    pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
+        let mut tuning = stream::tuned(tuning, view, identity.rank);
         tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
-        let trees = trees(view);
         if view.via.is_in_blocks() {
-            tuning.feed.frames = share_frames(&tuning, trees.len());
+            tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
         }
+        let open = |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
+        let streams: Vec<Stream> = view.trees().iter().zip(FIRST_STREAM..).map(open).collect();
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
-        let streams = trees.iter().zip(FIRST_STREAM..).map(|(tree, number)| open(place, view, tree, number, &tuning));
-        let turns = (0..trees.len()).collect();
-        let mut streams = Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], turns };
-        streams.set_epoch(view.epoch);
-        streams
+        let turns = (0..streams.len()).collect();
+        let mut blocks = Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns };
+        blocks.set_epoch(view.epoch);
+        blocks
     }
 
     /// The longest payload of one frame, in bytes.
@@ -100,17 +98,13 @@ impl Streams {
         self.streams.iter().all(|stream| stream.passed() == stream.feed().head())
     }
 
-    /// Whether somebody waits for each frame.
-    pub(super) fn is_urgent(&self) -> bool {
-        self.streams.iter().any(Stream::is_urgent)
-    }
-
-    /// Recomputes the counts of every feed; a sentence that names the first disagreement.
+    /// Recomputes the counts of every feed.
     ///
     /// # Errors
-    /// That sentence.
-    pub fn audit(&self) -> Result<(), String> {
-        self.streams.iter().try_for_each(Stream::audit)
+    /// The first disagreement.
+    pub fn audit(&self) -> Result<(), AuditError> {
+        let mut streams = self.streams.iter().zip(FIRST_STREAM..);
+        streams.try_for_each(|(stream, number)| stream.audit().map_err(|why| AuditError { stream: number, why: why.to_string() }))
     }
 
     pub(super) fn set_epoch(&mut self, epoch: u32) {
@@ -173,7 +167,7 @@ impl Streams {
         if self.fillers.is_empty() { self.streams[self.turn].peek() } else { None }
     }
 
-    /// The application is done with the frame that [`peek`](Streams::peek) showed; what ended with it.
+    /// The application is done with the frame that [`peek`](Blocks::peek) showed; what ended with it.
     pub(super) fn consume(&mut self, now: Instant) -> Ending {
         let ending = self.streams[self.turn].consume(now);
         self.left -= 1;
@@ -200,7 +194,32 @@ impl Streams {
         });
     }
 
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn take_orphans(&mut self) -> Vec<u16> {
+        self.streams.iter_mut().flat_map(Stream::take_orphans).collect()
+    }
+
+    /// Brings parents and children in line with a new view in which ranks have gone.
+    pub(super) fn reshape(&mut self, now: Instant, rank: u16, view: &View) {
+        for (stream, tree) in self.streams.iter_mut().zip(view.trees()) {
+            if let Some(parent) = tree.parent(rank) {
+                stream.set_parent(view.peer(parent));
+            }
+            // New children first: what a dead child was keeping here is what its own children may still need.
+            tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, view.peer(child)));
+            let gone: Vec<u16> = stream
+                .cursors()
+                .into_iter()
+                .map(|(reader, _)| reader)
+                .filter(|&reader| tree.parent(reader) != Some(rank))
+                .collect();
+            gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
+        }
+        self.set_epoch(view.epoch);
+    }
+}
+
+impl Part for Blocks {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
@@ -209,12 +228,12 @@ impl Streams {
         }
     }
 
-    pub(super) fn on_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
-    /// Writes the next frame: acknowledgements of all streams first, then the block that is on its way.
-    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    /// Acknowledgements of all streams first, then the block that is on its way.
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let Some(length) = self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer)) {
             return Some(length);
         }
@@ -239,61 +258,11 @@ impl Streams {
         None
     }
 
-    pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         self.streams.iter().filter_map(|stream| stream.poll_timeout(now)).min()
     }
 
-    pub(super) fn take_orphans(&mut self) -> Vec<u16> {
-        self.streams.iter_mut().flat_map(Stream::take_orphans).collect()
-    }
-
-    /// Brings parents and children in line with a new view in which ranks have gone.
-    pub(super) fn reshape(&mut self, now: Instant, rank: u16, view: &View) {
-        for (stream, tree) in self.streams.iter_mut().zip(trees(view)) {
-            if let Some(parent) = tree.parent(rank) {
-                stream.set_parent(peer(view, parent));
-            }
-            // New children first: what a dead child was keeping here is what its own children may still need.
-            tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, peer(view, child)));
-            let gone: Vec<u16> = stream
-                .cursors()
-                .into_iter()
-                .map(|(reader, _)| reader)
-                .filter(|&reader| tree.parent(reader) != Some(rank))
-                .collect();
-            gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
-        }
-        self.set_epoch(view.epoch);
-    }
-}
-
-/// The slots of each feed if all of so many streams together are to take the memory of one.
-fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
-    let share = (tuning.feed.frames / streams as u64).max(64);
-    1 << share.ilog2()
-}
-
-/// The longest block the root deals: what a relay can hold whole, in a feed like the root's own.
-pub(super) fn most_block_frames(tuning: &Tuning, streams: usize) -> u64 {
-    share_frames(tuning, streams) / 4
-}
-
-fn peer(view: &View, rank: u16) -> Peer {
-    Peer { rank, mac: view.members[usize::from(rank)].mac }
-}
-
-fn open(place: Place, view: &View, tree: &Tree<'_>, number: u16, tuning: &Tuning) -> Stream {
-    let Place { session, rank, mac, group_mac, ether_type } = place;
-    let identity = Identity { session, stream: number, rank, mac, ether_type };
-    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| peer(view, child)).collect();
-    let outlet = match view.via {
-        Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
-        Via::Cast => Outlet::Wards(children),
-        _ => Outlet::Lanes(children),
-    };
-    let payload_bytes = usize::from(view.payload_bytes);
-    match tree.parent(rank) {
-        Some(parent) => Stream::receiver(identity, payload_bytes, peer(view, parent), &outlet, tuning.clone()),
-        None => Stream::origin(identity, payload_bytes, &outlet, tuning.clone()),
+    fn is_urgent(&self) -> bool {
+        self.streams.iter().any(Stream::is_urgent)
     }
 }

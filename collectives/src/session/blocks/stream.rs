@@ -1,9 +1,38 @@
-//! The engine's numbers for one member of a view.
+//! One stream as a view describes it: its peers, and the engine's numbers for one member.
 
-use super::view::View;
 use crate::membership::ack_tree::AckTree;
+use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::{Policy, Tuning};
+use ethbcast_transport::stream::{Outlet, Stream};
+use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{MacAddr, Policy, Tuning};
+
+/// Opens a stream at the host that `identity` names.
+pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
+    let rank = identity.rank;
+    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
+    let outlet = match view.via {
+        Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast => Outlet::Wards(children),
+        _ => Outlet::Lanes(children),
+    };
+    let payload_bytes = usize::from(view.payload_bytes);
+    match tree.parent(rank) {
+        Some(parent) => Stream::receiver(identity, payload_bytes, view.peer(parent), &outlet, tuning.clone()),
+        None => Stream::origin(identity, payload_bytes, &outlet, tuning.clone()),
+    }
+}
+
+/// The slots of each feed if all of so many streams together are to take the memory of one.
+pub(super) fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
+    let share = (tuning.feed.frames / streams as u64).max(64);
+    1 << share.ilog2()
+}
+
+/// The longest block the root deals: what a relay can hold whole, in a feed like the root's own.
+pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> u64 {
+    share_frames(tuning, streams) / 4
+}
 
 /// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and acknowledgements if it is
 /// the paper's; and under a cast how often and when to speak among so many.
@@ -35,8 +64,8 @@ fn with_policy(own: &Tuning, view: &View) -> Tuning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::tests::chain;
     use super::*;
+    use crate::session::view::tests::chain;
 
     fn cast(receivers: u16) -> View {
         let mut view = chain(receivers + 1);

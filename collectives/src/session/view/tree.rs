@@ -1,25 +1,27 @@
-//! Who sends to whom among the present members of a view, for each stream of the session; in a cast, who acknowledges to whom.
+//! Who sends to whom among the present members of a view; in a cast, who acknowledges to whom.
 
-use super::view::View;
-use ethbcast_planning::plan::{self, Plan};
+use super::View;
+use ethbcast_planning::plan::Plan;
 
 /// The tree of one stream. A member that has gone is bridged: its nearest present ancestor serves its children.
-pub(super) struct Tree<'a> {
+#[derive(Debug)]
+pub(in crate::session) struct Tree<'a> {
     view: &'a View,
     /// The plan of a block; without one the tree is the view's own.
     block: Option<Plan>,
 }
 
-/// The trees of all streams, in the order of their numbers.
-pub(super) fn trees(view: &View) -> Vec<Tree<'_>> {
-    if view.via.is_in_blocks() {
-        let blocks = plan::blocks(view.via, 0, view.members.len());
-        return blocks.into_iter().map(|block| Tree { view, block: Some(block) }).collect();
+impl<'a> Tree<'a> {
+    /// The tree that the view names itself.
+    pub(super) fn new(view: &'a View) -> Tree<'a> {
+        Tree { view, block: None }
     }
-    vec![Tree { view, block: None }]
-}
 
-impl Tree<'_> {
+    /// The tree of one block of a view in blocks.
+    pub(super) fn of_block(view: &'a View, block: Plan) -> Tree<'a> {
+        Tree { view, block: Some(block) }
+    }
+
     fn planned_parent(&self, rank: u16) -> Option<u16> {
         match &self.block {
             Some(plan) => plan.parent(usize::from(rank)).map(|parent| parent as u16),
@@ -39,7 +41,7 @@ impl Tree<'_> {
     }
 
     /// The nearest present ancestor of `rank` along the plan: its parent, or who took over when that one went.
-    pub(super) fn parent(&self, rank: u16) -> Option<u16> {
+    pub(in crate::session) fn parent(&self, rank: u16) -> Option<u16> {
         let mut at = self.planned_parent(rank)?;
         while !self.view.members[usize::from(at)].present {
             at = self.planned_parent(at)?;
@@ -48,7 +50,7 @@ impl Tree<'_> {
     }
 
     /// The present members `rank` sends to, in sending order; in a cast those that acknowledge to it.
-    pub(super) fn children(&self, rank: u16) -> Vec<u16> {
+    pub(in crate::session) fn children(&self, rank: u16) -> Vec<u16> {
         let mut children: Vec<u16> = self.view.ranks().filter(|&child| self.parent(child) == Some(rank)).collect();
         children.sort_by_key(|&child| (self.order(child), child));
         children
@@ -57,17 +59,16 @@ impl Tree<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::tests::chain;
-    use super::*;
+    use super::super::tests::chain;
     use ethbcast_planning::plan::Via;
 
     #[test]
     fn when_a_relay_leaves_its_parent_takes_over_its_children() {
         let mut view = chain(5);
-        assert_eq!(trees(&view)[0].children(1), [2]);
+        assert_eq!(view.trees()[0].children(1), [2]);
         view.members[2].present = false;
         view.members[3].present = false;
-        let tree = &trees(&view)[0];
+        let tree = &view.trees()[0];
         assert_eq!((tree.children(1), tree.parent(4), tree.parent(3)), (vec![4], Some(1), None));
     }
 
@@ -77,7 +78,7 @@ mod tests {
             let mut view = chain(members);
             view.via = via;
             view.members[3].present = false;
-            let trees = trees(&view);
+            let trees = view.trees();
             assert_eq!(trees.len(), usize::from(members));
             for tree in trees {
                 for rank in view.ranks().filter(|&rank| rank != 0) {

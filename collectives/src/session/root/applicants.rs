@@ -1,48 +1,32 @@
-//! Before a session: who has asked to join, and whether that is enough.
+//! Who has asked to join a session that has not started, and who was turned away.
 
-use super::message::{Message, Refusal};
-use super::view::MAX_MEMBERS;
+use crate::membership::presence::LastHeard;
+use crate::session::message::{Message, Refusal};
+use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// How many receivers a root wants, and how long it waits for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Without this many the session fails when patience ends.
-    pub at_least: usize,
-    /// With this many it starts at once.
-    pub enough: Option<usize>,
-    /// How long to wait.
-    pub patience: Duration,
-}
-
-/// A host that has asked to join.
+/// A host that has asked to join and was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) host: String,
-    pub(super) mac: MacAddr,
-    pub(super) nonce: u64,
-    pub(super) heard_at: Instant,
+pub(super) struct Applicant {
+    pub host: String,
+    pub mac: MacAddr,
+    /// Names this run of its receiver.
+    pub nonce: u64,
+    heard: LastHeard,
 }
 
 /// What the root offers, which decides who is refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer<'a> {
     /// The root's own name.
-    pub(super) root: &'a str,
-    pub(super) mtu_bytes: u16,
-    pub(super) size: Option<u64>,
-    pub(super) known_hosts: Option<&'a [String]>,
-}
-
-/// The candidates of a session that has not started.
-#[derive(Debug, Default)]
-pub(super) struct Gathering {
-    pub(super) candidates: Vec<Candidate>,
-    /// Hosts that were turned away, with the reason last given.
-    pub(super) refused: Vec<(String, Refusal)>,
+    pub root: &'a str,
+    pub mtu_bytes: u16,
+    pub size: Option<u64>,
+    /// The hosts of the topology, if there is one.
+    pub known_hosts: Option<&'a [String]>,
 }
 
 /// What came of a request to join.
@@ -53,19 +37,27 @@ pub(super) enum Answer {
     Refused { why: Refusal, text: String, first_time: bool },
 }
 
-impl Gathering {
-    /// Takes a request to join.
+/// All who have asked to join.
+#[derive(Debug, Default)]
+pub(super) struct Applicants {
+    admitted: Vec<Applicant>,
+    /// Hosts that were turned away, with the reason last given.
+    refused: Vec<(String, Refusal)>,
+}
+
+impl Applicants {
+    /// Takes a request to join; an applicant that has not repeated its own for `alive_for` does not stand in the way of another.
     pub(super) fn on_join(&mut self, now: Instant, mac: MacAddr, join: &Message, offer: Offer<'_>, alive_for: Duration) -> Answer {
         let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Known };
-        if let Some(candidate) = self.candidates.iter_mut().find(|candidate| candidate.nonce == *nonce && candidate.mac == mac) {
-            candidate.heard_at = now;
+        if let Some(applicant) = self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac) {
+            applicant.heard.hear(now);
             return Answer::Known;
         }
-        let alive = |candidate: &&Candidate| now.since(candidate.heard_at) < alive_for;
-        let twin = self.candidates.iter().filter(alive).any(|candidate| candidate.mac == mac);
+        let alive = |applicant: &&Applicant| applicant.heard.silence(now) < alive_for;
+        let twin = self.admitted.iter().filter(alive).any(|applicant| applicant.mac == mac);
         let named = offer.root == host
-            || self.candidates.iter().filter(alive).any(|candidate| candidate.host == *host && candidate.mac != mac);
-        let full = self.candidates.len() >= most_receivers(offer.mtu_bytes);
+            || self.admitted.iter().filter(alive).any(|applicant| applicant.host == *host && applicant.mac != mac);
+        let full = self.admitted.len() >= most_receivers(offer.mtu_bytes);
         let refused = refusal(host, *mtu_bytes, *free_bytes, offer)
             .or_else(|| twin.then(|| (Refusal::Twin, twin_text(host))))
             .or_else(|| (named && offer.known_hosts.is_some()).then(|| (Refusal::Twin, namesake_text(host))))
@@ -77,26 +69,39 @@ impl Gathering {
             }
             return Answer::Refused { why, text, first_time };
         }
-        self.candidates.retain(|candidate| candidate.mac != mac);
+        self.admitted.retain(|applicant| applicant.mac != mac);
         self.refused.retain(|(refused, _)| refused != host);
         let host = if named { format!("{host}@{mac}") } else { host.clone() };
-        self.candidates.push(Candidate { host, mac, nonce: *nonce, heard_at: now });
+        self.admitted.push(Applicant { host, mac, nonce: *nonce, heard: LastHeard::new(now) });
         Answer::New
     }
 
-    /// Forgets candidates that have not repeated their request; returns their names.
-    pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration) -> Vec<String> {
-        let (stay, gone) = self.candidates.drain(..).partition(|candidate| now.since(candidate.heard_at) < alive_for);
-        self.candidates = stay;
-        let gone: Vec<Candidate> = gone;
-        gone.into_iter().map(|candidate| candidate.host).collect()
+    /// How many would be members.
+    pub(super) fn len(&self) -> usize {
+        self.admitted.len()
     }
 
-    /// The candidates in the order of their ranks: by name, numbers in names by value.
-    pub(super) fn in_rank_order(&mut self) -> Vec<Candidate> {
-        let mut candidates = std::mem::take(&mut self.candidates);
-        candidates.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
-        candidates
+    /// Whether this run of a receiver has been let in.
+    pub(super) fn has(&self, nonce: u64) -> bool {
+        self.admitted.iter().any(|applicant| applicant.nonce == nonce)
+    }
+
+    /// Somebody from the middle of the list.
+    pub(super) fn sample(&self) -> Option<&Applicant> {
+        self.admitted.get(self.admitted.len() / 2)
+    }
+
+    /// Forgets applicants that have not repeated their request; returns their names.
+    pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration) -> Vec<String> {
+        let gone = self.admitted.extract_if(.., |applicant| applicant.heard.silence(now) >= alive_for);
+        gone.map(|applicant| applicant.host).collect()
+    }
+
+    /// Those let in, in the order of their ranks (by name, numbers in names by value), and those turned away.
+    pub(super) fn take(&mut self) -> (Vec<Applicant>, Vec<(String, Refusal)>) {
+        let Applicants { mut admitted, refused } = std::mem::take(self);
+        admitted.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
+        (admitted, refused)
     }
 }
 
@@ -153,60 +158,60 @@ mod tests {
 
     #[test]
     fn ranks_follow_the_numbers_in_the_names() {
-        let mut gathering = Gathering::default();
+        let mut applicants = Applicants::default();
         for (host, last) in [("n10", 1), ("n2", 2), ("n1", 3), ("m7", 4)] {
-            assert_eq!(gathering.on_join(Instant::START, mac(last), &join(host, 9), OFFER, ALIVE), Answer::New);
+            assert_eq!(applicants.on_join(Instant::START, mac(last), &join(host, 9), OFFER, ALIVE), Answer::New);
         }
-        let hosts: Vec<String> = gathering.in_rank_order().into_iter().map(|candidate| candidate.host).collect();
+        let hosts: Vec<String> = applicants.take().0.into_iter().map(|applicant| applicant.host).collect();
         assert_eq!(hosts, ["m7", "n1", "n2", "n10"]);
     }
 
     #[test]
     fn a_restarted_receiver_takes_the_place_of_its_silent_former_self_only() {
-        let mut gathering = Gathering::default();
-        gathering.on_join(Instant::START, mac(1), &join("n1", 1), OFFER, ALIVE);
+        let mut applicants = Applicants::default();
+        applicants.on_join(Instant::START, mac(1), &join("n1", 1), OFFER, ALIVE);
         let soon = Instant::START + Duration::from_millis(100);
         assert!(matches!(
-            gathering.on_join(soon, mac(1), &join("n1", 2), OFFER, ALIVE),
+            applicants.on_join(soon, mac(1), &join("n1", 2), OFFER, ALIVE),
             Answer::Refused { why: Refusal::Twin, .. }
         ));
         let later = Instant::START + Duration::from_millis(600);
-        assert_eq!(gathering.on_join(later, mac(1), &join("n1", 2), OFFER, ALIVE), Answer::New);
-        assert_eq!(gathering.candidates.len(), 1);
+        assert_eq!(applicants.on_join(later, mac(1), &join("n1", 2), OFFER, ALIVE), Answer::New);
+        assert_eq!(applicants.len(), 1);
     }
 
     #[test]
     fn namesakes_are_told_apart_by_address_unless_a_topology_must_tell_them_apart() {
-        let mut gathering = Gathering::default();
+        let mut applicants = Applicants::default();
         for (last, expected) in [(1, "n1"), (2, "n1@02:00:00:00:00:02")] {
-            assert_eq!(gathering.on_join(Instant::START, mac(last), &join("n1", 1), OFFER, ALIVE), Answer::New);
-            assert_eq!(gathering.candidates.last().map(|candidate| candidate.host.as_str()), Some(expected));
+            assert_eq!(applicants.on_join(Instant::START, mac(last), &join("n1", 1), OFFER, ALIVE), Answer::New);
+            assert_eq!(applicants.admitted.last().map(|applicant| applicant.host.as_str()), Some(expected));
         }
         let known = ["n0".to_owned(), "n1".to_owned()];
         let offer = Offer { known_hosts: Some(&known), ..OFFER };
         for host in ["n0", "n1"] {
-            let answer = gathering.on_join(Instant::START, mac(9), &join(host, 1), offer, ALIVE);
+            let answer = applicants.on_join(Instant::START, mac(9), &join(host, 1), offer, ALIVE);
             assert!(matches!(answer, Answer::Refused { why: Refusal::Twin, .. }), "{answer:?}");
         }
     }
 
     #[test]
     fn who_cannot_take_part_is_told_why_and_what_to_do() {
-        let mut gathering = Gathering::default();
+        let mut applicants = Applicants::default();
         let known = ["n1".to_owned()];
         let offer = Offer { root: "n0", mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
             panic!()
         };
         assert!(text.contains("--mtu 1500"));
         let offer = Offer { mtu_bytes: 1500, ..offer };
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
             panic!()
         };
         assert!(text.contains("2000"));
         let offer = Offer { size: None, ..offer };
-        assert_eq!(gathering.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE), Answer::New);
-        let Answer::Refused { text, .. } = gathering.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE) else {
+        assert_eq!(applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE), Answer::New);
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE) else {
             panic!()
         };
         assert!(text.contains("n7"));
