@@ -6,8 +6,8 @@ use super::{Cast, Peer, Stream, Wards};
 use crate::time::Instant;
 
 impl Stream {
-    /// A reader has moved: the parent may have to be told.
-    pub(super) fn on_progress(&mut self, now: Instant) {
+    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of room.
+    pub fn on_progress(&mut self, now: Instant) {
         self.passed = self.passed.max(self.count_passed());
         let (standing, flushed) = (self.standing(), self.marks.reported_before(self.passed));
         if let Some(intake) = &mut self.intake {

@@ -38,6 +38,8 @@ pub struct Blocks {
     fillers: Vec<usize>,
     /// The streams in the order in which they are asked for data.
     turns: Vec<usize>,
+    /// When the application consumed something last, until all streams have been looked at.
+    consumed_at: Option<Instant>,
 }
 
 impl Blocks {
@@ -53,7 +55,8 @@ impl Blocks {
         // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let turns = (0..streams.len()).collect();
-        let mut blocks = Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns };
+        let mut blocks =
+            Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns, consumed_at: None };
         blocks.set_epoch(view.epoch);
         blocks
     }
@@ -169,6 +172,7 @@ impl Blocks {
 
     /// The application is done with the frame that [`peek`](Blocks::peek) showed; what ended with it.
     pub(super) fn consume(&mut self, now: Instant) -> Ending {
+        self.consumed_at = Some(now);
         let ending = self.streams[self.turn].consume(now);
         self.left -= 1;
         if ending != Ending::None {
@@ -192,6 +196,13 @@ impl Blocks {
             }
             !there
         });
+    }
+
+    /// Streams that were not read may have filled meanwhile: once for all that was consumed they, too, are looked at.
+    fn settle_consumed(&mut self) {
+        if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
+            self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
+        }
     }
 
     pub(super) fn take_orphans(&mut self) -> Vec<u16> {
@@ -220,6 +231,7 @@ impl Blocks {
 
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.settle_consumed();
         let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
@@ -229,11 +241,13 @@ impl Part for Blocks {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.settle_consumed();
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
     /// Acknowledgements of all streams first, then the block that is on its way.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.settle_consumed();
         if let Some(length) = self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer)) {
             return Some(length);
         }
