@@ -3,4 +3,7 @@
 pub mod communicator;
 pub mod measure;
 pub mod membership;
+mod preset;
 pub mod session;
+
+pub use preset::{Preset, UnknownPreset};

@@ -28,7 +28,7 @@ impl Communicator {
     /// As [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
         let (port, station) = open(group, options)?;
-        let nonce = getrandom::u64().map_err(Error::Random)?;
+        let nonce = getrandom::u64().map_err(|error| Error::Random(std::io::Error::other(error)))?;
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {

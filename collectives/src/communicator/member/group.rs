@@ -15,7 +15,7 @@ use crate::communicator::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
-use ethbcast_transport::{Deadline, Instant};
+use ethbcast_transport::{Deadline, Instant, Machine};
 
 /// See the module's description.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Group {
 
     /// See [`Member::has_gone`](super::Member::has_gone).
     pub(super) fn has_gone(&self, id: SendId) -> bool {
-        self.messages.has_gone(id)
+        self.messages.mailbox().has_gone(id)
     }
 
     /// Why nothing can be exchanged with a rank any more.
@@ -189,7 +189,10 @@ impl Group {
             return None;
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        [self.messages.deadline(now), self.streams.deadline(), self.calls.deadline(), leaving].into_iter().flatten().min()
+        [self.messages.mailbox().poll_timeout(now), self.streams.deadline(), self.calls.deadline(), leaving]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The sign of life that is to be sent, before everything else.
@@ -217,15 +220,15 @@ impl Group {
 
     /// What streams and messages have sent and received, beside what is in `counted`.
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
-        MemberStats { streams: self.streams.stats(), mailbox: self.messages.stats(), ..counted }
+        MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }
 
     pub(super) fn memory(&self) -> MemberMemory {
-        MemberMemory { streams: self.streams.memory(), mailbox: self.messages.memory() }
+        MemberMemory { streams: self.streams.memory(), mailbox: self.messages.mailbox().memory() }
     }
 
     pub(super) fn audit(&self) -> Result<(), String> {
         self.streams.audit()?;
-        self.messages.audit()
+        self.messages.mailbox().audit()
     }
 }

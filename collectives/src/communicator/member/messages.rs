@@ -2,11 +2,9 @@
 
 use super::asked::Asked;
 use crate::communicator::error::CommunicatorError;
-use ethbcast_transport::messages::{
-    Completion, Mailbox, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,
-};
+use ethbcast_transport::messages::{Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Instant, Machine};
 use std::sync::Arc;
 
 /// Tags from here on are the collectives' own.
@@ -103,10 +101,6 @@ impl Messages {
         self.receives.take(id)
     }
 
-    pub(super) fn has_gone(&self, id: SendId) -> bool {
-        self.mailbox.has_gone(id)
-    }
-
     pub(super) fn ignore_sent(&mut self, id: SendId) {
         self.mailbox.lift_deadline(id);
         self.sends.ignore(id);
@@ -155,8 +149,9 @@ impl Messages {
         self.mailbox.poll_transmit(now, buffer)
     }
 
-    pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
-        self.mailbox.poll_timeout(now)
+    /// What has no outcomes: what is on its way, and when it is due.
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
     /// Takes over what has ended in the mailbox.
@@ -177,18 +172,6 @@ impl Messages {
     /// Whether somebody waits for an outcome.
     pub(super) fn are_awaited(&self) -> bool {
         self.sends.are_awaited() || self.receives.are_awaited()
-    }
-
-    pub(super) fn stats(&self) -> MailboxStats {
-        self.mailbox.stats()
-    }
-
-    pub(super) fn memory(&self) -> MailboxMemory {
-        self.mailbox.memory()
-    }
-
-    pub(super) fn audit(&self) -> Result<(), String> {
-        self.mailbox.audit()
     }
 }
 
