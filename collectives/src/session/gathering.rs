@@ -18,6 +18,13 @@ pub struct Wanted {
     pub patience: Duration,
 }
 
+impl Wanted {
+    /// Exactly so many, within a minute.
+    pub fn exactly(receivers: usize) -> Wanted {
+        Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
+    }
+}
+
 /// A host that has asked to join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
