@@ -3,6 +3,7 @@
 //! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream. The root alone decides
 //! who is a member: it counts silence, and every change is a new view that all hosts derive their parents and children from.
 
+pub mod application;
 mod blocks;
 mod gathering;
 pub mod kind;
