@@ -22,14 +22,6 @@ pub struct Station {
     pub mtu_bytes: u16,
 }
 
-impl Station {
-    /// A host in `group`, with the group's usual address and the EtherType for local use.
-    pub fn new(group: &str, host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
-        let (group_mac, ether_type) = (wire::group_mac(group), wire::DEFAULT_ETHER_TYPE);
-        Station { host: host.to_owned(), group: group.to_owned(), mac, group_mac, ether_type, mtu_bytes }
-    }
-}
-
 /// Counters of a session's frames, stream frames not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlStats {

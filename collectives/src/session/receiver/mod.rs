@@ -36,14 +36,6 @@ pub struct ReceiverConfig {
     pub timing: Timing,
 }
 
-impl ReceiverConfig {
-    /// A receiver that waits for a root as long as it takes and has room for whatever it sends.
-    pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
-        let (tuning, timing) = (Tuning::default(), Timing::default());
-        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
-    }
-}
-
 /// What the receiver's user wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {

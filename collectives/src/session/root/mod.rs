@@ -55,27 +55,6 @@ pub struct RootConfig {
     pub timing: Timing,
 }
 
-impl RootConfig {
-    /// A root that waits a minute for one receiver, sends it a stream of unknown length the way that is predicted to be the
-    /// fastest, and measures nothing before.
-    pub fn new(station: Station, session: u32) -> RootConfig {
-        RootConfig {
-            station,
-            session,
-            source: String::new(),
-            size: None,
-            wanted: Wanted::exactly(1),
-            route: Route::Auto,
-            calibration: None,
-            probe: false,
-            dry_run: false,
-            topology: None,
-            tuning: Tuning::default(),
-            timing: Timing::default(),
-        }
-    }
-}
-
 /// What the root's user wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootEvent {
