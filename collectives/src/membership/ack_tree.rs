@@ -1,28 +1,74 @@
-//! Who acknowledges to whom in a cast with many receivers (DESIGN §5, §8).
+//! Who acknowledges to whom in a cast: decided here, for sessions and communicators alike.
 //!
-//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the root. Above, a complete tree over the receivers keeps the number of
-//! those who do small: parents merge what their children say, and the root serves its own children only. Data does not follow
+//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the receivers keeps the number of
+//! those who do small: parents merge what their children say, and the origin serves its own children only. Data does not follow
 //! this tree: it comes to all by one frame.
 
-/// The most receivers of a cast that all acknowledge to the root.
-pub const DIRECT_RECEIVERS: usize = 128;
-/// How many children a host of the ack tree may have: DESIGN's 8 to 16.
-const FAN_OUT: std::ops::RangeInclusive<usize> = 8..=16;
+use ethbcast_transport::{Policy, Tuning};
+use std::ops::{Range, RangeInclusive};
 
-/// The children of each host in the ack tree over so many receivers: the fewest that make no tree deeper than the most would;
-/// `None` if there is no tree, because all acknowledge to the root.
-pub fn ack_fan_out(receivers: usize) -> Option<usize> {
-    let levels = levels(receivers, *FAN_OUT.end());
-    (receivers > DIRECT_RECEIVERS).then(|| FAN_OUT.into_iter().find(|&fan_out| levels == self::levels(receivers, fan_out)))?
+/// The most receivers of a cast that all acknowledge to its origin.
+const DIRECT_RECEIVERS: usize = 128;
+/// How many children a host of the tree may have: fewer make it deep and slow, more let acknowledgements meet at one port.
+const FAN_OUT: RangeInclusive<usize> = 8..=16;
+
+/// The receivers of a cast, by position: counted from 0, the origin left out. `None` stands for the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AckTree {
+    receivers: usize,
+    /// The children of each host; `None` if there is no tree, because all acknowledge to the origin.
+    fan_out: Option<usize>,
 }
 
-/// To whom the receiver at `position` (counted from 0, the root left out) acknowledges: the position of another receiver, or `None`
-/// for the root.
-pub fn ack_parent(receivers: usize, position: usize) -> Option<usize> {
-    (position / ack_fan_out(receivers)?).checked_sub(1)
+impl AckTree {
+    /// The tree over so many receivers: of the least fan-out that makes it no deeper than the largest would. Strict go-back-n has
+    /// none: nobody can repair for others what nobody keeps out of order.
+    pub(crate) fn new(receivers: usize, policy: Policy) -> AckTree {
+        let deepest = levels(receivers, *FAN_OUT.end());
+        let is_tree = receivers > DIRECT_RECEIVERS && policy == Policy::HolesAllowed;
+        let fan_out = is_tree.then(|| FAN_OUT.into_iter().find(|&fan_out| levels(receivers, fan_out) == deepest)).flatten();
+        AckTree { receivers, fan_out }
+    }
+
+    /// To whom the receiver at `position` acknowledges.
+    pub(crate) fn parent(self, position: usize) -> Option<usize> {
+        (position / self.fan_out?).checked_sub(1)
+    }
+
+    /// Who acknowledges to the receiver at this position, or to the origin.
+    pub(crate) fn children(self, position: Option<usize>) -> Range<usize> {
+        match (self.fan_out, position) {
+            (None, None) => 0..self.receivers,
+            (None, Some(_)) => 0..0,
+            (Some(fan_out), position) => {
+                let first = position.map_or(0, |position| (position + 1) * fan_out);
+                first.min(self.receivers)..(first + fan_out).min(self.receivers)
+            }
+        }
+    }
+
+    /// The receivers that acknowledge to the same host as the one at `position`, itself among them.
+    fn siblings(self, position: usize) -> Range<usize> {
+        self.children(self.parent(position))
+    }
+
+    /// The place of the receiver at `position` among its siblings, counted from 0.
+    pub(crate) fn order(self, position: usize) -> usize {
+        position - self.siblings(position).start
+    }
+
+    /// The numbers of the receiver at this position, which depend on how many acknowledge to the same host; or of the origin, which
+    /// hears its children and speaks to them as if it were the first of them.
+    pub(crate) fn tuned(self, own: &Tuning, position: Option<usize>) -> Tuning {
+        let order = position.map_or(0, |position| self.order(position));
+        match self.fan_out {
+            None => own.for_cast(self.receivers, order),
+            Some(_) => own.for_ack_tree(self.receivers, self.siblings(position.unwrap_or(0)).len(), order),
+        }
+    }
 }
 
-/// The levels of a complete tree over so many receivers, below the root.
+/// The levels of a complete tree over so many receivers, below the origin.
 fn levels(receivers: usize, fan_out: usize) -> usize {
     let (mut levels, mut level, mut there) = (0, 1, 0);
     while there < receivers {
@@ -37,30 +83,49 @@ fn levels(receivers: usize, fan_out: usize) -> usize {
 mod tests {
     use super::*;
 
+    fn tree(receivers: usize) -> AckTree {
+        AckTree::new(receivers, Policy::HolesAllowed)
+    }
+
     #[test]
-    fn few_receivers_acknowledge_to_the_root() {
-        assert_eq!(ack_fan_out(DIRECT_RECEIVERS), None);
-        assert!((0..DIRECT_RECEIVERS).all(|position| ack_parent(DIRECT_RECEIVERS, position).is_none()));
+    fn few_receivers_acknowledge_to_the_origin() {
+        let few = tree(DIRECT_RECEIVERS);
+        assert_eq!((few.fan_out, few.children(None)), (None, 0..DIRECT_RECEIVERS));
+        assert!((0..DIRECT_RECEIVERS).all(|position| few.parent(position).is_none() && few.order(position) == position));
+        assert_eq!(AckTree::new(300, Policy::InOrderOnly).children(None), 0..300, "strict: all to the origin");
     }
 
     #[test]
     fn a_thousand_stand_on_three_levels_of_ten() {
-        assert_eq!(ack_fan_out(129), Some(11), "two levels, as with sixteen");
-        assert_eq!(ack_fan_out(1000), Some(10));
-        assert_eq!(ack_fan_out(10_000), Some(10), "four levels: 16 + 256 + 4096 are not enough");
+        assert_eq!(tree(129).fan_out, Some(11), "two levels, as with sixteen");
+        assert_eq!(tree(1000).fan_out, Some(10));
+        assert_eq!(tree(10_000).fan_out, Some(10), "four levels: 16 + 256 + 4096 are not enough");
     }
 
     #[test]
-    fn nobody_has_more_children_than_the_fan_out_and_every_line_ends_at_the_root() {
-        for receivers in [129, 200, 272, 273, 999, 1000, 4095, 10_000] {
-            let fan_out = ack_fan_out(receivers).expect("there is a tree");
-            let mut children = vec![0; receivers + 1];
-            for position in 0..receivers {
-                let parent = ack_parent(receivers, position);
-                assert!(parent.is_none_or(|parent| parent < position), "lines of parents go up");
-                children[parent.map_or(receivers, |parent| parent)] += 1;
+    fn everybody_acknowledges_to_the_one_that_hears_it_and_nobody_hears_more_than_the_fan_out() {
+        for receivers in [1, 128, 129, 200, 272, 273, 999, 1000, 4095, 10_000] {
+            let tree = tree(receivers);
+            let mut heard = vec![0; receivers];
+            for parent in std::iter::once(None).chain((0..receivers).map(Some)) {
+                let children = tree.children(parent);
+                assert!(tree.fan_out.is_none_or(|fan_out| FAN_OUT.contains(&fan_out) && children.len() <= fan_out));
+                for (order, child) in children.enumerate() {
+                    assert_eq!((tree.parent(child), tree.order(child)), (parent, order), "{receivers} receivers, {child}");
+                    assert!(parent.is_none_or(|parent| parent < child), "lines of parents go up");
+                    heard[child] += 1;
+                }
             }
-            assert!(FAN_OUT.contains(&fan_out) && children.iter().all(|&count| count <= fan_out), "{receivers}");
+            assert!(heard.iter().all(|&count| count == 1), "{receivers} receivers");
         }
+    }
+
+    #[test]
+    fn numbers_follow_from_the_siblings_and_the_place_among_them() {
+        let own = Tuning::default();
+        assert_eq!(tree(7).tuned(&own, Some(2)), own.for_cast(7, 2));
+        assert_eq!(tree(100).tuned(&own, None), own.for_cast(100, 0));
+        assert_eq!(tree(1000).tuned(&own, Some(12)), own.for_ack_tree(1000, 10, 2));
+        assert_eq!(tree(1000).tuned(&own, None), own.for_ack_tree(1000, 10, 0));
     }
 }

@@ -1,25 +1,19 @@
 //! The engine's numbers for one member of a view.
 
 use super::view::View;
+use crate::membership::ack_tree::AckTree;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::{Policy, Tuning};
 
 /// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and acknowledgements if it is
-/// the paper's; and under a cast how often and when to speak among so many (DESIGN §8).
+/// the paper's; and under a cast how often and when to speak among so many.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: u16) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
         return tuning;
     }
-    // The root hears its children, and speaks to them as if it were one of them.
-    let parent = view.members[usize::from(rank)].parent.unwrap_or(0);
-    let siblings = view.members.iter().filter(|member| member.parent == Some(parent)).count();
     let receivers = view.members.len().saturating_sub(1);
-    let position = usize::from(view.members[usize::from(rank)].order);
-    if siblings == receivers {
-        return tuning.for_cast(receivers, position);
-    }
-    tuning.for_ack_tree(receivers, siblings, position)
+    AckTree::new(receivers, view.policy).tuned(&tuning, usize::from(rank).checked_sub(1))
 }
 
 fn with_policy(own: &Tuning, view: &View) -> Tuning {
@@ -48,17 +42,10 @@ fn with_policy(own: &Tuning, view: &View) -> Tuning {
 mod tests {
     use super::super::view::tests::chain;
     use super::*;
-    use crate::membership::ack_tree::ack_parent;
 
     fn cast(receivers: u16) -> View {
         let mut view = chain(receivers + 1);
         view.via = Via::Cast;
-        let fan_out = crate::membership::ack_tree::ack_fan_out(receivers.into()).unwrap_or(receivers.into());
-        for position in 0..receivers {
-            let parent = ack_parent(receivers.into(), position.into()).map_or(0, |parent| parent as u16 + 1);
-            let member = &mut view.members[usize::from(position) + 1];
-            (member.parent, member.order) = (Some(parent), position % fan_out as u16);
-        }
         view
     }
 

@@ -4,7 +4,6 @@ mod agreement;
 mod calls;
 mod clockwork;
 mod leaving;
-mod listeners;
 mod membership;
 mod messages;
 mod outcomes;

@@ -1,6 +1,6 @@
 //! Where a member stands in the streams of its group: the name of each, and who sends and acknowledges what to whom.
 
-use super::listeners::Listeners;
+use crate::membership::ack_tree::AckTree;
 use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{MacAddr, Tuning};
@@ -65,7 +65,7 @@ impl Place {
         let own = self.identity.rank;
         let to = match name.way {
             Way::Cast => {
-                self.listeners().parent(self.position(name.origin)?).map_or(name.origin, |at| self.rank_at(name.origin, at))
+                self.ack_tree().parent(self.position(name.origin)?).map_or(name.origin, |at| self.rank_at(name.origin, at))
             }
             Way::Chain => (own + self.size() - 1) % self.size(),
         };
@@ -83,7 +83,7 @@ impl Place {
                 Outlet::Lanes(peers(&mut std::iter::once(next).filter(|&next| next != name.origin)))
             }
             Way::Cast => {
-                let children = self.listeners().children(position);
+                let children = self.ack_tree().children(position);
                 let children = peers(&mut children.map(|at| self.rank_at(name.origin, at)));
                 match position {
                     None => Outlet::Cast { group: self.group_mac, listeners: children },
@@ -93,8 +93,8 @@ impl Place {
         }
     }
 
-    fn listeners(&self) -> Listeners {
-        Listeners::new(usize::from(self.size()) - 1, self.tuning.policy)
+    fn ack_tree(&self) -> AckTree {
+        AckTree::new(usize::from(self.size()) - 1, self.tuning.policy)
     }
 
     /// This member's position among the receivers of a cast; `None` at its origin.
@@ -113,7 +113,7 @@ impl Place {
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
         let tuning = Tuning { feed_frames, ..self.tuning.clone() };
         let mut tuning = match name.way {
-            Way::Cast => self.listeners().tuned(&tuning, self.position(name.origin)),
+            Way::Cast => self.ack_tree().tuned(&tuning, self.position(name.origin)),
             Way::Chain => tuning,
         };
         tuning.ack_every_frames = tuning.ack_every_frames.min(feed_frames / 2);

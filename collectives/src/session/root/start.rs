@@ -1,7 +1,7 @@
 //! From invitation to view: who joins, who is turned away, and the plan for those who are there.
 
 use super::{Phase, Root, RootEvent, RootFailure};
-use crate::membership::ack_tree::{ack_fan_out, ack_parent};
+use crate::membership::ack_tree::AckTree;
 use crate::membership::control::Outbox;
 use crate::session::blocks::{Streams, most_block_frames};
 use crate::session::gathering::{Answer, Candidate, Offer};
@@ -179,13 +179,11 @@ impl Root {
     }
 }
 
-/// A member's parent in the view and its place among its siblings: the plan's, or in a cast to many that of the ack tree. Strict
-/// go-back-n has no use for one: nobody can repair what nobody keeps out of order.
+/// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
 fn place(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
-    let receivers = plan.ranks() - 1;
-    let fan_out = ack_fan_out(receivers).filter(|_| plan.via() == Via::Cast && policy == Policy::HolesAllowed);
-    if let (Some(fan_out), Some(position)) = (fan_out, rank.checked_sub(1)) {
-        return (Some(ack_parent(receivers, position).map_or(0, |parent| parent + 1)), position % fan_out);
+    if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
+        let tree = AckTree::new(plan.ranks() - 1, policy);
+        return (Some(tree.parent(position).map_or(0, |parent| parent + 1)), tree.order(position));
     }
     let parent = plan.parent(rank);
     let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
