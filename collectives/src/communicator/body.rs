@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::roll::Digest;
 use super::signature::Signature;
+use crate::membership::codec::{Reader, Writer};
 
 /// CALL: a process looks for the others of its group, or answers one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,46 +20,28 @@ pub(super) struct Call {
     pub(super) host: String,
 }
 
-/// The fixed part: nonce, size, MTU, preset, joined, digest.
-const CALL_BYTES: usize = 8 + 2 + 2 + 1 + 1 + 32;
-
 impl Call {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut wire = Vec::with_capacity(CALL_BYTES + 2 + self.group.len() + self.host.len());
-        wire.extend(self.nonce.to_be_bytes());
-        wire.extend(self.size.to_be_bytes());
-        wire.extend(self.mtu_bytes.to_be_bytes());
-        wire.extend([self.preset, u8::from(self.joined)]);
-        wire.extend(self.digest);
-        for text in [&self.group, &self.host] {
-            wire.push(text.len() as u8);
-            wire.extend(text.as_bytes());
-        }
-        wire
+        let mut out = Writer::default();
+        out.u64(self.nonce).u16(self.size).u16(self.mtu_bytes).u8(self.preset).u8(u8::from(self.joined)).bytes(&self.digest);
+        out.name(&self.group).name(&self.host);
+        out.into_bytes()
     }
 
     /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8]) -> Option<Call> {
-        let (fixed, rest) = wire.split_first_chunk::<CALL_BYTES>()?;
-        let (group, rest) = split_text(rest)?;
-        let (host, _) = split_text(rest)?;
+        let mut from = Reader::new(wire);
         Some(Call {
-            nonce: u64::from_be_bytes(fixed[..8].try_into().ok()?),
-            size: u16::from_be_bytes([fixed[8], fixed[9]]),
-            mtu_bytes: u16::from_be_bytes([fixed[10], fixed[11]]),
-            preset: fixed[12],
-            joined: fixed[13] != 0,
-            digest: fixed[14..].try_into().ok()?,
-            group,
-            host,
+            nonce: from.u64()?,
+            size: from.u16()?,
+            mtu_bytes: from.u16()?,
+            preset: from.u8()?,
+            joined: from.u8()? != 0,
+            digest: from.array()?,
+            group: from.text()?,
+            host: from.text()?,
         })
     }
-}
-
-fn split_text(wire: &[u8]) -> Option<(String, &[u8])> {
-    let (length, rest) = wire.split_first()?;
-    let (text, rest) = rest.split_at_checked(usize::from(*length))?;
-    Some((String::from_utf8_lossy(text).into_owned(), rest))
 }
 
 /// How many of its last calls a member tells of: as many as it may make before the others hear of the one that differs.
@@ -75,31 +58,26 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    const CALLS_AT: usize = 8;
-    const FAILURE_AT: usize = Notice::CALLS_AT + TOLD_CALLS * Signature::BYTES;
-    pub(super) const BYTES: usize = Notice::FAILURE_AT + Failure::BYTES;
-
-    pub(super) fn encode(&self) -> [u8; Notice::BYTES] {
-        let mut wire = [0; Notice::BYTES];
-        wire[0] = self.repeats;
-        for (place, call) in wire[Notice::CALLS_AT..].chunks_exact_mut(Signature::BYTES).zip(self.calls) {
-            place.copy_from_slice(&call.map_or([0; Signature::BYTES], Signature::encode));
-        }
-        wire[Notice::FAILURE_AT..].copy_from_slice(&Failure::encode(self.failure));
-        wire
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.u8(self.repeats).zeros(7);
+        self.calls.into_iter().for_each(|call| Signature::write_or_zeros(call, &mut out));
+        Failure::write(self.failure, &mut out);
+        out.into_bytes()
     }
 
     /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
-        let (wire, _) = wire.split_first_chunk::<{ Notice::BYTES }>()?;
-        let failure = Failure::decode(wire[Notice::FAILURE_AT..].first_chunk()?, size)?;
+        let mut from = Reader::new(wire);
+        let (repeats, _) = (from.u8()?, from.bytes(7)?);
         let mut calls = [None; TOLD_CALLS];
-        for (call, place) in calls.iter_mut().zip(wire[Notice::CALLS_AT..].chunks_exact(Signature::BYTES)) {
-            if place.iter().any(|&byte| byte != 0) {
-                *call = Some(Signature::split(place)?.0);
+        for call in &mut calls {
+            let bytes = from.bytes(Signature::BYTES)?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                *call = Some(Signature::split(bytes)?.0);
             }
         }
-        Some(Notice { calls, failure, repeats: wire[0] })
+        Some(Notice { calls, failure: Failure::read(&mut from, size)?, repeats })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::error::{CommunicatorError, Named};
 use super::roll::Roll;
 use super::signature::Signature;
+use crate::membership::codec::{Reader, Writer};
 
 /// A reason, and the first collective it stands in the way of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,41 +24,32 @@ pub(super) enum What {
 }
 
 impl Failure {
-    pub(super) const BYTES: usize = 16 + 2 * Signature::BYTES;
-
     /// Two ranks have called different collectives with one number.
     pub(super) fn mismatch(one: (u16, Signature), other: (u16, Signature)) -> Failure {
         Failure { from: one.1.number.min(other.1.number), what: What::Mismatch { one, other } }
     }
 
-    /// Writes code, two reserved bytes, the ranks, the first number and the signatures; zeros stand for what is not there.
-    pub(super) fn encode(failure: Option<Failure>) -> [u8; Failure::BYTES] {
-        let mut wire = [0; Failure::BYTES];
-        let Some(Failure { from, what }) = failure else { return wire };
-        let (code, ranks, signatures) = match what {
-            What::Mismatch { one, other } => (1, [one.0, other.0], [Some(one.1), Some(other.1)]),
-            What::Gone { rank } => (2, [rank, 0], [None, None]),
-            What::Left { rank } => (3, [rank, 0], [None, None]),
-            What::Abandoned { rank, signature } => (4, [rank, 0], [Some(signature), None]),
-            What::Garbled { rank } => (5, [rank, 0], [None, None]),
+    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros stand for what is not there.
+    pub(super) fn write(failure: Option<Failure>, out: &mut Writer) {
+        let (code, ranks, signatures) = match failure.map(|failure| failure.what) {
+            None => (0, [0, 0], [None, None]),
+            Some(What::Mismatch { one, other }) => (1, [one.0, other.0], [Some(one.1), Some(other.1)]),
+            Some(What::Gone { rank }) => (2, [rank, 0], [None, None]),
+            Some(What::Left { rank }) => (3, [rank, 0], [None, None]),
+            Some(What::Abandoned { rank, signature }) => (4, [rank, 0], [Some(signature), None]),
+            Some(What::Garbled { rank }) => (5, [rank, 0], [None, None]),
         };
-        wire[0] = code;
-        wire[2..4].copy_from_slice(&ranks[0].to_be_bytes());
-        wire[4..6].copy_from_slice(&ranks[1].to_be_bytes());
-        wire[8..16].copy_from_slice(&from.to_be_bytes());
-        for (place, signature) in wire[16..].chunks_exact_mut(Signature::BYTES).zip(signatures) {
-            place.copy_from_slice(&signature.map_or([0; Signature::BYTES], Signature::encode));
-        }
-        wire
+        out.u8(code).zeros(1).u16(ranks[0]).u16(ranks[1]).zeros(2).u64(failure.map_or(0, |failure| failure.from));
+        signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
     }
 
-    /// Reads what `encode` writes, for a group of `size` ranks; `None` if it is malformed.
-    pub(super) fn decode(wire: &[u8; Failure::BYTES], size: u16) -> Option<Option<Failure>> {
-        let number = |at: usize| u16::from_be_bytes([wire[at], wire[at + 1]]);
-        let (rank, other) = (number(2), number(4));
-        let signature = |at: usize| Signature::split(&wire[16 + at * Signature::BYTES..]).map(|(signature, _)| signature);
-        let from = u64::from_be_bytes(wire[8..16].try_into().ok()?);
-        let what = match wire[0] {
+    /// Reads what `write` writes, for a group of `size` ranks; `None` if it is malformed.
+    pub(super) fn read(from: &mut Reader<'_>, size: u16) -> Option<Option<Failure>> {
+        let (code, _, rank, other, _) = (from.u8()?, from.u8()?, from.u16()?, from.u16()?, from.u16()?);
+        let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
+        let signatures = [one, from.bytes(Signature::BYTES)?];
+        let signature = |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
+        let what = match code {
             0 => return Some(None),
             1 => What::Mismatch { one: (rank, signature(0)?), other: (other, signature(1)?) },
             2 => What::Gone { rank },
@@ -66,7 +58,7 @@ impl Failure {
             5 => What::Garbled { rank },
             _ => return None,
         };
-        (rank < size && other < size).then_some(Some(Failure { from, what }))
+        (rank < size && other < size).then_some(Some(Failure { from: first, what }))
     }
 
     /// The same as an error of rank `own`, ranks by their names.
@@ -103,11 +95,18 @@ mod tests {
             What::Abandoned { rank: 3, signature: signature(1) },
             What::Garbled { rank: 3 },
         ];
+        let write = |failure| {
+            let mut out = Writer::default();
+            Failure::write(failure, &mut out);
+            out.into_bytes()
+        };
+        let read = |wire: &[u8], size| Failure::read(&mut Reader::new(wire), size);
         for failure in whats.map(|what| Failure { from: 7, what }) {
-            let wire = Failure::encode(Some(failure));
-            assert_eq!(Failure::decode(&wire, 4), Some(Some(failure)));
-            assert_eq!(Failure::decode(&wire, 3), None, "there is no rank 3");
+            let wire = write(Some(failure));
+            assert_eq!(wire.len(), 16 + 2 * Signature::BYTES);
+            assert_eq!(read(&wire, 4), Some(Some(failure)));
+            assert_eq!(read(&wire, 3), None, "there is no rank 3");
         }
-        assert_eq!(Failure::decode(&Failure::encode(None), 4), Some(None));
+        assert_eq!(read(&write(None), 4), Some(None));
     }
 }

@@ -1,5 +1,6 @@
 //! What a collective is told apart by: its number, what it does, its root and its length; and the same as bytes.
 
+use crate::membership::codec::{Reader, Writer};
 use std::fmt;
 
 /// A call that all ranks make together.
@@ -44,23 +45,38 @@ impl Signature {
     /// Its length on the wire: number, operation, reserved byte, root, four reserved bytes, length.
     pub(super) const BYTES: usize = 24;
 
-    pub(super) fn encode(self) -> [u8; Signature::BYTES] {
-        let mut wire = [0; Signature::BYTES];
-        wire[..8].copy_from_slice(&self.number.to_be_bytes());
-        wire[8] = self.operation as u8;
-        wire[10..12].copy_from_slice(&self.root.to_be_bytes());
-        wire[16..].copy_from_slice(&self.bytes.to_be_bytes());
-        wire
+    /// Appends the signature to a message.
+    pub(super) fn write(self, out: &mut Writer) {
+        out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root).zeros(4).u64(self.bytes);
+    }
+
+    /// The same, with zeros for one that is not there.
+    pub(super) fn write_or_zeros(signature: Option<Signature>, out: &mut Writer) {
+        match signature {
+            Some(signature) => signature.write(out),
+            None => _ = out.zeros(Signature::BYTES),
+        }
+    }
+
+    /// A message of a collective: its signature, then `bytes`.
+    pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Writer::default();
+        self.write(&mut out);
+        out.bytes(bytes);
+        out.into_bytes()
+    }
+
+    /// Takes a signature off a message; `None` if there is none.
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Signature> {
+        let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
+        let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
+        Some(Signature { number, operation, root, bytes })
     }
 
     /// Reads a signature and what follows it; `None` if there is none.
     pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
-        let (head, rest) = wire.split_first_chunk::<{ Signature::BYTES }>()?;
-        let number = u64::from_be_bytes(head[..8].try_into().ok()?);
-        let operation = Operation::from_wire(head[8])?;
-        let root = u16::from_be_bytes([head[10], head[11]]);
-        let bytes = u64::from_be_bytes(head[16..].try_into().ok()?);
-        Some((Signature { number, operation, root, bytes }, rest))
+        let mut from = Reader::new(wire);
+        Some((Signature::read(&mut from)?, from.rest()))
     }
 }
 
@@ -85,15 +101,15 @@ mod tests {
     fn every_signature_is_read_as_it_was_written() {
         for (number, operation) in Operation::ALL.into_iter().enumerate() {
             let signature = Signature { number: number as u64, operation, root: 0x0102, bytes: 1 << 40 };
-            let mut wire = signature.encode().to_vec();
-            wire.extend(b"data");
+            let wire = signature.head(b"data");
+            assert_eq!(wire.len(), Signature::BYTES + 4);
             assert_eq!(Signature::split(&wire), Some((signature, &b"data"[..])));
         }
     }
 
     #[test]
     fn what_is_too_short_or_no_operation_is_no_signature() {
-        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: 0, bytes: 0 }.encode();
+        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: 0, bytes: 0 }.head(&[]);
         assert_eq!(Signature::split(&wire[..23]), None);
         for operation in [0, 6, 255] {
             wire[8] = operation;

@@ -1,10 +1,15 @@
-//! Reading and writing the bodies of control messages: big-endian numbers, strings behind a length byte.
+//! Reading and writing the bodies of all control messages: big-endian numbers, reserved bytes, strings behind a length byte.
 
 /// Appends fields to a message body.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
+pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
+    /// What has been written.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
         self.bytes(&[value])
     }
@@ -26,6 +31,12 @@ impl Writer {
         self
     }
 
+    /// Reserved bytes, or the place of something that is not there.
+    pub(crate) fn zeros(&mut self, count: usize) -> &mut Self {
+        self.0.resize(self.0.len() + count, 0);
+        self
+    }
+
     /// A sentence, cut at a character boundary if it is longer than 255 bytes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         self.cut(text, 255)
@@ -44,9 +55,18 @@ impl Writer {
 
 /// Takes fields off a message body; every read fails softly at the end.
 #[derive(Debug)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
+    pub(crate) fn new(body: &'a [u8]) -> Reader<'a> {
+        Reader(body)
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

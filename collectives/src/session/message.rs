@@ -241,12 +241,12 @@ impl Message {
             Message::Verdict { over, heard } => out.u8(u8::from(*over)).bytes(heard),
             Message::Abort { text } => out.text(text),
         };
-        out.0
+        out.into_bytes()
     }
 
     /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
     pub fn decode(kind: Kind, body: &[u8]) -> Option<Message> {
-        let mut from = Reader(body);
+        let mut from = Reader::new(body);
         let from = &mut from;
         Some(match kind {
             crate::session::kind::ANNOUNCE => {
@@ -264,7 +264,7 @@ impl Message {
             }
             crate::session::kind::VIEW => {
                 let (epoch, digest, part, parts) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
-                Message::View { epoch, digest, part, parts, bytes: from.0.to_vec() }
+                Message::View { epoch, digest, part, parts, bytes: from.rest().to_vec() }
             }
             crate::session::kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()? },
             crate::session::kind::STATUS => {
@@ -276,7 +276,7 @@ impl Message {
                 let outcome = Outcome::from_wire(from.u8()?)?;
                 Message::Done { outcome, bytes: from.u64()?, digest: from.array()?, text: from.text()? }
             }
-            crate::session::kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.0.to_vec() },
+            crate::session::kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.rest().to_vec() },
             crate::session::kind::ABORT => Message::Abort { text: from.text()? },
             _ => return None,
         })
@@ -299,11 +299,11 @@ impl Trailer {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.u64(self.bytes).bytes(&self.digest);
-        out.0
+        out.into_bytes()
     }
 
     pub(super) fn decode(payload: &[u8]) -> Option<Trailer> {
-        let mut from = Reader(payload);
+        let mut from = Reader::new(payload);
         Some(Trailer { bytes: from.u64()?, digest: from.array()? })
     }
 }

@@ -65,12 +65,12 @@ impl View {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
             out.u8(u8::from(member.present)).name(&member.host);
         }
-        out.0
+        out.into_bytes()
     }
 
     /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
-        let mut from = Reader(bytes);
+        let mut from = Reader::new(bytes);
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);

@@ -39,7 +39,7 @@ impl Outbound {
 fn message(signature: Signature, block: &[u8]) -> Arc<[u8]> {
     let mut message: Arc<[u8]> = std::iter::repeat_n(0, Signature::BYTES + block.len()).collect();
     let bytes = Arc::get_mut(&mut message).expect("it has just been made");
-    bytes[..Signature::BYTES].copy_from_slice(&signature.encode());
+    bytes[..Signature::BYTES].copy_from_slice(&signature.head(&[]));
     bytes[Signature::BYTES..].copy_from_slice(block);
     message
 }

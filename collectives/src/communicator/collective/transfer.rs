@@ -31,8 +31,7 @@ impl Writing {
             let taken = if self.begun {
                 membership.streams.push(now, self.way, part, ending)
             } else {
-                let first = [&signature.encode()[..], part].concat();
-                membership.streams.push(now, self.way, &first, ending)
+                membership.streams.push(now, self.way, &signature.head(part), ending)
             };
             if !taken {
                 return false;
