@@ -1,9 +1,10 @@
 //! How the processes of a group find each other: all are equal, and each calls until all have the same list.
 
 use super::body::Call;
-use super::config::{Config, LEAST_MTU_BYTES, gone_after, period};
+use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
 use super::roll::{Digest, Entry, Roll};
+use crate::membership::LEAST_MTU_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 

@@ -1,16 +1,12 @@
 //! What a member is told before it looks for the others, and how often it speaks.
 
 use super::error::CommunicatorError;
-use crate::session::Station;
+use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::Settings;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// The smallest MTU there is, in bytes (protocol §2).
-pub const LEAST_MTU_BYTES: u16 = 576;
-/// The longest name of a group, in bytes.
-pub const MAX_GROUP_BYTES: usize = 64;
 /// The longest name of a host, in bytes.
 pub const MAX_HOST_BYTES: usize = 128;
 /// The most ranks: the list of all is kept and compared by each.

@@ -27,8 +27,9 @@ mod member;
 mod roll;
 mod signature;
 
+pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 pub use collective::{Allgather, Barrier, Broadcast, Gather, Progress, Scatter};
-pub use config::{Config, LEAST_MTU_BYTES, MAX_GROUP_BYTES, MAX_HOST_BYTES, MAX_RANKS, Preset};
+pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS, Preset};
 pub use error::{CommunicatorError, Named};
 pub use live::{Communicator, Error, Options};
 pub use member::{Member, MemberMemory, MemberStats};

@@ -5,7 +5,8 @@ pub(crate) mod codec;
 pub(crate) mod control;
 pub mod host;
 pub(crate) mod presence;
+pub(crate) mod station;
 pub(crate) mod timing;
 
-pub use control::{ControlStats, Station};
+pub use station::{ControlStats, LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 pub use timing::Timing;

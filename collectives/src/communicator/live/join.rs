@@ -2,8 +2,8 @@
 
 use super::{Communicator, Error, Options};
 use crate::communicator::{Config, Member};
+use crate::membership::Station;
 use crate::membership::host;
-use crate::session::Station;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 use parking_lot::Mutex;

@@ -3,7 +3,7 @@
 use super::Member;
 use crate::communicator::body::Call;
 use crate::communicator::config::period;
-use ethbcast_transport::wire::{self, Flags, Frame, Header, Kind, Link, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, Frame, Header, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine};
 
 impl Machine for Member {
@@ -104,9 +104,7 @@ impl Member {
     /// Writes a control message to all as a frame; returns its length.
     fn write(&self, kind: Kind, session: u32, rank: u16, body: &[u8], buffer: &mut [u8]) -> usize {
         let station = &self.assembly.config().station;
-        buffer[OVERHEAD_BYTES..][..body.len()].copy_from_slice(body);
-        let header = Header { kind, session, stream: 0, rank, epoch: 0, flags: Flags::default(), sequence: 0, stamp: 0 };
-        let link = Link { source: station.mac, destination: station.group_mac, ether_type: station.ether_type };
-        wire::seal(buffer, link, &header, body.len())
+        let identity = station.identity(session, rank);
+        identity.write(buffer, station.group_mac, &identity.header(kind), body)
     }
 }

@@ -13,8 +13,7 @@ use crate::communicator::roll::Roll;
 use crate::communicator::signature::Signature;
 use crate::membership::presence::{Change, Presence, Watch};
 use ethbcast_transport::messages::Mailbox;
-use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Machine};
 use std::time::Duration;
 
@@ -51,7 +50,7 @@ impl Membership {
     pub(super) fn new(now: Instant, config: &Config, roll: Roll, rank: u16) -> Membership {
         let station = &config.station;
         let peers: Vec<Peer> = roll.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
-        let identity = Identity { session: roll.session(), stream: 0, rank, mac: station.mac, ether_type: station.ether_type };
+        let identity = station.identity(roll.session(), rank);
         let payload_bytes = usize::from(roll.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
         let (removed, tuning) = (vec![false; peers.len()], config.tuning());

@@ -9,12 +9,12 @@ use super::blocks::Streams;
 use super::message::{Digest, Message, Outcome, Refusal, Trailer};
 use super::view::{Assembler, View};
 use crate::measure::Responder;
-use crate::membership::control::{ControlStats, Outbox, Station};
+use crate::membership::control::{self, ControlQueue};
 use crate::membership::timing::{Timing, turn};
+use crate::membership::{ControlStats, Station};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::Header;
-use ethbcast_transport::wire::Identity;
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -123,7 +123,7 @@ pub struct Receiver {
     responder: Responder,
     streams: Option<Streams>,
     ended: bool,
-    outbox: Outbox,
+    outbox: ControlQueue,
     events: VecDeque<ReceiverEvent>,
     stats: ControlStats,
     verdict: Option<Message>,
@@ -141,7 +141,7 @@ impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
         let station = &config.station;
-        let identity = Identity { session: 0, stream: 0, rank: Header::NO_RANK, mac: station.mac, ether_type: station.ether_type };
+        let identity = station.identity(0, Header::NO_RANK);
         let responder = Responder::new(identity, usize::from(station.mtu_bytes), None);
         Receiver {
             config,
@@ -154,7 +154,7 @@ impl Receiver {
             assembler: Assembler::default(),
             streams: None,
             ended: false,
-            outbox: Outbox::default(),
+            outbox: ControlQueue::default(),
             events: VecDeque::new(),
             stats: ControlStats::default(),
             verdict: None,
@@ -275,6 +275,7 @@ impl Receiver {
     fn send(&mut self, message: &Message) {
         let Some(root) = &self.root else { return };
         let epoch = self.view.as_ref().map_or(0, |view| view.epoch);
-        self.outbox.put(root.mac, root.session, self.rank, epoch, message);
+        let identity = self.config.station.identity(root.session, self.rank);
+        self.outbox.put(root.mac, control::header(&identity, message.kind(), epoch), message.encode());
     }
 }

@@ -17,8 +17,9 @@ use super::message::{Digest, Message, Refusal, State, Trailer};
 use super::roster::{MemberReport, Roster};
 use super::view::View;
 use crate::measure::Prober;
-use crate::membership::control::{ControlStats, Outbox, Station};
+use crate::membership::control::{self, ControlQueue};
 use crate::membership::timing::Timing;
+use crate::membership::{ControlStats, Station};
 use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::stream::{Ending, StreamStats};
@@ -148,7 +149,7 @@ pub struct Root {
     choice: Option<Choice>,
     roster: Roster,
     streams: Option<Streams>,
-    outbox: Outbox,
+    outbox: ControlQueue,
     events: VecDeque<RootEvent>,
     failure: Option<RootFailure>,
     stats: ControlStats,
@@ -178,7 +179,7 @@ impl Root {
             choice: None,
             roster: Roster::default(),
             streams: None,
-            outbox: Outbox::default(),
+            outbox: ControlQueue::default(),
             events: VecDeque::new(),
             failure: None,
             stats: ControlStats::default(),
@@ -343,8 +344,9 @@ impl Root {
     }
 
     fn send(&mut self, to: MacAddr, message: &Message) {
-        let epoch = self.epoch();
-        self.outbox.put(to, self.config.session, 0, epoch, message);
+        let identity = self.config.station.identity(self.config.session, 0);
+        let header = control::header(&identity, message.kind(), self.epoch());
+        self.outbox.put(to, header, message.encode());
     }
 
     fn send_to_group(&mut self, message: &Message) {

@@ -2,8 +2,7 @@
 
 use super::{Phase, Root};
 use crate::measure::{ProbeSettings, Prober, calibrate};
-use ethbcast_transport::wire::Header;
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Header, Peer};
 
 impl Root {
     /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.
@@ -17,8 +16,7 @@ impl Root {
             return;
         }
         let station = &self.config.station;
-        let (session, mac, ether_type) = (self.config.session, station.mac, station.ether_type);
-        let identity = Identity { session, stream: 0, rank: Header::NO_RANK, mac, ether_type };
+        let identity = station.identity(self.config.session, Header::NO_RANK);
         let candidates = &gathering.candidates;
         // One receiver gets all of the time: with a share of it, what a bucket or a buffer lets through would pass for the link's rate.
         let speaker = &candidates[candidates.len() / 2];

@@ -2,7 +2,7 @@
 
 use super::{Phase, Root, RootEvent, RootFailure};
 use crate::membership::ack_tree::AckTree;
-use crate::membership::control::Outbox;
+use crate::membership::control::ControlQueue;
 use crate::session::blocks::{Streams, most_block_frames};
 use crate::session::gathering::{Answer, Candidate, Offer};
 use crate::session::message::{Message, Refusal};
@@ -91,7 +91,7 @@ impl Root {
             Ok((_, choice)) if self.config.dry_run => {
                 self.choice = Some(choice);
                 self.phase = Phase::Ended;
-                self.outbox = Outbox::default();
+                self.outbox = ControlQueue::default();
             }
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);

@@ -1,0 +1,46 @@
+//! What every host of a group knows about itself.
+
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::Identity;
+
+/// The smallest MTU there is, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol §2).
+pub const LEAST_MTU_BYTES: u16 = 576;
+/// The longest name of a group, in bytes.
+pub const MAX_GROUP_BYTES: usize = 64;
+
+/// This host's place on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Station {
+    /// Host name, as it appears in reports and topology files.
+    pub host: String,
+    /// Name of the group.
+    pub group: String,
+    /// The interface.
+    pub mac: MacAddr,
+    /// The group's multicast address.
+    pub group_mac: MacAddr,
+    /// The EtherType in use.
+    pub ether_type: u16,
+    /// The link's MTU, in bytes.
+    pub mtu_bytes: u16,
+}
+
+impl Station {
+    /// What its control frames say about it; those of its streams say the same, but for the stream's number.
+    pub fn identity(&self, session: u32, rank: u16) -> Identity {
+        Identity { session, stream: 0, rank, mac: self.mac, ether_type: self.ether_type }
+    }
+}
+
+/// Counters of a session's frames, stream frames not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlStats {
+    /// Control frames sent.
+    pub sent: u64,
+    /// Control frames received and understood.
+    pub received: u64,
+    /// Frames of another session or from hosts that are no members.
+    pub strangers: u64,
+    /// Frames that did not parse.
+    pub malformed: u64,
+}
