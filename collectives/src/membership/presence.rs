@@ -3,83 +3,136 @@
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Whether a member is there.
+/// When somebody was heard last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Here,
-    /// It said good-bye after so many collectives, and answers until then.
-    Leaving {
-        calls: u64,
-        until: Instant,
-    },
-    /// It has left after so many collectives.
-    Left {
-        calls: u64,
-    },
-    /// It is silent.
-    Gone,
+pub(crate) struct LastHeard(Instant);
+
+impl LastHeard {
+    /// Heard at `now`, or expected to be heard from now on.
+    pub(crate) fn new(now: Instant) -> LastHeard {
+        LastHeard(now)
+    }
+
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.0 = now;
+    }
+
+    /// How long it has been silent.
+    pub(crate) fn silence(self, now: Instant) -> Duration {
+        now.since(self.0)
+    }
+
+    /// When it will have been silent for so long.
+    pub(crate) fn silent_for_at(self, silence: Duration) -> Instant {
+        self.0 + silence
+    }
 }
 
-/// What one member knows of the others' presence.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    own: u16,
-    gone_after: Duration,
-    heard_at: Vec<Instant>,
-    presence: Vec<Presence>,
-    looked_at: Instant,
-    /// When the next good-bye is over.
-    due: Option<Instant>,
-    /// The fewest collectives after which a member has left.
-    fewest: u64,
+/// Whether a member is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is there, though it may be suspected of being gone.
+    Here,
+    /// It said good-bye after so many collectives, and answers until then.
+    Leaving { calls: u64, until: Instant },
+    /// It has left after so many collectives.
+    Left { calls: u64 },
+    /// It is silent, or does not count any more for another reason.
+    Gone,
 }
 
 /// What a look at the clock has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// It has been silent for so long, and may be gone.
+    Suspected(u16, Duration),
+    /// Its good-bye is over.
     Left(u16),
+    /// It has been silent for too long.
     Gone(u16),
 }
 
-impl Watch {
-    pub(crate) fn new(now: Instant, own: u16, size: u16, gone_after: Duration) -> Watch {
-        let ranks = usize::from(size);
-        Watch {
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    heard: LastHeard,
+    suspected: bool,
+    standing: Standing,
+}
+
+/// What one member of a group knows of the others' presence, by rank.
+///
+/// A root looks whenever a silence is due ([`next_silence`](Presence::next_silence)) and says whom it suspects; a member of a
+/// communicator looks at each of its signs of life and when a good-bye is over ([`next_farewell`](Presence::next_farewell)).
+#[derive(Debug)]
+pub(crate) struct Presence {
+    own: u16,
+    /// Silence after which a member is suspected; with `None` nobody is.
+    suspect_after: Option<Duration>,
+    gone_after: Duration,
+    /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that looks at regular
+    /// intervals can tell.
+    forgives_own_sleep: bool,
+    entries: Vec<Entry>,
+    looked_at: Instant,
+    /// When the next good-bye is over.
+    next_farewell: Option<Instant>,
+    /// The fewest collectives after which a member has left.
+    fewest: u64,
+}
+
+impl Presence {
+    /// All `size` ranks are there at `now`; each but the `own` is gone when it has been silent for `gone_after`.
+    pub(crate) fn new(now: Instant, own: u16, size: u16, gone_after: Duration) -> Presence {
+        let entry = Entry { heard: LastHeard::new(now), suspected: false, standing: Standing::Here };
+        Presence {
             own,
+            suspect_after: None,
             gone_after,
-            heard_at: vec![now; ranks],
-            presence: vec![Presence::Here; ranks],
+            forgives_own_sleep: false,
+            entries: vec![entry; usize::from(size)],
             looked_at: now,
-            due: None,
+            next_farewell: None,
             fewest: u64::MAX,
         }
     }
 
-    pub(crate) fn presence(&self, rank: u16) -> Presence {
-        self.presence[usize::from(rank)]
+    /// The same, with a word about those who have been silent for `suspect_after`.
+    pub(crate) fn suspecting_after(self, suspect_after: Duration) -> Presence {
+        Presence { suspect_after: Some(suspect_after), ..self }
+    }
+
+    /// The same for one that looks at regular intervals: after it has slept itself, everybody's silence counts anew.
+    pub(crate) fn forgiving_own_sleep(self) -> Presence {
+        Presence { forgives_own_sleep: true, ..self }
+    }
+
+    pub(crate) fn standing(&self, rank: u16) -> Standing {
+        self.entries[usize::from(rank)].standing
     }
 
     /// Whether frames of a member still count; if so, it has been heard.
     pub(crate) fn hear(&mut self, now: Instant, rank: u16) -> bool {
-        self.heard_at[usize::from(rank)] = now;
-        matches!(self.presence(rank), Presence::Here | Presence::Leaving { .. })
+        let entry = &mut self.entries[usize::from(rank)];
+        entry.heard.hear(now);
+        entry.suspected = false;
+        matches!(entry.standing, Standing::Here | Standing::Leaving { .. })
     }
 
     /// A member has said good-bye after so many collectives, and answers until then at least.
     pub(crate) fn on_bye(&mut self, rank: u16, calls: u64, until: Instant) {
-        let until = match self.presence(rank) {
-            Presence::Here => until,
-            Presence::Leaving { until: known, .. } => known.max(until),
-            Presence::Left { .. } | Presence::Gone => return,
+        let until = match self.standing(rank) {
+            Standing::Here => until,
+            Standing::Leaving { until: known, .. } => known.max(until),
+            Standing::Left { .. } | Standing::Gone => return,
         };
-        self.presence[usize::from(rank)] = Presence::Leaving { calls, until };
+        self.entries[usize::from(rank)].standing = Standing::Leaving { calls, until };
         self.fewest = self.fewest.min(calls);
-        self.due = Some(self.due.map_or(until, |due| due.min(until)));
+        self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
     }
 
-    /// When a good-bye is over, which is to be looked at.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.due
+    /// A member does not count any more, whether it is silent or not.
+    pub(crate) fn remove(&mut self, rank: u16) {
+        self.entries[usize::from(rank)].standing = Standing::Gone;
     }
 
     /// A member that has left before collective `number`.
@@ -87,37 +140,98 @@ impl Watch {
         if number < self.fewest {
             return None;
         }
-        let left = |presence: &Presence| match *presence {
-            Presence::Leaving { calls, .. } | Presence::Left { calls } => calls <= number,
-            _ => false,
+        let left = |entry: &Entry| match entry.standing {
+            Standing::Leaving { calls, .. } | Standing::Left { calls } => calls <= number,
+            Standing::Here | Standing::Gone => false,
         };
-        self.presence.iter().position(left).map(|rank| rank as u16)
+        self.entries.iter().position(left).map(|rank| rank as u16)
+    }
+
+    /// When a good-bye is over, which is to be looked at.
+    pub(crate) fn next_farewell(&self) -> Option<Instant> {
+        self.next_farewell
+    }
+
+    /// When the next member would be suspected or gone.
+    pub(crate) fn next_silence(&self) -> Option<Instant> {
+        let due = |entry: &Entry| {
+            let silence = self.suspect_after.filter(|_| !entry.suspected).unwrap_or(self.gone_after);
+            entry.heard.silent_for_at(silence)
+        };
+        let others = self.entries.iter().zip(0..).filter(|&(entry, rank)| rank != self.own && entry.standing == Standing::Here);
+        others.map(|(entry, _)| due(entry)).min()
     }
 
     /// Looks who has been silent, and whose good-bye is over.
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
-        // Whoever has slept itself cannot say who was silent.
-        if now.since(self.looked_at) > self.gone_after / 2 {
-            self.heard_at.fill(now);
+        if self.forgives_own_sleep && now.since(self.looked_at) > self.gone_after / 2 {
+            self.entries.iter_mut().for_each(|entry| entry.heard.hear(now));
         }
         self.looked_at = now;
         let mut changes = Vec::new();
-        for rank in (0..self.presence.len() as u16).filter(|&rank| rank != self.own) {
-            let at = usize::from(rank);
-            match self.presence[at] {
-                Presence::Leaving { calls, until } if until <= now => {
-                    self.presence[at] = Presence::Left { calls };
+        for (entry, rank) in self.entries.iter_mut().zip(0..).filter(|&(_, rank)| rank != self.own) {
+            let silence = entry.heard.silence(now);
+            match entry.standing {
+                Standing::Leaving { calls, until } if until <= now => {
+                    entry.standing = Standing::Left { calls };
                     changes.push(Change::Left(rank));
                 }
-                Presence::Here if now.since(self.heard_at[at]) > self.gone_after => {
-                    self.presence[at] = Presence::Gone;
+                Standing::Here if silence >= self.gone_after => {
+                    entry.standing = Standing::Gone;
                     changes.push(Change::Gone(rank));
+                }
+                Standing::Here if !entry.suspected && self.suspect_after.is_some_and(|after| silence >= after) => {
+                    entry.suspected = true;
+                    changes.push(Change::Suspected(rank, silence));
                 }
                 _ => {}
             }
         }
-        let until = |presence: &Presence| if let Presence::Leaving { until, .. } = presence { Some(*until) } else { None };
-        self.due = self.presence.iter().filter_map(until).min();
+        let until = |entry: &Entry| if let Standing::Leaving { until, .. } = entry.standing { Some(until) } else { None };
+        self.next_farewell = self.entries.iter().filter_map(until).min();
         changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_root_suspects_first_and_then_gives_up() {
+        let mut presence = Presence::new(at(0), 0, 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
+        presence.hear(at(100), 2);
+        assert_eq!(presence.next_silence(), Some(at(300)));
+        assert_eq!(presence.look(at(300)), [Change::Suspected(1, Duration::from_millis(300))]);
+        presence.hear(at(400), 2);
+        assert_eq!(presence.next_silence(), Some(at(700)));
+        presence.remove(2);
+        assert_eq!((presence.next_silence(), presence.look(at(1499))), (Some(at(1500)), vec![]));
+        assert_eq!(presence.look(at(1500)), [Change::Gone(1)]);
+        assert_eq!((presence.next_silence(), presence.look(at(9000))), (None, vec![]));
+    }
+
+    #[test]
+    fn who_says_good_bye_has_left_when_it_is_over_and_is_not_gone() {
+        let mut presence = Presence::new(at(0), 0, 2, Duration::from_millis(1500));
+        presence.on_bye(1, 7, at(50));
+        presence.on_bye(1, 7, at(40));
+        assert_eq!((presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)), (Some(at(50)), None, Some(1)));
+        assert!(presence.hear(at(45), 1) && presence.look(at(49)).is_empty());
+        assert_eq!(presence.look(at(50)), [Change::Left(1)]);
+        assert_eq!((presence.next_farewell(), presence.standing(1)), (None, Standing::Left { calls: 7 }));
+        assert!(!presence.hear(at(60), 1), "its frames do not count any more");
+    }
+
+    #[test]
+    fn one_that_has_slept_itself_says_of_nobody_that_it_was_silent() {
+        let mut presence = Presence::new(at(0), 0, 2, Duration::from_millis(1500)).forgiving_own_sleep();
+        assert_eq!(presence.look(at(5000)), []);
+        let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));
+        assert_eq!(looks.collect::<Vec<_>>(), [Change::Gone(1)]);
     }
 }

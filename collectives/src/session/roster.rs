@@ -1,6 +1,8 @@
 //! During a session: what the root knows of each member.
 
 use super::message::{Digest, Outcome, State};
+use crate::membership::Timing;
+use crate::membership::presence::{Change, Presence};
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
@@ -30,32 +32,42 @@ pub(super) struct Entry {
     /// False once it is no longer part of the view.
     pub(super) present: bool,
     pub(super) ready_epoch: u32,
-    pub(super) heard_at: Instant,
-    pub(super) suspected: bool,
     pub(super) state: State,
     pub(super) frames: u64,
     pub(super) report: Option<MemberReport>,
 }
 
 /// All members but the root.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Roster {
     pub(super) entries: Vec<Entry>,
+    presence: Presence,
 }
 
 impl Roster {
-    pub(super) fn new(now: Instant, ranks: impl Iterator<Item = u16>) -> Roster {
-        let entry = |rank| Entry {
-            rank,
-            present: true,
-            ready_epoch: 0,
-            heard_at: now,
-            suspected: false,
-            state: State::Alive,
-            frames: 0,
-            report: None,
-        };
-        Roster { entries: ranks.map(entry).collect() }
+    /// So many receivers, all of them there.
+    pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Roster {
+        let entry = |rank| Entry { rank, present: true, ready_epoch: 0, state: State::Alive, frames: 0, report: None };
+        let presence = Presence::new(now, 0, receivers + 1, timing.dead).suspecting_after(timing.suspect);
+        Roster { entries: (1..=receivers).map(entry).collect(), presence }
+    }
+
+    /// A sign of life of a member.
+    pub(super) fn hear(&mut self, now: Instant, rank: u16) {
+        if self.entry(rank).is_some() {
+            self.presence.hear(now, rank);
+        }
+    }
+
+    /// Looks who has been silent for long.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
+        self.presence.look(now)
+    }
+
+    /// A member is no part of the view any more; false if it was none before.
+    pub(super) fn remove(&mut self, rank: u16) -> bool {
+        self.presence.remove(rank);
+        self.entry(rank).is_some_and(|entry| std::mem::take(&mut entry.present))
     }
 
     pub(super) fn entry(&mut self, rank: u16) -> Option<&mut Entry> {
@@ -82,8 +94,7 @@ impl Roster {
     }
 
     /// When the next member would be suspected or counted as dead.
-    pub(super) fn next_silence(&self, suspect: Duration, dead: Duration) -> Option<Instant> {
-        let present = self.entries.iter().filter(|entry| entry.present);
-        present.map(|entry| entry.heard_at + if entry.suspected { dead } else { suspect }).min()
+    pub(super) fn next_silence(&self) -> Option<Instant> {
+        self.presence.next_silence()
     }
 }

@@ -5,7 +5,7 @@ use crate::communicator::collective::Progress;
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
 use crate::communicator::signature::{Operation, Signature};
-use crate::membership::presence::Presence;
+use crate::membership::presence::Standing;
 use ethbcast_transport::Instant;
 
 impl Membership {
@@ -37,7 +37,7 @@ impl Membership {
 
     /// Why a collective cannot be done.
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
-        if let Some(rank) = self.watch.who_left_before(signature.number) {
+        if let Some(rank) = self.presence.who_left_before(signature.number) {
             self.fail(now, Failure { from: signature.number, what: What::Left { rank } });
         }
         self.agreement.failure_of(signature.number)
@@ -83,10 +83,10 @@ impl Membership {
 
     /// Why nothing more comes from a rank for collective `number`, if that is so.
     pub(in crate::communicator) fn absence(&self, rank: u16, number: u64) -> Option<Failure> {
-        let what = match self.watch.presence(rank) {
-            Presence::Left { .. } => What::Left { rank },
-            Presence::Gone => What::Gone { rank },
-            Presence::Here | Presence::Leaving { .. } => return None,
+        let what = match self.presence.standing(rank) {
+            Standing::Left { .. } => What::Left { rank },
+            Standing::Gone => What::Gone { rank },
+            Standing::Here | Standing::Leaving { .. } => return None,
         };
         Some(Failure { from: number, what })
     }

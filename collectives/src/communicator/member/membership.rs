@@ -11,7 +11,7 @@ use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
 use crate::communicator::roll::Roll;
 use crate::communicator::signature::Signature;
-use crate::membership::presence::{Change, Presence, Watch};
+use crate::membership::presence::{Change, Presence, Standing};
 use ethbcast_transport::messages::Mailbox;
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Machine};
@@ -30,7 +30,7 @@ pub(in crate::communicator) struct Membership {
     pub(in crate::communicator) mailbox: Mailbox,
     pub(in crate::communicator) outcomes: Outcomes,
     pub(in crate::communicator) streams: Streams,
-    pub(super) watch: Watch,
+    pub(super) presence: Presence,
     pub(super) agreement: Agreement,
     pub(super) leaving: Leaving,
     /// When to give a sign of life, and how often soon again.
@@ -62,7 +62,7 @@ impl Membership {
             mailbox,
             outcomes: Outcomes::default(),
             streams,
-            watch: Watch::new(now, rank, size, gone_after(size)),
+            presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
             leaving: Leaving::No,
             alive_due: now,
@@ -103,7 +103,7 @@ impl Membership {
         }
         let header = frame.header;
         let member = header.session == self.roll.session() && header.rank != self.rank && self.roll.is(header.rank, frame.source);
-        if !member || !self.watch.hear(now, header.rank) {
+        if !member || !self.presence.hear(now, header.rank) {
             self.strangers += 1;
             return;
         }
@@ -133,7 +133,7 @@ impl Membership {
         }
         if kind == crate::communicator::kind::BYE {
             let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
-            self.watch.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
+            self.presence.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
         }
     }
 
@@ -157,7 +157,7 @@ impl Membership {
         self.mailbox.handle_timeout(now);
         self.outcomes.collect(&mut self.mailbox);
         self.streams.on_timeout(now);
-        if self.watch.due().is_some_and(|due| due <= now) {
+        if self.presence.next_farewell().is_some_and(|due| due <= now) {
             self.look(now);
         }
         // One that is alone need not say that it is there.
@@ -185,8 +185,8 @@ impl Membership {
 
     /// Looks who is there.
     fn look(&mut self, now: Instant) {
-        for change in self.watch.look(now) {
-            let (Change::Left(rank) | Change::Gone(rank)) = change;
+        for change in self.presence.look(now) {
+            let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
             self.streams.remove_reader(now, rank);
             self.mailbox.remove_peer(rank);
             self.outcomes.collect(&mut self.mailbox);
@@ -224,7 +224,7 @@ impl Membership {
             return None;
         }
         let alive = (self.size() > 1).then_some(Deadline { at: self.alive_due, why: crate::timer::STATUS });
-        let left = self.watch.due().map(|at| Deadline { at, why: crate::timer::DEAD });
+        let left = self.presence.next_farewell().map(|at| Deadline { at, why: crate::timer::DEAD });
         let leaving = self.leaving.due().map(|at| Deadline { at, why: crate::timer::VERDICT });
         [self.mailbox.poll_timeout(now), self.streams.deadline(), alive, left, leaving].into_iter().flatten().min()
     }
@@ -265,10 +265,10 @@ impl Membership {
     /// If it is not there.
     pub(super) fn check_presence(&self, rank: u16) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
-        match self.watch.presence(rank) {
-            Presence::Here => Ok(()),
-            Presence::Leaving { .. } | Presence::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
-            Presence::Gone => Err(CommunicatorError::Gone(self.named(rank))),
+        match self.presence.standing(rank) {
+            Standing::Here => Ok(()),
+            Standing::Leaving { .. } | Standing::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
+            Standing::Gone => Err(CommunicatorError::Gone(self.named(rank))),
         }
     }
 }

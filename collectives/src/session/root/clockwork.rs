@@ -2,7 +2,7 @@
 
 use super::{Phase, Root};
 use crate::measure::Prober;
-use crate::membership::timing::{Timing, take_due};
+use crate::membership::timing::take_due;
 use crate::session::blocks::Streams;
 use crate::session::message::{Message, State};
 use ethbcast_transport::wire::{self, Kind};
@@ -12,8 +12,7 @@ impl Root {
     fn deadlines(&self) -> impl Iterator<Item = Deadline> + '_ {
         let running = matches!(self.phase, Phase::Running { .. });
         let gathering = matches!(self.phase, Phase::Gathering(_)) && self.prober.is_none();
-        let Timing { suspect, dead, .. } = self.config.timing;
-        let silence = running.then(|| self.roster.next_silence(suspect, dead)).flatten();
+        let silence = running.then(|| self.roster.next_silence()).flatten();
         let patience = gathering.then(|| self.began + self.config.wanted.patience);
         let stream = self.streams.as_ref().filter(|_| running).and_then(|streams| streams.deadline(self.now));
         [
@@ -76,9 +75,8 @@ impl Machine for Root {
             self.stats.strangers += 1;
             return;
         }
-        if member && let Some(entry) = self.roster.entry(frame.header.rank) {
-            entry.heard_at = now;
-            entry.suspected = false;
+        if member {
+            self.roster.hear(now, frame.header.rank);
         }
         match frame.header.kind {
             Kind::DATA | Kind::ACK | Kind::HEARTBEAT => {

@@ -177,7 +177,7 @@ impl Root {
             view_digest: [0; 32],
             prober: None,
             choice: None,
-            roster: Roster::default(),
+            roster: Roster::new(now, 0, &config.timing),
             streams: None,
             outbox: ControlQueue::default(),
             events: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! From view to verdict: who is alive, who is ready, who has what, and the next view when somebody goes.
 
 use super::{Phase, Root, RootEvent};
-use crate::membership::timing::Timing;
+use crate::membership::presence::Change;
 use crate::session::blocks::Streams;
 use crate::session::message::{Digest, Message, Outcome, Trailer};
 use crate::session::roster::MemberReport;
@@ -109,8 +109,9 @@ impl Root {
     /// Takes a member out of the view; its parent takes over its children.
     fn drop_member(&mut self, rank: u16) {
         let running = matches!(self.phase, Phase::Running { .. });
-        let Some(entry) = self.roster.entry(rank).filter(|entry| entry.present && running) else { return };
-        entry.present = false;
+        if !running || !self.roster.remove(rank) {
+            return;
+        }
         let Some(mut view) = self.view.take() else { return };
         view.members[usize::from(rank)].present = false;
         view.epoch += 1;
@@ -122,18 +123,12 @@ impl Root {
     }
 
     pub(super) fn watch_silence(&mut self) {
-        let Timing { suspect, dead, .. } = self.config.timing;
-        let mut gone = Vec::new();
-        for entry in self.roster.entries.iter_mut().filter(|entry| entry.present) {
-            let silence = self.now.since(entry.heard_at);
-            if silence >= dead {
-                gone.push(entry.rank);
-            } else if silence >= suspect && !std::mem::replace(&mut entry.suspected, true) {
-                log::warn!("rank {} has been silent for {silence:?}", entry.rank);
+        for change in self.roster.look(self.now) {
+            match change {
+                Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
+                Change::Gone(rank) => self.lose(rank, Outcome::Silent, "nothing was heard of it any more"),
+                Change::Left(_) => {}
             }
-        }
-        for rank in gone {
-            self.lose(rank, Outcome::Silent, "nothing was heard of it any more");
         }
     }
 

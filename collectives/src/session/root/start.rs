@@ -77,8 +77,8 @@ impl Root {
     fn heard_member(&mut self, nonce: u64) -> bool {
         let members = self.view.as_ref().map(|view| view.members.as_slice()).unwrap_or_default();
         let rank = members.iter().position(|member| member.nonce == nonce);
-        if let Some(entry) = rank.and_then(|rank| self.roster.entry(rank as u16)) {
-            entry.heard_at = self.now;
+        if let Some(rank) = rank {
+            self.roster.hear(self.now, rank as u16);
         }
         rank.is_some()
     }
@@ -97,7 +97,7 @@ impl Root {
                 log::info!("view 1: {} receivers via {}", candidates.len(), view.via);
                 self.choice = Some(choice);
                 self.phase = Phase::Running { flowing: false };
-                self.roster = Roster::new(self.now, 1..=candidates.len() as u16);
+                self.roster = Roster::new(self.now, candidates.len() as u16, &self.config.timing);
                 self.streams = Some(Streams::new(self.place(), &view, &self.config.tuning));
                 self.status_due = Some(self.now + self.config.timing.status);
                 self.publish(view);
