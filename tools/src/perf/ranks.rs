@@ -11,6 +11,7 @@ use crate::preset::Preset;
 use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{self, Communicator, CommunicatorError, Error, Options};
+use ethbcast_collectives::membership::live::StationError;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -171,7 +172,9 @@ fn mark(rank: u16, iteration: u32) -> u8 {
 
 fn failure(error: Error) -> anyhow::Error {
     let code = match &error {
-        Error::Interface(_) | Error::Open(_) | Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
+        Error::Station(StationError::Interface(_) | StationError::Open(_)) => Code::System,
+        Error::Station(_) => Code::Usage,
+        Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
         Error::Call(CommunicatorError::Missing { .. } | CommunicatorError::Unconfirmed { .. }) => Code::Nobody,
         Error::Call(
             CommunicatorError::Name { .. }

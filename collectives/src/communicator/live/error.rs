@@ -1,7 +1,8 @@
 //! What a call of the communicator can fail with.
 
 use crate::communicator::{CommunicatorError, Named};
-use ethbcast_transport::packet::{DriveError, InterfaceError, OpenError};
+use crate::membership::live::StationError;
+use ethbcast_transport::packet::DriveError;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -9,12 +10,9 @@ use thiserror::Error;
 /// Why a call of the communicator failed; each sentence says what to do.
 #[derive(Error)]
 pub enum Error {
-    /// No such interface, or none that will do.
+    /// There is no interface that will do, the group cannot be called so, or the socket cannot be opened.
     #[error(transparent)]
-    Interface(#[from] InterfaceError),
-    /// The socket cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    Station(#[from] StationError),
     /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),
