@@ -93,7 +93,8 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: Route::Via(case.via),
         tuning: tuning.clone(),
-        ..RootConfig::new(station(0), 0x5E55_0000 ^ seed as u32)
+        probe: false,
+        ..RootConfig::new(station(0), 0x5E55_0000 ^ seed as u32, "test")
     };
     let root = Participant::root(Root::new(Instant::START, config), Content::new(data(case.bytes, seed)));
     let receivers = (1..=case.receivers).map(|host| {

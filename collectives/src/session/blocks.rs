@@ -40,6 +40,8 @@ pub struct Streams {
     fillers: Vec<usize>,
     /// The streams in the order in which they are asked for data.
     turns: Vec<usize>,
+    /// When the application consumed what the others do not know of yet.
+    consumed_at: Option<Instant>,
 }
 
 impl Streams {
@@ -55,7 +57,15 @@ impl Streams {
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let streams = trees.iter().zip(FIRST_STREAM..).map(|(tree, number)| open(place, view, tree, number, &tuning));
         let turns = (0..trees.len()).collect();
-        let mut streams = Streams { streams: streams.collect(), block_frames, turn: 0, left: block_frames, fillers: vec![], turns };
+        let mut streams = Streams {
+            streams: streams.collect(),
+            block_frames,
+            turn: 0,
+            left: block_frames,
+            fillers: vec![],
+            turns,
+            consumed_at: None,
+        };
         streams.set_epoch(view.epoch);
         streams
     }
@@ -173,8 +183,9 @@ impl Streams {
         if self.fillers.is_empty() { self.streams[self.turn].peek() } else { None }
     }
 
-    /// The application is done with the frame that [`peek`](Streams::peek) showed.
-    pub(super) fn consume(&mut self) {
+    /// The application is done with the frame that [`peek`](Streams::peek) showed; what ended with it.
+    pub(super) fn consume(&mut self, now: Instant) -> Ending {
+        self.consumed_at = Some(now);
         let ending = self.streams[self.turn].peek().map_or(Ending::None, |(_, ending)| ending);
         self.streams[self.turn].consume();
         self.left -= 1;
@@ -187,6 +198,7 @@ impl Streams {
         } else if self.left == 0 {
             self.next_turn();
         }
+        ending
     }
 
     fn skip_fillers(&mut self) {
@@ -200,11 +212,15 @@ impl Streams {
         });
     }
 
-    pub(super) fn drained(&mut self, now: Instant) {
-        self.streams.iter_mut().for_each(|stream| stream.drained(now));
+    /// Once for all that the application has consumed since: the others are to know of the room.
+    pub(super) fn settle_consumed(&mut self) {
+        if let Some(at) = self.consumed_at.take() {
+            self.streams.iter_mut().for_each(|stream| stream.drained(at));
+        }
     }
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.settle_consumed();
         let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
@@ -215,6 +231,7 @@ impl Streams {
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.settle_consumed();
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 

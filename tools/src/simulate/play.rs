@@ -137,14 +137,14 @@ fn hosts(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Host> {
 
 fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
     RootConfig {
-        source: "simulated".to_owned(),
         size: Some(settings.bytes),
         wanted: Wanted { patience: PATIENCE, ..Wanted::exactly(settings.topology.hosts().len() - 1) },
         route: route.clone(),
         calibration: Some(settings.calibration.clone()),
         topology: Some(settings.topology.clone()),
         tuning,
-        ..RootConfig::new(station, settings.conditions.seed as u32)
+        probe: false,
+        ..RootConfig::new(station, settings.conditions.seed as u32, "simulated")
     }
 }
 

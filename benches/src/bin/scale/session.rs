@@ -189,7 +189,8 @@ impl Case {
             wanted: Wanted::exactly(self.receivers),
             route: Route::Via(Via::Cast),
             tuning: self.tuning(),
-            ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32)
+            probe: false,
+            ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32, "scale")
         };
         let (block, left_bytes) = (vec![0; self.payload_bytes()], self.trailer().bytes as usize);
         let zeros = Zeros { block, left_bytes, trailer: self.trailer(), flow: Rc::clone(flow) };

@@ -13,7 +13,8 @@
 //! use std::time::Duration;
 //!
 //! let station = |host: usize| Station::new("files", &format!("n{host}"), host_mac(host), 1500);
-//! let root = Root::new(Instant::START, RootConfig { wanted: Wanted::exactly(2), ..RootConfig::new(station(0), 1) });
+//! let config = RootConfig { wanted: Wanted::exactly(2), probe: false, ..RootConfig::new(station(0), 1, "greeting") };
+//! let root = Root::new(Instant::START, config);
 //! let mut hosts = vec![Participant::root(root, Content::new(b"the same bytes everywhere"))];
 //! for host in [1, 2] {
 //!     let receiver = Receiver::new(Instant::START, ReceiverConfig::new(station(host), host as u64));

@@ -91,7 +91,6 @@ impl<K: Sink> Receiving<K> {
     }
 
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
-        let mut taken = false;
         while self.sink.has_room() {
             match receiver.peek() {
                 Some(Arrival::Bytes(bytes)) => self.sink.write(now, bytes, false),
@@ -102,12 +101,8 @@ impl<K: Sink> Receiving<K> {
                     break;
                 }
             }
-            receiver.consume();
-            taken = true;
-        }
-        if taken {
+            receiver.consume(now);
             self.began.get_or_insert(now);
-            receiver.drained(now);
         }
     }
 

@@ -67,7 +67,7 @@ impl<S: Source> Sending<S> {
                     self.source.advance(taken);
                 }
                 Next::Message { reported } => {
-                    let ended = root.end_message(reported);
+                    let ended = if reported { root.end_message() } else { root.end_message_quietly() };
                     debug_assert!(ended, "a root that wants data ends a message");
                 }
                 Next::End(trailer) => {

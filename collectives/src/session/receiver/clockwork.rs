@@ -158,6 +158,9 @@ impl Machine for Receiver {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.now = now;
+        if let Some(streams) = &mut self.streams {
+            streams.settle_consumed();
+        }
         if let Some(length) = self.outbox.poll(&self.config.station, &mut self.stats, buffer) {
             return Some(length);
         }

@@ -137,6 +137,15 @@ pub struct Receiver {
     done_due: Option<Instant>,
 }
 
+impl ReceiverConfig {
+    /// A receiver on this place of the wire, named by a random `nonce`: it has room for everything and waits for a root as long as it
+    /// takes.
+    pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
+        let (tuning, timing) = (Tuning::default(), Timing::default());
+        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
+    }
+}
+
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
@@ -215,21 +224,15 @@ impl Receiver {
         })
     }
 
-    /// The application is done with what [`peek`](Receiver::peek) showed.
+    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room and of
+    /// messages consumed by the frames that follow.
     ///
     /// # Panics
     /// If it showed nothing.
-    pub fn consume(&mut self) {
-        let streams = self.streams.as_mut().expect("something was shown");
-        self.ended |= streams.peek().is_some_and(|(_, ending)| ending == Ending::Stream);
-        streams.consume();
-    }
-
-    /// Lets the others know of room and of messages passed, after one or more [`consume`](Receiver::consume)s.
-    pub fn drained(&mut self, now: Instant) {
-        if let Some(streams) = &mut self.streams {
-            streams.drained(now);
-        }
+    pub fn consume(&mut self, now: Instant) -> Ending {
+        let ending = self.streams.as_mut().expect("something was shown").consume(now);
+        self.ended |= ending == Ending::Stream;
+        ending
     }
 
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.

@@ -27,6 +27,9 @@ use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// How long a root waits for receivers if it is not told otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// What a root is told at its creation.
 #[derive(Clone, Debug)]
 pub struct RootConfig {
@@ -168,6 +171,27 @@ pub struct Root {
     verdict_due: Option<Instant>,
 }
 
+impl RootConfig {
+    /// A root on this place of the wire that sends `source` by the best way it can find, within 30 s, to all who want it, one at
+    /// least. `session` is drawn at random.
+    pub fn new(station: Station, session: u32, source: &str) -> RootConfig {
+        RootConfig {
+            station,
+            session,
+            source: source.to_owned(),
+            size: None,
+            wanted: Wanted { at_least: 1, enough: None, patience: PATIENCE },
+            route: Route::default(),
+            calibration: None,
+            probe: true,
+            dry_run: false,
+            topology: None,
+            tuning: Tuning::default(),
+            timing: Timing::default(),
+        }
+    }
+}
+
 impl Root {
     /// A root that starts inviting at `now`.
     pub fn new(now: Instant, config: RootConfig) -> Root {
@@ -266,6 +290,7 @@ impl Root {
     }
 
     /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an end.
+    #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while taken < bytes.len() && self.wants_data() {
@@ -289,11 +314,22 @@ impl Root {
     }
 
     /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon says when
-    /// every application has passed them, if that is to be `reported`. False, and nothing ended, while there is no room.
-    pub fn end_message(&mut self, reported: bool) -> bool {
+    /// every application has passed them. False, and nothing ended, while there is no room.
+    #[must_use = "false says that the message has not been ended"]
+    pub fn end_message(&mut self) -> bool {
+        self.end(Ending::Message)
+    }
+
+    /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was passed will show with what follows.
+    #[must_use = "false says that the message has not been ended"]
+    pub fn end_message_quietly(&mut self) -> bool {
+        self.end(Ending::Quiet)
+    }
+
+    fn end(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
         if let Some(streams) = self.streams.as_mut().filter(|_| ready) {
-            streams.push(&self.partial, if reported { Ending::Message } else { Ending::Quiet });
+            streams.push(&self.partial, ending);
             self.partial.clear();
         }
         ready
