@@ -3,5 +3,8 @@
 pub mod communicator;
 pub mod measure;
 pub mod membership;
+mod preset;
 pub mod session;
 mod timer;
+
+pub use preset::{Preset, UnknownPreset};

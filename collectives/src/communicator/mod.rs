@@ -29,7 +29,8 @@ mod signature;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 pub use collective::{Allgather, Barrier, Broadcast, Gather, Progress, Scatter};
-pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS, Preset};
+pub use crate::preset::Preset;
+pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Named};
 pub use live::{Communicator, Error, Options};
 pub use member::{Member, MemberMemory, MemberStats};

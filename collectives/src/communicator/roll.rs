@@ -1,6 +1,6 @@
 //! The list of all ranks: who is there, in which order, and the digest by which all know that they have the same.
 
-use super::config::Preset;
+use crate::Preset;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
 

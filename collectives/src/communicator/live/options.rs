@@ -1,6 +1,6 @@
 //! How to join.
 
-use crate::communicator::Preset;
+use crate::Preset;
 use ethbcast_planning::model::Calibration;
 use std::time::Duration;
 
