@@ -70,12 +70,7 @@ impl<K: Sink> Receiving<K> {
     /// once there is one. Returns when it wants to be called again, if it does not depend on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
-            self.sink.on_event(now, &event);
-            match event {
-                ReceiverEvent::Invited { source, .. } => self.offer = source,
-                ReceiverEvent::Started { .. } => {}
-                ReceiverEvent::Ended(end) => self.end = Some(end),
-            }
+            self.handle_event(now, event);
         }
         if self.verdict.is_some() {
             return None;
@@ -88,6 +83,16 @@ impl<K: Sink> Receiving<K> {
             receiver.conclude(now, verdict.outcome, verdict.bytes, verdict.digest, &verdict.text);
         }
         self.sink.verdict_at()
+    }
+
+    /// Takes note of one event, for whoever wants to see the receiver's events, too.
+    pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
+        self.sink.on_event(now, &event);
+        match event {
+            ReceiverEvent::Invited { source, .. } => self.offer = source,
+            ReceiverEvent::Started { .. } => {}
+            ReceiverEvent::Ended(end) => self.end = Some(end),
+        }
     }
 
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
@@ -126,6 +131,11 @@ impl<K: Sink> Receiving<K> {
     /// The sink.
     pub fn sink(&self) -> &K {
         &self.sink
+    }
+
+    /// The sink.
+    pub fn sink_mut(&mut self) -> &mut K {
+        &mut self.sink
     }
 
     /// What the root offers, in its own words; empty before its invitation.

@@ -44,21 +44,20 @@ pub enum Next<'a> {
 pub struct Sending<S> {
     source: S,
     trailer: Option<Trailer>,
+    failed: Option<String>,
 }
 
 impl<S: Source> Sending<S> {
     /// Will send what `source` has.
     pub fn new(source: S) -> Sending<S> {
-        Sending { source, trailer: None }
+        Sending { source, trailer: None, failed: None }
     }
 
     /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it wants
     /// to be called again, if it does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
         while let Some(event) = root.poll_event() {
-            if let ControlFlow::Break(text) = self.source.on_event(now, &event) {
-                root.abort(now, &text);
-            }
+            self.handle_event(root, now, &event);
         }
         while root.wants_data() {
             match self.source.next(now, root.is_passed()) {
@@ -74,7 +73,7 @@ impl<S: Source> Sending<S> {
                     self.trailer = Some(trailer);
                     root.finish(trailer);
                 }
-                Next::Failed(text) => root.abort(now, &text),
+                Next::Failed(text) => self.fail(root, now, text),
                 Next::Until(moment) => return Some(moment),
                 Next::Nothing => break,
             }
@@ -82,9 +81,26 @@ impl<S: Source> Sending<S> {
         None
     }
 
+    /// Takes note of one event, for whoever wants to see the root's events, too.
+    pub fn handle_event(&mut self, root: &mut Root, now: Instant, event: &RootEvent) {
+        if let ControlFlow::Break(text) = self.source.on_event(now, event) {
+            self.fail(root, now, text);
+        }
+    }
+
+    fn fail(&mut self, root: &mut Root, now: Instant, text: String) {
+        root.abort(now, &text);
+        self.failed.get_or_insert(text);
+    }
+
     /// The source.
     pub fn source(&self) -> &S {
         &self.source
+    }
+
+    /// What all were told when the source gave up, if it did.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
     }
 
     /// What the stream added up to, once the source has come to its end.
