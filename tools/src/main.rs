@@ -5,7 +5,7 @@ mod exit;
 mod lab;
 mod perf;
 mod plan;
-mod preset;
+mod progress;
 mod probe;
 mod recv;
 mod route;

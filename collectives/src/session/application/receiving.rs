@@ -138,6 +138,11 @@ impl<K: Sink> Receiving<K> {
         &mut self.sink
     }
 
+    /// The sink, when all is over.
+    pub fn into_sink(self) -> K {
+        self.sink
+    }
+
     /// What the root offers, in its own words; empty before its invitation.
     pub fn offer(&self) -> &str {
         &self.offer

@@ -76,6 +76,7 @@ impl Session {
     /// bytes: [`Error::Undelivered`] has the report. Whoever takes part is told.
     pub fn send(group: &str, reader: impl Read + Send, options: &Options) -> Result<SendReport, Error> {
         let mut session = Session::open(group, options)?;
+        session.check_topology(options)?;
         thread::scope(|scope| {
             let what = if options.source.is_empty() { "the bytes to send" } else { &options.source };
             let (reader, mut source) = read_ahead(reader, what, options.size, &session.waker);
@@ -144,7 +145,6 @@ impl Session {
     /// # Errors
     /// If the session does not come about, the source gives up ([`Error::GaveUp`]), or it is cancelled.
     pub fn run_root<S: Source>(&mut self, options: &Options, source: S) -> Result<SendReport, Error> {
-        self.check_topology(options)?;
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
         let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning));
