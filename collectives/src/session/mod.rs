@@ -52,9 +52,11 @@
 //!
 //! The streams' own timers come on top while a session runs.
 
+pub mod application;
 mod blocks;
 mod endpoint;
 pub mod kind;
+pub mod live;
 mod message;
 mod receiver;
 mod root;
@@ -63,6 +65,7 @@ mod view;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::{AuditError, Blocks};
+pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
 pub use message::{Digest, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, Wanted};

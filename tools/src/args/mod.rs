@@ -6,8 +6,9 @@ mod probe;
 mod simulate;
 mod topo;
 
-use crate::preset::Preset;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
@@ -95,7 +96,7 @@ pub struct SendArgs {
     /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA paper's
     /// Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the rest when a
     /// receiver has answered).
-    #[arg(long, value_name = "PRESET", value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
     /// Run a plan that `ethbcast plan --out` saved.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
@@ -229,6 +230,11 @@ pub struct CableArgs {
     /// Share of frames lost at every host, such as 0.01.
     #[arg(long, default_value_t = 0.0)]
     pub loss: f64,
+}
+
+/// Reads the name of a protocol.
+fn presets() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| name.parse::<Preset>().expect("other names do not pass"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

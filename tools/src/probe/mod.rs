@@ -44,7 +44,7 @@ impl Station {
     fn open(args: &ProbeArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-        let mut wire = Wire::open(&args.wire, None)?;
+        let mut wire = Wire::open(&args.wire)?;
         wire.port = attentive_port(&wire)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })

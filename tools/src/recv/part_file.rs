@@ -4,10 +4,10 @@
 //! clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made it: nothing that a later call
 //! says is believed, and the file never becomes visible.
 
-use crossbeam::channel::{Sender, TrySendError, bounded};
 use std::fs::File;
 use std::io::{Error, Result, Write};
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use tempfile::NamedTempFile;
 
@@ -50,13 +50,13 @@ impl DiskFile for NamedTempFile {
 
 /// The thread that syncs what has been written so far whenever it is told to; it ends with the first error.
 struct Syncer {
-    told: Sender<()>,
+    told: SyncSender<()>,
     thread: JoinHandle<Result<()>>,
 }
 
 impl Syncer {
     fn start(mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
-        let (told, rounds) = bounded::<()>(1);
+        let (told, rounds) = sync_channel::<()>(1);
         let work = move || rounds.iter().try_for_each(|()| sync());
         let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
         Ok(Syncer { told, thread })
