@@ -1,13 +1,13 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
 use ethbcast_collectives::session::{
-    Arrival, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station, Timing, Trailer,
-    Wanted,
+    Arrival, AuditError, Blocks, End, Outcome as Fate, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, Route, Station,
+    Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Tuning};
 use std::time::Duration;
 
@@ -76,12 +76,12 @@ impl Process {
         }
     }
 
-    fn audit(&self) -> Result<(), String> {
+    fn audit(&self) -> Result<(), AuditError> {
         let streams = match self {
             Process::Root { machine, .. } => machine.streams(),
             Process::Receiver { machine, .. } => machine.streams(),
         };
-        streams.map_or(Ok(()), |streams| streams.audit())
+        streams.map_or(Ok(()), Blocks::audit)
     }
 
     /// The application's turn.
@@ -107,29 +107,24 @@ impl Process {
 }
 
 fn take(machine: &mut Receiver, data: &mut Vec<u8>, patience_bytes: usize, now: Instant) {
-    let mut taken = false;
     if data.len() >= patience_bytes {
         machine.conclude(now, Fate::NoSpace, data.len() as u64, [0; 32], "full");
         return;
     }
     while let Some(arrival) = machine.peek() {
-        taken = true;
         match arrival {
             Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
                 data.extend_from_slice(bytes);
-                machine.consume();
+                machine.consume(now);
             }
             Arrival::End(trailer) => {
-                machine.consume();
+                machine.consume(now);
                 let digest = *blake3::hash(data).as_bytes();
                 let sound = trailer == Trailer { bytes: data.len() as u64, digest };
                 let fate = if sound { Fate::Delivered } else { Fate::Damaged };
                 machine.conclude(now, fate, data.len() as u64, digest, "");
             }
         }
-    }
-    if taken {
-        machine.drained(now);
     }
 }
 
@@ -184,7 +179,7 @@ fn station(host: usize, case: &Case) -> Station {
         group: GROUP.to_owned(),
         mac: host_mac(host),
         group_mac: group_mac(GROUP),
-        ether_type: DEFAULT_ETHER_TYPE,
+        ether_type: EtherType::DEFAULT,
         mtu_bytes: case.mtu_bytes,
     }
 }
@@ -193,29 +188,20 @@ fn station(host: usize, case: &Case) -> Station {
 pub fn processes(case: &Case, seed: u64) -> Vec<Process> {
     let wanted = Wanted { at_least: case.receivers, enough: Some(case.receivers), patience: Duration::from_secs(20) };
     let root = RootConfig {
-        station: station(0, case),
-        session: 0x5E55_0000 ^ seed as u32,
-        source: "test".to_owned(),
         size: Some(case.bytes as u64),
         wanted,
         route: Route::Via(case.via),
-        calibration: None,
         probe: false,
-        dry_run: false,
-        topology: None,
         tuning: case.tuning.clone(),
-        timing: Timing::default(),
+        ..RootConfig::new(station(0, case), 0x5E55_0000 ^ seed as u32, "test")
     };
     let machine = Box::new(Root::new(Instant::START, root));
     let mut processes = vec![Process::Root { machine, data: data(case.bytes, seed), pushed: 0, finished: false }];
     processes.extend((1..=case.receivers).map(|host| {
         let config = ReceiverConfig {
-            station: station(host, case),
-            nonce: seed ^ host as u64,
-            free_bytes: u64::MAX,
             patience: Some(Duration::from_secs(30)),
             tuning: case.tuning.clone(),
-            timing: Timing::default(),
+            ..ReceiverConfig::new(station(host, case), seed ^ host as u64)
         };
         let patience_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), data: Vec::new(), end: None, patience_bytes }

@@ -39,7 +39,7 @@ impl Preset {
             Preset::Paper => Tuning::paper(),
             Preset::PushPull => Tuning::push_pull(),
         };
-        Tuning { feed_frames: wire.feed_frames, feed_bytes: wire.feed_bytes, ..numbers }
+        Tuning { feed: wire.feed.clone(), ..numbers }
     }
 }
 
@@ -79,10 +79,10 @@ mod tests {
 
     #[test]
     fn a_protocol_leaves_the_buffer_as_large_as_the_ring() {
-        let wire = Tuning { feed_frames: 256, ..Tuning::default() };
+        let wire = Tuning::default().with_feed_frames(256);
         let paper = Preset::Paper.tuning(&wire);
-        assert_eq!((paper.policy, paper.window_max_frames, paper.feed_frames), (Policy::InOrderOnly, 16, 256));
+        assert_eq!((paper.policy, paper.window.max_frames, paper.feed.frames), (Policy::InOrderOnly, 16, 256));
         assert_eq!(Preset::Default.tuning(&wire), wire);
-        assert_eq!(Preset::PushPull.tuning(&wire), Tuning { feed_frames: 256, ..Tuning::push_pull() });
+        assert_eq!(Preset::PushPull.tuning(&wire), Tuning::push_pull().with_feed_frames(256));
     }
 }

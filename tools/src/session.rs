@@ -34,14 +34,15 @@ impl Wire {
         let mtu_bytes = check_mtu(&interface, mtu_bytes)?;
         let mut tuning = Tuning::default();
         let group = group_mac(&args.group);
-        let mut config = PortConfig { group: Some(group), ..PortConfig::new(args.ether_type) };
+        let mut config = PortConfig::new(args.ether_type);
+        config.group = Some(group);
         // The ring, whose slots hold the interface's MTU, has more frames than the feed grants credit for: a stream cannot
         // overflow it, not even one of smaller frames.
-        tuning.feed_frames = tuning.feed_frames_for(interface.mtu_bytes - HEADER_BYTES);
-        config.receive_ring_bytes = (tuning.feed_frames as usize + 256) * (interface.mtu_bytes + 128) * 9 / 8;
+        tuning.feed.frames = tuning.feed_frames_for(interface.mtu_bytes - HEADER_BYTES);
+        config.receive_ring_bytes = (tuning.feed.frames as usize + 256) * (interface.mtu_bytes + 128) * 9 / 8;
         let port = Port::open(&interface, config).map_err(|error| Failure::new(open_code(&error), error))?;
         let station = Station {
-            host: host::name(args.host.as_deref()),
+            host: host::name(crate::lab::host_name(args.host.as_deref()).as_deref()),
             group: args.group.clone(),
             mac: interface.mac,
             group_mac: group,

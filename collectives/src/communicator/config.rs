@@ -82,8 +82,9 @@ impl Config {
 
     /// The numbers of streams, before those that depend on the number of receivers.
     pub(super) fn tuning(&self) -> Tuning {
-        let tuning = self.preset.tuning();
-        Tuning { feed_frames: FEED_FRAMES, feed_bytes: self.feed_bytes / u64::from(self.size), ..tuning }
+        let mut tuning = self.preset.tuning().with_feed_frames(FEED_FRAMES);
+        tuning.feed.bytes = self.feed_bytes / u64::from(self.size);
+        tuning
     }
 }
 

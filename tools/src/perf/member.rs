@@ -6,7 +6,7 @@ use super::terms::Terms;
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::signals::Interrupt;
-use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Timing};
+use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::drive;
 use std::ops::ControlFlow;
@@ -19,12 +19,9 @@ use std::time::Duration;
 pub fn run(args: &PerfArgs, station: &mut Loop) -> anyhow::Result<()> {
     loop {
         let config = ReceiverConfig {
-            station: station.wire.station.clone(),
-            nonce: getrandom::u64().code(Code::System)?,
-            free_bytes: u64::MAX,
             patience: Some(Duration::from_secs_f64(args.max_wait)),
             tuning: station.wire.tuning.clone(),
-            timing: Timing::default(),
+            ..ReceiverConfig::new(station.wire.station.clone(), getrandom::u64().code(Code::System)?)
         };
         let Loop { wire, waker, clock, interrupt } = &mut *station;
         let mut receiver = Receiver::new(clock.now(), config);
@@ -83,7 +80,6 @@ impl Taker {
                 self.end = Some(end);
             }
         }
-        let mut moved = false;
         while self.failure.is_none() {
             let ended = match receiver.peek() {
                 Some(Arrival::Bytes(bytes)) => self.take(bytes).map(|()| false),
@@ -103,11 +99,7 @@ impl Taker {
                     break;
                 }
             }
-            receiver.consume();
-            moved = true;
-        }
-        if moved {
-            receiver.drained(now);
+            receiver.consume(now);
         }
         if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

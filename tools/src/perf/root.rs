@@ -10,7 +10,7 @@ use crate::preset::Preset;
 use crate::route::{read_calibration, read_route};
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::session::{Outcome, Root, RootConfig, RootEvent, RootFailure, Route, Timing, Trailer, Wanted};
+use ethbcast_collectives::session::{Outcome, Root, RootConfig, RootEvent, RootFailure, Route, Trailer, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Instant;
@@ -54,19 +54,16 @@ pub fn run(args: &PerfArgs, network: Network, station: &mut Loop) -> anyhow::Res
         debug_assert!(size_bytes <= MAX_SIZE_BYTES, "sizes were checked");
         let terms = Terms { size_bytes, iterations: args.iterations, remaining: (args.sizes.len() - at - 1) as u32 };
         let receivers = usize::from(args.ranks) - 1;
+        let session = getrandom::u32().code(Code::System)?;
         let config = RootConfig {
-            station: station.wire.station.clone(),
-            session: getrandom::u32().code(Code::System)?,
-            source: format!("perf, {size_bytes} bytes"),
             size: Some(size_bytes),
             wanted: Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs_f64(args.max_wait) },
             route: route.clone(),
             calibration: calibration.clone(),
             probe: !args.no_probe,
-            dry_run: false,
             topology: topology.clone(),
             tuning: preset.tuning(&station.wire.tuning),
-            timing: Timing::default(),
+            ..RootConfig::new(station.wire.station.clone(), session, &format!("perf, {size_bytes} bytes"))
         };
         report.add(measure(config, terms, station)?);
         report.progress();
@@ -169,8 +166,8 @@ impl Measurer {
         };
         let taken = root.push(rest);
         // Nobody waits for a release to be passed: the next message will show it.
-        let reported = !matches!(self.step, Step::Release(_));
-        let done = pushed + taken == length && root.end_message(reported);
+        let end = if matches!(self.step, Step::Release(_)) { Root::end_message_quietly } else { Root::end_message };
+        let done = pushed + taken == length && end(root);
         self.pushed = (!done).then_some(pushed + taken);
         done || taken > 0
     }

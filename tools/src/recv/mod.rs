@@ -1,6 +1,7 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
 mod dest;
+mod part_file;
 mod progress;
 mod report;
 mod sink;
@@ -10,7 +11,7 @@ use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
 use dest::Dest;
-use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Streams, Timing};
+use ethbcast_collectives::session::{Arrival, Blocks, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use nix::sys::signal::Signal;
@@ -37,12 +38,10 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut wire = Wire::open(&args.wire, None)?;
     let clock = Clock::start();
     let config = ReceiverConfig {
-        station: wire.station.clone(),
-        nonce: getrandom::u64().code(Code::System)?,
         free_bytes: dest.free_bytes(),
         patience: args.max_wait.map(Duration::from_secs_f64),
         tuning: wire.tuning.clone(),
-        timing: Timing::default(),
+        ..ReceiverConfig::new(wire.station.clone(), getrandom::u64().code(Code::System)?)
     };
     let mut receiver = Receiver::new(clock.now(), config);
     let sink = Sink::start(dest, &waker)?;
@@ -130,7 +129,6 @@ impl Taker {
     /// Fills chunks with frames for as long as the disk thread keeps up; a frame it has no room for stays in the feed, which is
     /// what tells the sender.
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
-        let mut moved = false;
         while self.sink.has_room() {
             match receiver.peek() {
                 Some(Arrival::Bytes(bytes) | Arrival::Message(bytes)) => {
@@ -140,17 +138,15 @@ impl Taker {
                         self.chunk_since = now;
                     }
                     self.chunk.extend_from_slice(bytes);
-                    receiver.consume();
-                    moved = true;
-                    if self.chunk.len() + receiver.streams().map_or(0, Streams::payload_bytes) > sink::CHUNK_BYTES {
+                    receiver.consume(now);
+                    if self.chunk.len() + receiver.streams().map_or(0, Blocks::payload_bytes) > sink::CHUNK_BYTES {
                         self.flush();
                     }
                 }
                 Some(Arrival::End(trailer)) => {
                     self.started.get_or_insert(now);
                     self.flush();
-                    receiver.consume();
-                    moved = true;
+                    receiver.consume(now);
                     self.sink.order(Order::End(trailer));
                 }
                 None => {
@@ -161,9 +157,6 @@ impl Taker {
                     break;
                 }
             }
-        }
-        if moved {
-            receiver.drained(now);
         }
     }
 

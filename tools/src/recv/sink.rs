@@ -1,6 +1,7 @@
 //! The disk thread: writes chunks, digests them, and makes the file visible only when all is verified and on disk.
 
 use super::dest::{Dest, temporary};
+use super::part_file::{DiskError, PartFile};
 use crate::exit::{Code, WithCode};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ethbcast_collectives::session::{Digest, Outcome, Trailer};
@@ -17,8 +18,6 @@ use tempfile::NamedTempFile;
 pub const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks that may wait for the disk: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
 const CHUNKS_WAITING: usize = 8;
-/// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
-const SYNC_BYTES: u64 = 8 << 20;
 
 /// How long the disk thread may take to end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
@@ -121,7 +120,7 @@ impl Sink {
 
 enum Target {
     Stdout(std::io::Stdout),
-    File { temporary: NamedTempFile, path: PathBuf, replace: bool, unsynced: u64, syncer: Sender<()> },
+    File { part: PartFile<NamedTempFile>, path: PathBuf, replace: bool },
 }
 
 struct Disk {
@@ -174,8 +173,8 @@ impl Disk {
             Some((path, replace)) => {
                 let directory = self.dest.directory().unwrap_or(Path::new("."));
                 let temporary = temporary(directory).map_err(|error| trouble("create a temporary file", &error))?;
-                let syncer = start_syncer(temporary.as_file()).map_err(|error| trouble("start syncing", &error))?;
-                Target::File { temporary, path, replace, unsynced: 0, syncer }
+                let part = PartFile::new(temporary).map_err(|failed| disk_trouble(&failed))?;
+                Target::File { part, path, replace }
             }
         });
         Ok(())
@@ -186,15 +185,7 @@ impl Disk {
         self.bytes += chunk.len() as u64;
         match &mut self.target {
             Some(Target::Stdout(out)) => out.write_all(chunk).map_err(|error| trouble("write to stdout", &error)),
-            Some(Target::File { temporary, unsynced, syncer, .. }) => {
-                temporary.as_file_mut().write_all(chunk).map_err(|error| trouble("write", &error))?;
-                *unsynced += chunk.len() as u64;
-                // A syncer that is still busy with the last round will be told next time.
-                if *unsynced >= SYNC_BYTES && syncer.try_send(()).is_ok() {
-                    *unsynced = 0;
-                }
-                Ok(())
-            }
+            Some(Target::File { part, .. }) => part.write_all(chunk).map_err(|failed| disk_trouble(&failed)),
             None => Err((Outcome::WriteFailed, "data came before the session began".to_owned())),
         }
     }
@@ -210,35 +201,22 @@ impl Disk {
         }
         match target {
             Some(Target::Stdout(mut out)) => out.flush().map(|()| None).map_err(|error| trouble("write to stdout", &error)),
-            Some(Target::File { temporary, path, replace, .. }) => publish(temporary, path, replace).map(Some),
+            Some(Target::File { part, path, replace }) => publish(part, path, replace).map(Some),
             None => Err((Outcome::WriteFailed, "the end came before the session began".to_owned())),
         }
     }
 }
 
-fn publish(temporary: NamedTempFile, path: PathBuf, replace: bool) -> Result<PathBuf, Trouble> {
-    temporary.as_file().sync_all().map_err(|error| trouble("sync", &error))?;
-    let result = if replace { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
-    result.map_err(|error| trouble(&format!("rename to {}", path.display()), &error.error))?;
+/// Makes the file visible, and the directory remember it.
+fn publish(part: PartFile<NamedTempFile>, path: PathBuf, replace: bool) -> Result<PathBuf, Trouble> {
+    part.publish(&path, replace).map_err(|failed| disk_trouble(&failed))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(|error| trouble("sync the directory", &error))?;
     Ok(path)
 }
 
-/// A thread that syncs what has been written so far whenever it is told to.
-fn start_syncer(file: &File) -> std::io::Result<Sender<()>> {
-    let file = file.try_clone()?;
-    let (syncer, told) = bounded::<()>(1);
-    std::thread::Builder::new().name("sync".to_owned()).spawn(move || {
-        while told.recv().is_ok() {
-            // The final sync reports errors: the kernel remembers them for this open file.
-            if let Err(error) = file.sync_data() {
-                log::warn!("syncing early failed: {error}");
-                return;
-            }
-        }
-    })?;
-    Ok(syncer)
+fn disk_trouble(failed: &DiskError) -> Trouble {
+    trouble(&failed.doing, &failed.error)
 }
 
 fn trouble(doing: &str, error: &std::io::Error) -> Trouble {

@@ -10,7 +10,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::{Wire, log_counters};
 use crate::signals::Interrupt;
-use ethbcast_collectives::session::{Root, RootConfig, RootEvent, RootFailure, State, Timing, Trailer};
+use ethbcast_collectives::session::{MemberState, Root, RootConfig, RootEvent, RootFailure, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Clock, Waker, drive};
 use progress::Progress;
@@ -34,9 +34,6 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let clock = Clock::start();
     let session = random_session()?;
     let config = RootConfig {
-        station: wire.station.clone(),
-        session,
-        source: source.name.clone(),
         size: source.size,
         wanted: settings.wanted,
         route: settings.route,
@@ -45,7 +42,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         dry_run: args.dry_run,
         topology: settings.topology,
         tuning: settings.preset.tuning(&wire.tuning),
-        timing: Timing::default(),
+        ..RootConfig::new(wire.station.clone(), session, &source.name)
     };
     let mut root = Root::new(clock.now(), config);
     interrupt.heed();
@@ -101,7 +98,7 @@ impl Sender {
 
     /// Notes who is blocked, from time to time.
     fn watch(&mut self, root: &Root) {
-        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == State::Blocked) {
+        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
     }

@@ -10,7 +10,7 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::rc::Rc;
 use std::time::Duration;
@@ -121,12 +121,10 @@ fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process
             Process::Root(Box::new(Root::new(Instant::START, config)), Sender::new(Rc::clone(&source)))
         } else {
             let config = ReceiverConfig {
-                station,
-                nonce: settings.conditions.seed << 32 | host as u64,
-                free_bytes: u64::MAX,
                 patience: Some(PATIENCE),
                 tuning: tuning.clone(),
                 timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
+                ..ReceiverConfig::new(station, settings.conditions.seed << 32 | host as u64)
             };
             Process::Receiver(Box::new(Receiver::new(Instant::START, config)), Taker::new(Rc::clone(&source), conclusion))
         }
@@ -137,18 +135,13 @@ fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process
 fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
     let receivers = settings.topology.hosts().len() - 1;
     RootConfig {
-        station,
-        session: settings.conditions.seed as u32,
-        source: "simulated".to_owned(),
         size: Some(settings.bytes),
         wanted: Wanted { at_least: receivers, enough: Some(receivers), patience: PATIENCE },
         route: route.clone(),
         calibration: Some(settings.calibration.clone()),
-        probe: false,
-        dry_run: false,
         topology: Some(settings.topology.clone()),
         tuning,
-        timing: Timing::default(),
+        ..RootConfig::new(station, settings.conditions.seed as u32, "simulated")
     }
 }
 
@@ -162,7 +155,7 @@ fn tuning(settings: &Settings) -> Tuning {
         return usual;
     }
     let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
-    Tuning { feed_frames: usual_frames.min(1 << affordable_frames.ilog2()), ..usual }
+    usual.with_feed_frames(usual_frames.min(1 << affordable_frames.ilog2()))
 }
 
 fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
@@ -171,7 +164,7 @@ fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
         group: GROUP.to_owned(),
         mac,
         group_mac: group_mac(GROUP),
-        ether_type: DEFAULT_ETHER_TYPE,
+        ether_type: EtherType::DEFAULT,
         mtu_bytes,
     }
 }

@@ -94,25 +94,20 @@ impl Taker {
 
     /// Takes what has arrived; returns when it wants to be called again.
     fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
-        let mut drained = false;
         while let Some(arrival) = receiver.peek() {
-            drained = true;
             match arrival {
                 Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
                     let expected = self.source.bytes.get(self.taken..).unwrap_or_default();
                     self.equal &= expected.starts_with(bytes);
                     self.taken += bytes.len();
                     self.taken_at = now;
-                    receiver.consume();
+                    receiver.consume(now);
                 }
                 Arrival::End(trailer) => {
-                    receiver.consume();
+                    receiver.consume(now);
                     self.concludes_at = Some((now + self.conclusion, trailer));
                 }
             }
-        }
-        if drained {
-            receiver.drained(now);
         }
         // How the session ends here the root reports.
         while receiver.poll_event().is_some() {}

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use ethbcast_collectives::session::{
-    Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, Wanted,
+    Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{Ack, DEFAULT_ETHER_TYPE, Flags, HEADER_BYTES, Kind, group_mac, parse};
+use ethbcast_transport::wire::{Ack, EtherType, Flags, HEADER_BYTES, Kind, group_mac, parse};
 use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
 
 const GROUP: &str = "scale";
@@ -159,13 +159,13 @@ impl Case {
             group: GROUP.to_owned(),
             mac: host_mac(host),
             group_mac: group_mac(GROUP),
-            ether_type: DEFAULT_ETHER_TYPE,
+            ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtu_bytes,
         }
     }
 
     fn tuning(&self) -> Tuning {
-        Tuning { feed_frames: self.feed_frames, ..Tuning::default() }
+        Tuning::default().with_feed_frames(self.feed_frames)
     }
 
     fn trailer(&self) -> Trailer {
@@ -176,32 +176,19 @@ impl Case {
     fn root(&self, flow: &Rc<Cell<Flow>>) -> Process {
         let wanted = Wanted { at_least: self.receivers, enough: Some(self.receivers), patience: Duration::from_secs(60) };
         let config = RootConfig {
-            station: self.station(0),
-            session: 0x5CA1_E000 ^ self.seed as u32,
-            source: "scale".to_owned(),
             size: Some(self.trailer().bytes),
             wanted,
             route: Route::Via(Via::Cast),
-            calibration: None,
             probe: false,
-            dry_run: false,
-            topology: None,
             tuning: self.tuning(),
-            timing: Timing::default(),
+            ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32, "scale")
         };
         let machine = Box::new(Root::new(Instant::START, config));
         Process::Root { machine, left_bytes: self.trailer().bytes as usize, finished: false, flow: Rc::clone(flow) }
     }
 
     fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Process {
-        let config = ReceiverConfig {
-            station: self.station(host),
-            nonce: host as u64,
-            free_bytes: u64::MAX,
-            patience: None,
-            tuning: self.tuning(),
-            timing: Timing::default(),
-        };
+        let config = ReceiverConfig { tuning: self.tuning(), ..ReceiverConfig::new(self.station(host), host as u64) };
         Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), taken_bytes: 0, flow: Rc::clone(flow) }
     }
 
@@ -272,17 +259,13 @@ pub fn play(case: &Case) -> anyhow::Result<Played> {
 
 /// The application takes what is there; whether that was the end.
 fn take(machine: &mut Receiver, taken_bytes: &mut u64, now: Instant) -> bool {
-    let (mut taken, mut end) = (false, None);
+    let mut end = None;
     while let Some(arrival) = machine.peek() {
-        taken = true;
         match arrival {
             Arrival::Bytes(bytes) | Arrival::Message(bytes) => *taken_bytes += bytes.len() as u64,
             Arrival::End(trailer) => end = Some(trailer),
         }
-        machine.consume();
-    }
-    if taken {
-        machine.drained(now);
+        machine.consume(now);
     }
     if let Some(Trailer { bytes, digest }) = end {
         let outcome = if bytes == *taken_bytes { Outcome::Delivered } else { Outcome::Damaged };

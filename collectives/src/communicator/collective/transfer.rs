@@ -65,7 +65,7 @@ impl Reading {
         signature: Signature,
         data: &mut [u8],
     ) -> Result<bool, Failure> {
-        let mut moved = self.name.is_none() && self.find(group, signature, data)?;
+        let mut moved = self.name.is_none() && self.find(group, now, signature, data)?;
         let dried_up = |group: &Group| group.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
         let Some(name) = self.name else { return dried_up(group) };
         while self.read < data.len()
@@ -75,7 +75,7 @@ impl Reading {
             let part = frame.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&frame[..part]);
             self.read += part;
-            group.streams().consume(name, self.read < data.len());
+            group.streams().consume(now, name, self.read < data.len());
             moved = true;
         }
         if moved {
@@ -85,14 +85,14 @@ impl Reading {
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.
-    fn find(&mut self, group: &mut Group, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
+    fn find(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
         for name in [Way::Cast, Way::Chain].map(|way| StreamName { origin: self.origin, way }) {
             let Some(frame) = group.streams().peek(name) else { continue };
             let Some((found, part)) = Signature::split(frame) else { return Err(group.calls().odd(self.origin, None, signature)) };
             if found == signature && part.len() <= data.len() {
                 data[..part.len()].copy_from_slice(part);
                 (self.name, self.read) = (Some(name), part.len());
-                group.streams().consume(name, self.read < data.len());
+                group.streams().consume(now, name, self.read < data.len());
                 return Ok(true);
             }
             // A later message may come by the other stream.

@@ -51,6 +51,8 @@ impl Communicator {
 }
 
 fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError> {
+    let mut port = PortConfig::new(options.ether_type);
+    port.busy_poll = options.spin;
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
@@ -58,7 +60,7 @@ fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError>
         // Whoever receives files under the same name is not meant.
         group_mac: group_mac(&format!("{group}/ranks")),
         mtu_bytes: None,
-        port: PortConfig { spin: options.spin, ..PortConfig::new(options.ether_type) },
+        port,
     };
     opening.open(|_| RING_ROOM)
 }

@@ -147,12 +147,12 @@ impl Neighbours {
     fn tuning_of(&self, name: StreamName) -> Tuning {
         // Rhythms are parts of the feed that there is, not of one that there could be.
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
-        let tuning = Tuning { feed_frames, ..self.tuning.clone() };
+        let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
             Way::Cast => self.ack_tree().tuned(&tuning, self.position(name.origin)),
             Way::Chain => tuning,
         };
-        tuning.ack_every_frames = tuning.ack_every_frames.min(feed_frames / 2);
+        tuning.ack.every_frames = tuning.ack.every_frames.min(feed_frames / 2);
         tuning
     }
 }

@@ -54,19 +54,16 @@ impl Streams {
     }
 
     /// The frame that `peek` showed has been read; `midway` says whether more of its message follows.
-    pub(in crate::communicator) fn consume(&mut self, name: StreamName, midway: bool) {
+    pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, midway: bool) {
         if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.consume();
+            slot.stream.consume(now);
             slot.midway = midway;
         }
     }
 
     /// Lets it be known that frames have been read.
     pub(in crate::communicator) fn drained(&mut self, now: Instant, name: StreamName) {
-        if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.drained(now);
-            self.touch(now, name);
-        }
+        self.touch(now, name);
     }
 
     /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
@@ -133,7 +130,7 @@ impl Streams {
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
         for name in names {
             while self.peek(name).is_some() {
-                self.consume(name, true);
+                self.consume(now, name, true);
             }
             self.drained(now, name);
         }

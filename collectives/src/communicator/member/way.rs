@@ -41,6 +41,6 @@ fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_b
     let (size_bytes, frame_payload_bytes) = (Some(bytes as u64), frame_payload_bytes as u64);
     let situation =
         Situation { topology: &topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes, calibration };
-    let seconds = |via| Some(price(via, &situation).ok()?.candidate.predicted_seconds);
+    let seconds = |via| Some(price(via, &situation).ok()?.estimate.predicted_seconds);
     Some(if seconds(Via::Chain)? < seconds(Via::Cast)? { Way::Chain } else { Way::Cast })
 }

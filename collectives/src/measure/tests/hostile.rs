@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use ethbcast_transport::Machine;
-use ethbcast_transport::wire::{self, Flags, Header, Link, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, Flags, Header, EthernetHeader, OVERHEAD_BYTES};
 use proptest::prelude::*;
 
 /// A PROBE from host 0 to host 1.
@@ -20,7 +20,7 @@ fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
         sequence: index,
         stamp: test,
     };
-    let link = Link { source: host_mac(0), destination: host_mac(1), ether_type: DEFAULT_ETHER_TYPE };
+    let link = EthernetHeader { source: host_mac(0), destination: host_mac(1), ether_type: EtherType::DEFAULT };
     wire::seal(&mut frame, link, &header, ProbeBody::BYTES);
     frame
 }
@@ -95,7 +95,7 @@ impl Liar {
             let number = self.number();
             buffer[OVERHEAD_BYTES + at * 8..][..8].copy_from_slice(&number.to_be_bytes());
         });
-        let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: DEFAULT_ETHER_TYPE };
+        let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
         wire::seal(buffer, link, &header, payload_bytes);
     }
 }
@@ -143,7 +143,7 @@ proptest! {
             let header = Header { kind, session: SESSION, stream: 0, rank: 1, epoch: 0, flags: Flags(*flags), sequence: *sequence, stamp };
             let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
             frame[OVERHEAD_BYTES..].copy_from_slice(payload);
-            let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: DEFAULT_ETHER_TYPE };
+            let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
             wire::seal(&mut frame, link, &header, payload.len());
             let now = Instant::from_nanos(at as u64 * 100_000);
             prober.handle_frame(now, &frame);

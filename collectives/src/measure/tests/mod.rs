@@ -7,7 +7,7 @@ mod measuring;
 
 use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Responder};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, Frame, Identity, Peer, group_mac};
+use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn group() -> MacAddr {
 }
 
 fn identity(host: usize) -> Identity {
-    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
 }
 
 fn responder(host: usize) -> Responder {
