@@ -32,13 +32,10 @@ impl Communicator {
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {
-            station,
-            nonce,
-            size,
             preset: options.preset,
             calibration: options.calibration.clone(),
             join_by: Some(now + options.join_within),
-            feed_bytes: Config::FEED_BYTES,
+            ..Config::new(station, size, nonce)
         };
         let shared = Shared::start(port, Member::begin(now, config)?, clock).map_err(Error::Thread)?;
         let joined = |member: &mut Member, _| match member.joined() {
