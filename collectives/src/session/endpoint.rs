@@ -51,8 +51,8 @@ impl<C: AsRef<Station>, E> Endpoint<C, E> {
 
     /// Queues a control message.
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {
-        let header = control::header(&self.identity, message.kind(), self.epoch);
-        self.control.put(to, header, message.encode());
+        let (kind, body) = message.encode();
+        self.control.put(to, control::header(&self.identity, kind, self.epoch), body);
     }
 
     /// Queues a control message for everybody.

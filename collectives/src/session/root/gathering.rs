@@ -1,12 +1,14 @@
 //! Before a session: the root invites, waits for receivers, and may look at the network while they wait.
 
-use super::applicants::{Answer, Applicant, Applicants, Offer};
-use super::{RootConfig, RootEndpoint, RootEvent, RootFailure};
+use super::applicants::{Answer, Applicants, Offer};
+use super::first_view::first_view;
+use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::TimerTable;
 use crate::session::message::{Message, Refusal, Trailer};
+use crate::session::view::View;
 use crate::timer::{ANNOUNCE, JOIN};
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::{Frame, Header, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -34,17 +36,6 @@ pub(super) enum Step {
     GiveUp(RootFailure),
 }
 
-/// What goes from gathering into the session.
-#[derive(Debug)]
-pub(super) struct Gathered {
-    /// In the order of their ranks.
-    pub applicants: Vec<Applicant>,
-    pub calibration: Option<Calibration>,
-    pub trailer: Option<Trailer>,
-    /// Invitations go on.
-    pub timers: TimerTable,
-}
-
 impl Gathering {
     /// Begins to invite at `now`.
     pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
@@ -54,13 +45,14 @@ impl Gathering {
         Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, trailer: None, timers }
     }
 
-    pub(super) fn take(&mut self) -> Gathered {
-        Gathered {
-            applicants: self.applicants.take().0,
-            calibration: self.calibration.take(),
-            trailer: self.trailer.take(),
-            timers: std::mem::take(&mut self.timers),
-        }
+    /// The first view of those who are there, and what it is predicted to take.
+    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice), NoPlan> {
+        first_view(config, &self.applicants.take().0, self.calibration.take())
+    }
+
+    /// What goes on in the session: invitations, and the end of the stream if it is known.
+    pub(super) fn take(&mut self) -> (TimerTable, Option<Trailer>) {
+        (std::mem::take(&mut self.timers), self.trailer.take())
     }
 
     /// The stream has nothing but its end.
