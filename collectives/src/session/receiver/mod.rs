@@ -59,7 +59,8 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
-        Receiver { endpoint: Endpoint::new(config, 0, Header::NO_RANK), phase: Phase::Listening, began: now, root: None }
+        let station = config.station.clone();
+        Receiver { endpoint: Endpoint::new(config, station, 0, Header::NO_RANK), phase: Phase::Listening, began: now, root: None }
     }
 
     fn running(&self) -> Option<&Running> {

@@ -93,9 +93,3 @@ impl RootConfig {
         }
     }
 }
-
-impl AsRef<Station> for RootConfig {
-    fn as_ref(&self) -> &Station {
-        &self.station
-    }
-}

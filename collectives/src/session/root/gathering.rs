@@ -5,7 +5,7 @@ use super::first_view::first_view;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::TimerTable;
-use crate::session::message::{Message, Refusal, Trailer};
+use crate::session::message::{Message, Refusal};
 use crate::session::view::View;
 use crate::timer::{ANNOUNCE, JOIN};
 use ethbcast_planning::model::{Calibration, Choice};
@@ -21,8 +21,6 @@ pub(super) struct Gathering {
     /// Measures before the start, when everybody is there and nobody has measured before.
     prober: Option<Prober>,
     calibration: Option<Calibration>,
-    /// Of a stream that was ended before it began.
-    trailer: Option<Trailer>,
     timers: TimerTable,
 }
 
@@ -42,7 +40,7 @@ impl Gathering {
         let mut timers = TimerTable::default();
         timers.set(ANNOUNCE, now);
         let calibration = config.calibration.clone();
-        Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, trailer: None, timers }
+        Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, timers }
     }
 
     /// The first view of those who are there, and what it is predicted to take.
@@ -50,14 +48,9 @@ impl Gathering {
         first_view(config, &self.applicants.take().0, self.calibration.take())
     }
 
-    /// What goes on in the session: invitations, and the end of the stream if it is known.
-    pub(super) fn take(&mut self) -> (TimerTable, Option<Trailer>) {
-        (std::mem::take(&mut self.timers), self.trailer.take())
-    }
-
-    /// The stream has nothing but its end.
-    pub(super) fn finish(&mut self, trailer: Trailer) {
-        self.trailer = Some(trailer);
+    /// The timers that go on in the session: that of invitations.
+    pub(super) fn take_timers(&mut self) -> TimerTable {
+        std::mem::take(&mut self.timers)
     }
 
     /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is there.

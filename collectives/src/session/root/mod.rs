@@ -76,6 +76,8 @@ impl Phase {
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,
+    /// What the stream adds up to, once its user has said so.
+    trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
 }
@@ -84,8 +86,8 @@ impl Root {
     /// A root that starts inviting at `now`.
     pub fn new(now: Instant, config: RootConfig) -> Root {
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
-        let session = config.session;
-        Root { endpoint: Endpoint::new(config, session, 0), phase, choice: None, failure: None }
+        let (station, session) = (config.station.clone(), config.session);
+        Root { endpoint: Endpoint::new(config, station, session, 0), phase, trailer: None, choice: None, failure: None }
     }
 
     /// The next event.
@@ -175,13 +177,9 @@ impl Root {
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
     pub fn finish(&mut self, trailer: Trailer) {
-        match &mut self.phase {
-            Phase::Gathering(gathering) => gathering.finish(trailer),
-            phase => {
-                if let Some(running) = phase.running_mut() {
-                    running.finish(trailer);
-                }
-            }
+        self.trailer = Some(trailer);
+        if let Some(running) = self.phase.running_mut() {
+            running.finish(trailer);
         }
     }
 
@@ -246,8 +244,8 @@ impl Root {
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                let (timers, trailer) = gathering.take();
-                self.phase = Phase::Running(Box::new(Running::new(now, view, timers, trailer, &mut self.endpoint)));
+                let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
+                self.phase = Phase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),
         }
