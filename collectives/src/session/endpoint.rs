@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
+    station: Station,
     identity: Identity,
     /// The number of the view under which control messages are sent; 0 before there is one.
     epoch: u32,
@@ -19,11 +20,12 @@ pub(super) struct Endpoint<C, E> {
     stats: ControlStats,
 }
 
-impl<C: AsRef<Station>, E> Endpoint<C, E> {
-    pub(super) fn new(config: C, session: u32, rank: u16) -> Endpoint<C, E> {
-        let identity = config.as_ref().identity(session, rank);
+impl<C, E> Endpoint<C, E> {
+    /// An end that speaks as this rank of this session.
+    pub(super) fn new(config: C, station: Station, session: u32, rank: u16) -> Endpoint<C, E> {
+        let identity = station.identity(session, rank);
         let (control, events, stats) = (ControlQueue::default(), VecDeque::new(), ControlStats::default());
-        Endpoint { config, identity, epoch: 0, control, events, stats }
+        Endpoint { config, station, identity, epoch: 0, control, events, stats }
     }
 
     pub(super) fn config(&self) -> &C {
@@ -31,7 +33,7 @@ impl<C: AsRef<Station>, E> Endpoint<C, E> {
     }
 
     pub(super) fn station(&self) -> &Station {
-        self.config.as_ref()
+        &self.station
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -51,8 +53,8 @@ impl<C: AsRef<Station>, E> Endpoint<C, E> {
 
     /// Queues a control message.
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {
-        let header = control::header(&self.identity, message.kind(), self.epoch);
-        self.control.put(to, header, message.encode());
+        let (kind, body) = message.encode();
+        self.control.put(to, control::header(&self.identity, kind, self.epoch), body);
     }
 
     /// Queues a control message for everybody.
@@ -62,7 +64,7 @@ impl<C: AsRef<Station>, E> Endpoint<C, E> {
 
     /// Writes the control message that has waited longest as a frame.
     pub(super) fn poll_transmit(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        self.control.poll(self.config.as_ref(), &mut self.stats, buffer)
+        self.control.poll(&self.station, &mut self.stats, buffer)
     }
 
     /// Whether no control message waits.

@@ -126,6 +126,19 @@ pub struct ViewPart {
     pub bytes: Vec<u8>,
 }
 
+/// What became of the stream at a member, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// How it fared.
+    pub outcome: Outcome,
+    /// Bytes it received.
+    pub bytes: u64,
+    /// Their BLAKE3.
+    pub digest: Digest,
+    /// A sentence on a failure.
+    pub text: String,
+}
+
 /// A control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -185,17 +198,8 @@ pub enum Message {
         /// The child.
         rank: u16,
     },
-    /// A member's own verdict.
-    Done {
-        /// How it fared.
-        outcome: Outcome,
-        /// Bytes it received.
-        bytes: u64,
-        /// Their BLAKE3.
-        digest: Digest,
-        /// A sentence on a failure.
-        text: String,
-    },
+    /// What became of the stream at a member.
+    Done(Done),
     /// Whose verdicts the root has.
     Verdict {
         /// Whether the session is over.
@@ -211,44 +215,32 @@ pub enum Message {
 }
 
 impl Message {
-    /// The kind that goes into the frame's header.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Message::Announce { .. } => kind::ANNOUNCE,
-            Message::Join { .. } => kind::JOIN,
-            Message::Refuse { .. } => kind::REFUSE,
-            Message::View(_) => kind::VIEW,
-            Message::Ready { .. } => kind::READY,
-            Message::Status { .. } => kind::STATUS,
-            Message::Orphan { .. } => kind::ORPHAN,
-            Message::Done { .. } => kind::DONE,
-            Message::Verdict { .. } => kind::VERDICT,
-            Message::Abort { .. } => kind::ABORT,
-        }
-    }
-
-    /// The message's body.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        match self {
+    /// The kind that goes into the frame's header, and the body.
+    pub fn encode(&self) -> (Kind, Vec<u8>) {
+        let mut body = Writer::default();
+        let out = &mut body;
+        let (kind, _) = match self {
             Message::Announce { group, host, source, size, mtu_bytes } => {
-                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).name(group).name(host).name(source)
+                let size = size.unwrap_or(UNKNOWN_SIZE);
+                (kind::ANNOUNCE, out.u64(size).u16(*mtu_bytes).name(group).name(host).name(source))
             }
             Message::Join { nonce, group, host, mtu_bytes, free_bytes } => {
-                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host)
+                (kind::JOIN, out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host))
             }
-            Message::Refuse { nonce, why, text } => out.u64(*nonce).u8(*why as u8).text(text),
+            Message::Refuse { nonce, why, text } => (kind::REFUSE, out.u64(*nonce).u8(*why as u8).text(text)),
             Message::View(ViewPart { epoch, digest, at, count, bytes }) => {
-                out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes)
+                (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
             }
-            Message::Ready { epoch, digest } => out.u32(*epoch).bytes(digest),
-            Message::Status { state, frames } => out.u8(*state as u8).u64(*frames),
-            Message::Orphan { rank } => out.u16(*rank),
-            Message::Done { outcome, bytes, digest, text } => out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text),
-            Message::Verdict { over, heard } => out.u8(u8::from(*over)).bytes(heard),
-            Message::Abort { text } => out.text(text),
+            Message::Ready { epoch, digest } => (kind::READY, out.u32(*epoch).bytes(digest)),
+            Message::Status { state, frames } => (kind::STATUS, out.u8(*state as u8).u64(*frames)),
+            Message::Orphan { rank } => (kind::ORPHAN, out.u16(*rank)),
+            Message::Done(Done { outcome, bytes, digest, text }) => {
+                (kind::DONE, out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text))
+            }
+            Message::Verdict { over, heard } => (kind::VERDICT, out.u8(u8::from(*over)).bytes(heard)),
+            Message::Abort { text } => (kind::ABORT, out.text(text)),
         };
-        out.into_bytes()
+        (kind, body.into_bytes())
     }
 
     /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
@@ -275,7 +267,7 @@ impl Message {
             kind::ORPHAN => Message::Orphan { rank: from.u16()? },
             kind::DONE => {
                 let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
-                Message::Done { outcome, bytes, digest: from.array()?, text: from.text()? }
+                Message::Done(Done { outcome, bytes, digest: from.array()?, text: from.text()? })
             }
             kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.rest().to_vec() },
             kind::ABORT => Message::Abort { text: from.text()? },
@@ -332,7 +324,7 @@ mod tests {
             (prop::sample::select(MemberState::ALL.to_vec()), any::<u64>())
                 .prop_map(|(state, frames)| Message::Status { state, frames }),
             (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
-                .prop_map(|(outcome, bytes, digest, text)| Message::Done { outcome, bytes, digest, text }),
+                .prop_map(|(outcome, bytes, digest, text)| Message::Done(Done { outcome, bytes, digest, text })),
             (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(over, heard)| Message::Verdict { over, heard }),
         ]
     }
@@ -340,14 +332,15 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_the_same(message in message()) {
-            prop_assert_eq!(Message::decode(message.kind(), &message.encode()), Some(message));
+            let (kind, body) = message.encode();
+            prop_assert_eq!(Message::decode(kind, &body), Some(message));
         }
 
         #[test]
         fn a_body_cut_short_is_refused_or_read_as_something_else_but_never_panics(message in message(), keep in 0..60usize) {
-            let body = message.encode();
+            let (kind, body) = message.encode();
             let cut = &body[..keep.min(body.len())];
-            let _read = Message::decode(message.kind(), cut);
+            let _read = Message::decode(kind, cut);
         }
     }
 }

@@ -91,11 +91,6 @@ impl Blocks {
         self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// Whether every remote reader has acknowledged the whole stream.
-    pub fn is_settled(&self) -> bool {
-        self.streams.iter().all(Stream::is_settled)
-    }
-
     /// Whether every application has passed all that was pushed; certain to come true after the end of a message.
     pub fn is_passed(&self) -> bool {
         self.streams.iter().all(|stream| stream.passed() == stream.feed().head())

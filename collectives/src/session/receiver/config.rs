@@ -28,9 +28,3 @@ impl ReceiverConfig {
         ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
     }
 }
-
-impl AsRef<Station> for ReceiverConfig {
-    fn as_ref(&self) -> &Station {
-        &self.station
-    }
-}

@@ -15,15 +15,16 @@ use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
 use super::kind::ANNOUNCE;
-use super::message::{Digest, Message, Outcome, Trailer, ViewPart};
+use super::message::{Digest, Done, Message, Outcome, Trailer, ViewPart};
 use super::view::View;
 use crate::measure::kind::PROBE;
 use crate::membership::ControlStats;
+use crate::membership::presence::LastHeard;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Header};
-use ethbcast_transport::{Deadline, Instant, Machine, Part};
-use joining::{Joining, KnownRoot};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
+use joining::Joining;
 use running::Running;
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
@@ -34,19 +35,15 @@ enum Phase {
     Listening,
     Joining(Box<Joining>),
     Running(Box<Running>),
-    /// Nothing more will be said; what there was before stays.
-    Ended(Box<Phase>),
+    /// Nothing more will be said; what this host has of the stream stays, if it was a member.
+    Ended(Option<Box<Running>>),
 }
 
-impl Phase {
-    /// The phase, or the last one before the end.
-    fn last(&self) -> &Phase {
-        if let Phase::Ended(last) = self { last } else { self }
-    }
-
-    fn last_mut(&mut self) -> &mut Phase {
-        if let Phase::Ended(last) = self { last } else { self }
-    }
+/// The root as this host knows it.
+#[derive(Debug)]
+struct KnownRoot {
+    mac: MacAddr,
+    heard: LastHeard,
 }
 
 /// The receiver's state machine.
@@ -55,20 +52,22 @@ pub struct Receiver {
     endpoint: ReceiverEndpoint,
     phase: Phase,
     began: Instant,
+    /// The root that has invited this host.
+    root: Option<KnownRoot>,
 }
 
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
-        Receiver { endpoint: Endpoint::new(config, 0, Header::NO_RANK), phase: Phase::Listening, began: now }
+        let station = config.station.clone();
+        Receiver { endpoint: Endpoint::new(config, station, 0, Header::NO_RANK), phase: Phase::Listening, began: now, root: None }
     }
 
     fn running(&self) -> Option<&Running> {
-        if let Phase::Running(running) = self.phase.last() { Some(running) } else { None }
-    }
-
-    fn running_mut(&mut self) -> Option<&mut Running> {
-        if let Phase::Running(running) = self.phase.last_mut() { Some(running) } else { None }
+        match &self.phase {
+            Phase::Running(running) | Phase::Ended(Some(running)) => Some(running),
+            _ => None,
+        }
     }
 
     /// The next event.
@@ -122,12 +121,15 @@ impl Receiver {
     /// # Panics
     /// If it showed nothing.
     pub fn consume(&mut self, now: Instant) -> Ending {
-        self.running_mut().expect("something was shown").consume(now)
+        match &mut self.phase {
+            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now),
+            _ => panic!("nothing was shown"),
+        }
     }
 
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.
     pub fn conclude(&mut self, now: Instant, outcome: Outcome, bytes: u64, digest: Digest, text: &str) {
-        let report = Message::Done { outcome, bytes, digest, text: text.to_owned() };
+        let report = Done { outcome, bytes, digest, text: text.to_owned() };
         let noted = match &mut self.phase {
             Phase::Running(running) => running.conclude(now, report, &self.endpoint),
             _ => false,
@@ -142,8 +144,8 @@ impl Receiver {
             return;
         }
         log::debug!("session ended: {end:?}");
-        let last = std::mem::replace(&mut self.phase, Phase::Listening);
-        self.phase = Phase::Ended(Box::new(last));
+        let last = std::mem::replace(&mut self.phase, Phase::Ended(None));
+        self.phase = Phase::Ended(if let Phase::Running(running) = last { Some(running) } else { None });
         self.endpoint.tell(ReceiverEvent::Ended(end));
     }
 
@@ -157,9 +159,9 @@ impl Receiver {
             return;
         }
         log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
-        let root = KnownRoot::new(now, frame);
-        self.endpoint.enter(root.session());
-        self.phase = Phase::Joining(Box::new(Joining::new(now, root, &self.endpoint)));
+        self.endpoint.enter(frame.header.session);
+        self.root = Some(KnownRoot { mac: frame.source, heard: LastHeard::new(now) });
+        self.phase = Phase::Joining(Box::new(Joining::new(now, &self.endpoint)));
         self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
     }
 
@@ -186,7 +188,7 @@ impl Receiver {
         let Some(view) = joining.on_view_part(part) else { return };
         let config = self.endpoint.config();
         if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
-            let mut running = Running::new(now, joining.root(), view, rank, &mut self.endpoint);
+            let mut running = Running::new(now, view, rank, &mut self.endpoint);
             running.confirm(now, part);
             self.phase = Phase::Running(Box::new(running));
         }
@@ -203,15 +205,23 @@ impl Machine for Receiver {
             self.on_announce(now, &frame);
             return;
         }
-        let known = match self.phase.last_mut() {
-            Phase::Joining(joining) => joining.hear(now, &frame),
-            Phase::Running(running) => running.hear(now, &frame),
-            Phase::Listening | Phase::Ended(_) => false,
+        let of_stream = is_of_stream(&frame);
+        let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
+        let from_member = of_stream && named();
+        let session = self.endpoint.identity().session;
+        let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
+            self.endpoint.count_stranger();
+            return;
         };
+        if frame.source == root.mac {
+            root.heard.hear(now);
+        } else if !from_member {
+            self.endpoint.count_stranger();
+            return;
+        }
         match &mut self.phase {
-            _ if !known => self.endpoint.count_stranger(),
-            Phase::Running(running) if is_of_stream(&frame) => running.on_stream_frame(now, &frame, &mut self.endpoint),
-            _ if is_of_stream(&frame) => {}
+            Phase::Running(running) if of_stream => running.on_stream_frame(now, &frame, root.mac, &mut self.endpoint),
+            _ if of_stream => {}
             Phase::Joining(joining) if frame.header.kind == PROBE => joining.on_probe(now, &frame),
             _ => {
                 if let Some(message) = self.endpoint.read(&frame) {
@@ -222,23 +232,25 @@ impl Machine for Receiver {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        match &mut self.phase {
-            Phase::Listening => {
-                if self.endpoint.config().patience.is_some_and(|patience| now.since(self.began) >= patience) {
-                    self.end(End::NobodyThere);
+        let ReceiverConfig { patience, timing, .. } = *self.endpoint.config();
+        let end = match (&mut self.phase, &self.root) {
+            (Phase::Listening, _) => patience.filter(|&patience| now.since(self.began) >= patience).map(|_| End::NobodyThere),
+            (Phase::Joining(joining), Some(root)) => {
+                joining.handle_timeout(now, root.mac, &mut self.endpoint);
+                if root.heard.silence(now) >= timing.dead {
+                    // It went away before it began; there may be another.
+                    (self.phase, self.root) = (Phase::Listening, None);
                 }
+                None
             }
-            Phase::Joining(joining) => {
-                if !joining.handle_timeout(now, &mut self.endpoint) {
-                    self.phase = Phase::Listening;
-                }
+            (Phase::Running(running), Some(root)) => {
+                let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
+                let silent = root.heard.silence(now) >= timing.dead;
+                if silent { Some(running.end(End::RootSilent)) } else { end }
             }
-            Phase::Running(running) => {
-                let end = running.handle_timeout(now, &mut self.endpoint);
-                end.into_iter().for_each(|end| self.end(end));
-            }
-            Phase::Ended(_) => {}
-        }
+            _ => None,
+        };
+        end.into_iter().for_each(|end| self.end(end));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -250,13 +262,15 @@ impl Machine for Receiver {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let config = self.endpoint.config();
-        match &self.phase {
-            Phase::Listening => config.patience.map(|patience| Wait::Announce.at(self.began + patience)),
-            Phase::Joining(joining) => joining.poll_timeout(config.timing.dead),
-            Phase::Running(running) => running.poll_timeout(now, config.timing.dead),
-            Phase::Ended(_) => None,
-        }
+        let ReceiverConfig { patience, timing, .. } = self.endpoint.config();
+        let own = match &self.phase {
+            Phase::Listening => return patience.map(|patience| Wait::Announce.at(self.began + patience)),
+            Phase::Joining(joining) => joining.poll_timeout(),
+            Phase::Running(running) => running.poll_timeout(now),
+            Phase::Ended(_) => return None,
+        };
+        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard.silent_for_at(timing.dead)));
+        own.into_iter().chain(silence).min()
     }
 
     fn is_urgent(&self) -> bool {

@@ -1,22 +1,19 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
-use super::joining::KnownRoot;
 use super::{End, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::turn;
 use crate::session::blocks::Blocks;
-use crate::session::is_of_stream;
-use crate::session::message::{Digest, MemberState, Message, Outcome, ViewPart};
+use crate::session::message::{Digest, Done, MemberState, Message, Outcome, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
 /// A member of the session.
 #[derive(Debug)]
 pub(super) struct Running {
-    root: KnownRoot,
     view: View,
     digest: Digest,
     rank: u16,
@@ -34,7 +31,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Begins as the member that `rank` of the first view is.
-    pub(super) fn new(now: Instant, root: &KnownRoot, view: View, rank: u16, endpoint: &mut ReceiverEndpoint) -> Running {
+    pub(super) fn new(now: Instant, view: View, rank: u16, endpoint: &mut ReceiverEndpoint) -> Running {
         endpoint.adopt(rank, view.epoch);
         let (config, receivers) = (endpoint.config(), view.members.len() - 1);
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
@@ -45,7 +42,6 @@ impl Running {
         log::info!("rank {rank} of {receivers} receivers via {}", view.via);
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via: view.via, size: view.size });
         Running {
-            root: root.clone(),
             digest: view.digest(),
             view,
             rank,
@@ -78,30 +74,24 @@ impl Running {
     }
 
     /// The application's verdict; false if it has given one before.
-    pub(super) fn conclude(&mut self, now: Instant, report: Message, endpoint: &ReceiverEndpoint) -> bool {
+    pub(super) fn conclude(&mut self, now: Instant, report: Done, endpoint: &ReceiverEndpoint) -> bool {
         if self.report.is_some() {
             return false;
         }
-        if !matches!(report, Message::Done { outcome: Outcome::Delivered, .. }) {
+        if report.outcome != Outcome::Delivered {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
-        self.report = Some(report);
+        self.report = Some(Message::Done(report));
         self.timers.set(Wait::Verdict, now + self.turn());
         true
     }
 
-    /// Whether a frame is the root's, or another member's and of the stream; the root has then been heard.
-    pub(super) fn hear(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
-        let of_member = || is_of_stream(frame) && self.view.names(frame.header.rank, frame.source);
-        frame.header.session == self.root.session() && (self.root.hear(now, frame) || of_member())
-    }
-
     /// Takes a frame of the stream.
-    pub(super) fn on_stream_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut ReceiverEndpoint) {
+    pub(super) fn on_stream_frame(&mut self, now: Instant, frame: &Frame<'_>, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
         self.blocks.handle_frame(now, frame);
         for rank in self.blocks.take_orphans() {
-            endpoint.send(self.root.mac(), &Message::Orphan { rank });
+            endpoint.send(root, &Message::Orphan { rank });
         }
     }
 
@@ -141,8 +131,8 @@ impl Running {
     }
 
     /// Lets time pass; how the session ends, if it does.
-    pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut ReceiverEndpoint) -> Option<End> {
-        let (timing, root) = (endpoint.config().timing, self.root.mac());
+    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+        let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::View, now) {
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest });
         }
@@ -158,21 +148,19 @@ impl Running {
             self.timers.set(Wait::Verdict, now + timing.verdict);
         }
         self.blocks.handle_timeout(now);
-        let silent = self.root.silence(now) >= timing.dead;
-        (silent || self.timers.take_due(Wait::Leave, now)).then(|| self.end(End::RootSilent))
+        self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.blocks.poll_transmit(now, buffer)
     }
 
-    pub(super) fn poll_timeout(&self, now: Instant, dead_after: Duration) -> Option<Deadline> {
-        let others = [self.timers.next(), self.blocks.poll_timeout(now)];
-        others.into_iter().flatten().chain([self.root.deadline(dead_after)]).min()
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.timers.next().into_iter().chain(self.blocks.poll_timeout(now)).min()
     }
 
     /// How a session ends that the root does not end: what counts is whether it has this host's report; without one it is `otherwise`.
-    fn end(&self, otherwise: End) -> End {
+    pub(super) fn end(&self, otherwise: End) -> End {
         match (&self.report, self.confirmed) {
             (_, true) => End::Confirmed,
             (Some(_), false) => End::Unconfirmed,

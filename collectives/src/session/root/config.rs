@@ -100,9 +100,3 @@ impl RootConfig {
         }
     }
 }
-
-impl AsRef<Station> for RootConfig {
-    fn as_ref(&self) -> &Station {
-        &self.station
-    }
-}

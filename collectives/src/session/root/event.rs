@@ -1,6 +1,6 @@
 //! What the root's user learns.
 
-use super::roster::MemberReport;
+use super::members::MemberReport;
 use crate::session::message::Refusal;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError};

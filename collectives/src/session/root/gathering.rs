@@ -1,11 +1,13 @@
 //! Before a session: the root invites, waits for receivers, and may look at the network while they wait.
 
-use super::applicants::{Answer, Applicant, Applicants, Offer};
-use super::{RootConfig, RootEndpoint, RootEvent, RootFailure};
+use super::applicants::{Answer, Applicants, Offer};
+use super::first_view::first_view;
+use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::message::{Message, Refusal, Trailer};
-use ethbcast_planning::model::Calibration;
+use crate::session::message::{Message, Refusal};
+use crate::session::view::View;
+use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::{Frame, Header, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -18,8 +20,6 @@ pub(super) struct Gathering {
     /// Measures before the start, when everybody is there and nobody has measured before.
     prober: Option<Prober>,
     calibration: Option<Calibration>,
-    /// Of a stream that was ended before it began.
-    trailer: Option<Trailer>,
     timers: TimerTable,
 }
 
@@ -33,38 +33,23 @@ pub(super) enum Step {
     GiveUp(RootFailure),
 }
 
-/// What goes from gathering into the session.
-#[derive(Debug)]
-pub(super) struct Gathered {
-    /// In the order of their ranks.
-    pub applicants: Vec<Applicant>,
-    pub calibration: Option<Calibration>,
-    pub trailer: Option<Trailer>,
-    /// Invitations go on.
-    pub timers: TimerTable,
-}
-
 impl Gathering {
     /// Begins to invite at `now`.
     pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
         let mut timers = TimerTable::default();
         timers.set(Wait::Announce, now);
         let calibration = config.calibration.clone();
-        Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, trailer: None, timers }
+        Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, timers }
     }
 
-    pub(super) fn take(&mut self) -> Gathered {
-        Gathered {
-            applicants: self.applicants.take().0,
-            calibration: self.calibration.take(),
-            trailer: self.trailer.take(),
-            timers: std::mem::take(&mut self.timers),
-        }
+    /// The first view of those who are there, and what it is predicted to take.
+    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice), NoPlan> {
+        first_view(config, &self.applicants.take().0, self.calibration.take())
     }
 
-    /// The stream has nothing but its end.
-    pub(super) fn finish(&mut self, trailer: Trailer) {
-        self.trailer = Some(trailer);
+    /// The timers that go on in the session: that of invitations.
+    pub(super) fn take_timers(&mut self) -> TimerTable {
+        std::mem::take(&mut self.timers)
     }
 
     /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is there.

@@ -9,13 +9,13 @@ mod config;
 mod event;
 mod first_view;
 mod gathering;
-mod roster;
+mod members;
 mod running;
 
 pub use config::{RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
-pub use roster::MemberReport;
+pub use members::MemberReport;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
@@ -38,8 +38,8 @@ type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 enum Phase {
     Gathering(Box<Gathering>),
     Running(Box<Running>),
-    Closing(Closing),
-    /// Nothing more will be said; what is known of the members stays, if there were any.
+    /// What is known of the members stays, if there were any.
+    Closing(Closing, Option<Box<Running>>),
     Ended(Option<Box<Running>>),
 }
 
@@ -49,8 +49,7 @@ impl Phase {
         match self {
             Phase::Gathering(_) => None,
             Phase::Running(running) => Some(running),
-            Phase::Closing(closing) => closing.members(),
-            Phase::Ended(members) => members.as_deref(),
+            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref(),
         }
     }
 
@@ -58,17 +57,16 @@ impl Phase {
         match self {
             Phase::Gathering(_) => None,
             Phase::Running(running) => Some(running),
-            Phase::Closing(closing) => closing.members_mut(),
-            Phase::Ended(members) => members.as_deref_mut(),
+            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref_mut(),
         }
     }
 
-    fn into_running(self) -> Option<Box<Running>> {
-        match self {
+    /// Leaves the phase; what is known of the members.
+    fn take(&mut self) -> Option<Box<Running>> {
+        match std::mem::replace(self, Phase::Ended(None)) {
             Phase::Gathering(_) => None,
             Phase::Running(running) => Some(running),
-            Phase::Closing(closing) => closing.into_members(),
-            Phase::Ended(members) => members,
+            Phase::Closing(_, members) | Phase::Ended(members) => members,
         }
     }
 }
@@ -78,6 +76,8 @@ impl Phase {
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,
+    /// What the stream adds up to, once its user has said so.
+    trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
 }
@@ -86,8 +86,8 @@ impl Root {
     /// A root that starts inviting at `now`.
     pub fn new(now: Instant, config: RootConfig) -> Root {
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
-        let session = config.session;
-        Root { endpoint: Endpoint::new(config, session, 0), phase, choice: None, failure: None }
+        let (station, session) = (config.station.clone(), config.session);
+        Root { endpoint: Endpoint::new(config, station, session, 0), phase, trailer: None, choice: None, failure: None }
     }
 
     /// The next event.
@@ -137,12 +137,12 @@ impl Root {
 
     /// How every member fared that is known so far, by rank.
     pub fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
-        self.phase.running().into_iter().flat_map(|running| running.roster().reports())
+        self.phase.running().into_iter().flat_map(|running| running.members().reports())
     }
 
     /// What each present member is busy with, and the frames its application has taken, by rank.
     pub fn states(&self) -> impl Iterator<Item = (u16, MemberState, u64)> + '_ {
-        self.phase.running().into_iter().flat_map(|running| running.roster().states())
+        self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 
     /// Whether [`push`](Root::push) can take anything now.
@@ -177,13 +177,9 @@ impl Root {
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
     pub fn finish(&mut self, trailer: Trailer) {
-        match &mut self.phase {
-            Phase::Gathering(gathering) => gathering.finish(trailer),
-            phase => {
-                if let Some(running) = phase.running_mut() {
-                    running.finish(trailer);
-                }
-            }
+        self.trailer = Some(trailer);
+        if let Some(running) = self.phase.running_mut() {
+            running.finish(trailer);
         }
     }
 
@@ -196,8 +192,10 @@ impl Root {
 
     /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
-        let members = std::mem::replace(&mut self.phase, Phase::Ended(None)).into_running();
-        self.phase = Phase::Closing(Closing::new(now, last_word, self.endpoint.config().timing.farewells, members));
+        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells);
+        let mut members = self.phase.take();
+        members.iter_mut().for_each(|members| members.stop());
+        self.phase = Phase::Closing(closing, members);
     }
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -237,18 +235,17 @@ impl Root {
     /// Makes ranks and plan of those who are there and sends the first view; in a dry run it says nothing.
     fn start(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        let mut gathered = gathering.take();
-        let calibration = gathered.calibration.take();
-        match first_view::first_view(self.endpoint.config(), &gathered.applicants, calibration) {
+        match gathering.first_view(self.endpoint.config()) {
             Ok((_, choice)) if self.endpoint.config().dry_run => {
                 self.choice = Some(choice);
                 self.phase = Phase::Ended(None);
                 self.endpoint.silence();
             }
             Ok((view, choice)) => {
-                log::info!("view 1: {} receivers via {}", gathered.applicants.len(), view.via);
+                log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                self.phase = Phase::Running(Box::new(Running::new(now, view, gathered, &mut self.endpoint)));
+                let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
+                self.phase = Phase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),
         }
@@ -294,10 +291,9 @@ impl Machine for Root {
                 running.handle_timeout(now, &mut self.endpoint);
                 self.watch_reports(now);
             }
-            Phase::Closing(closing) => {
+            Phase::Closing(closing, _) => {
                 if closing.handle_timeout(now, &mut self.endpoint) {
-                    let members = std::mem::replace(&mut self.phase, Phase::Ended(None)).into_running();
-                    self.phase = Phase::Ended(members);
+                    self.phase = Phase::Ended(self.phase.take());
                 }
             }
             Phase::Ended(_) => {}
@@ -308,7 +304,7 @@ impl Machine for Root {
         self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),
-            Phase::Closing(_) | Phase::Ended(_) => None,
+            Phase::Closing(..) | Phase::Ended(_) => None,
         })
     }
 
@@ -316,7 +312,7 @@ impl Machine for Root {
         match &self.phase {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
-            Phase::Closing(closing) => closing.poll_timeout(),
+            Phase::Closing(closing, _) => closing.poll_timeout(),
             Phase::Ended(_) => None,
         }
     }

@@ -1,13 +1,12 @@
 //! The session: the root's view of its members, the stream, and the members' reports.
 
-use super::gathering::Gathered;
-use super::roster::{MemberReport, Roster};
+use super::members::{MemberReport, Members};
 use super::{RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::Blocks;
 use crate::session::is_of_stream;
-use crate::session::message::{Digest, MemberState, Message, Outcome, Trailer};
+use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Trailer};
 use crate::session::view::View;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Frame;
@@ -31,7 +30,7 @@ enum Flow {
 pub(super) struct Running {
     view: View,
     digest: Digest,
-    roster: Roster,
+    members: Members,
     blocks: Blocks,
     flow: Flow,
     /// Bytes pushed that do not fill a frame yet.
@@ -47,17 +46,22 @@ pub(super) struct Running {
 
 impl Running {
     /// Tells everybody the first view.
-    pub(super) fn new(now: Instant, view: View, gathered: Gathered, endpoint: &mut RootEndpoint) -> Running {
+    pub(super) fn new(
+        now: Instant,
+        view: View,
+        mut timers: TimerTable,
+        trailer: Option<Trailer>,
+        endpoint: &mut RootEndpoint,
+    ) -> Running {
         let config = endpoint.config();
-        let mut timers = gathered.timers;
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = Running {
             digest: Digest::default(),
-            roster: Roster::new(now, gathered.applicants.len() as u16, &config.timing),
+            members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             blocks: Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning),
             flow: Flow::Held,
             partial: Vec::new(),
-            trailer: gathered.trailer,
+            trailer,
             first_data: None,
             last_report: None,
             last_word: None,
@@ -76,8 +80,8 @@ impl Running {
         &self.blocks
     }
 
-    pub(super) fn roster(&self) -> &Roster {
-        &self.roster
+    pub(super) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// From the first data frame to the last report.
@@ -150,7 +154,7 @@ impl Running {
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64) -> bool {
         let rank = self.view.members.iter().position(|member| member.nonce == nonce);
         if let Some(rank) = rank {
-            self.roster.hear(now, rank as u16);
+            self.members.hear(now, rank as u16);
         }
         rank.is_some()
     }
@@ -162,7 +166,7 @@ impl Running {
             endpoint.count_stranger();
             return;
         }
-        self.roster.hear(now, rank);
+        self.members.hear(now, rank);
         if is_of_stream(frame) {
             self.blocks.handle_frame(now, frame);
             self.lose_orphans(now, endpoint);
@@ -175,28 +179,30 @@ impl Running {
     fn on_control(&mut self, now: Instant, rank: u16, message: Message, endpoint: &mut RootEndpoint) {
         match message {
             Message::Ready { epoch, digest } if epoch == self.view.epoch && digest == self.digest => {
-                self.roster.set_ready(rank, epoch);
+                self.members.set_ready(rank, epoch);
                 self.check_ready(endpoint);
             }
-            Message::Status { state, frames } => self.roster.set_state(rank, state, frames),
+            Message::Status { state, frames } => self.members.set_state(rank, state, frames),
             // Only a child's parent may say so.
             Message::Orphan { rank: child } if self.view.serves(rank, child) => {
                 self.lose(now, child, Outcome::Orphaned, ORPHANED, endpoint);
             }
-            Message::Done { outcome, bytes, digest, text } => {
-                self.timers.set_unless_set(Wait::Verdict, now);
-                let sent = self.trailer == Some(Trailer { bytes, digest });
-                let (outcome, text, failed) = match outcome {
-                    Outcome::Delivered if sent => (outcome, text.as_str(), false),
-                    Outcome::Delivered => (Outcome::Damaged, "it claims delivery of other bytes than were sent", false),
-                    _ => (outcome, text.as_str(), true),
-                };
-                self.report(now, rank, outcome, Trailer { bytes, digest }, text, endpoint);
-                if failed {
-                    self.drop_member(now, rank, endpoint);
-                }
-            }
+            Message::Done(done) => self.on_done(now, rank, done, endpoint),
             _ => {}
+        }
+    }
+
+    fn on_done(&mut self, now: Instant, rank: u16, done: Done, endpoint: &mut RootEndpoint) {
+        self.timers.set_unless_set(Wait::Verdict, now);
+        let claimed = done.outcome == Outcome::Delivered;
+        if claimed && self.trailer != Some(Trailer { bytes: done.bytes, digest: done.digest }) {
+            let text = "it claims delivery of other bytes than were sent".to_owned();
+            self.report(now, rank, Done { outcome: Outcome::Damaged, text, ..done }, endpoint);
+        } else {
+            self.report(now, rank, done, endpoint);
+        }
+        if !claimed {
+            self.drop_member(now, rank, endpoint);
         }
     }
 
@@ -215,7 +221,7 @@ impl Running {
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict { over: false, heard: self.roster.heard() });
+            endpoint.send_to_group(&Message::Verdict { over: false, heard: self.members.heard() });
         }
         self.watch_silence(now, endpoint);
         self.blocks.handle_timeout(now);
@@ -234,7 +240,7 @@ impl Running {
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let silence = self.roster.next_silence().map(|at| Wait::Silence.at(at));
+        let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
         [self.timers.next(), silence, self.blocks.poll_timeout(now)].into_iter().flatten().min()
     }
 
@@ -254,44 +260,44 @@ impl Running {
     }
 
     fn check_ready(&mut self, endpoint: &mut RootEndpoint) {
-        if !self.roster.all_ready(self.view.epoch) {
+        if !self.members.all_ready(self.view.epoch) {
             return;
         }
         self.timers.clear(Wait::View);
         if self.flow == Flow::Held {
             self.flow = Flow::Open;
-            endpoint.tell(RootEvent::Started { receivers: self.roster.present() });
+            endpoint.tell(RootEvent::Started { receivers: self.members.present() });
         }
     }
 
     /// A member is gone for a reason the root found itself.
     fn lose(&mut self, now: Instant, rank: u16, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
         log::warn!("lost {}: {text}", self.view.members[usize::from(rank)].host);
-        self.report(now, rank, outcome, Trailer { bytes: 0, digest: [0; 32] }, text, endpoint);
+        self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
         self.drop_member(now, rank, endpoint);
     }
 
-    /// A member's fate is known, and what it has: `received`.
-    fn report(&mut self, now: Instant, rank: u16, outcome: Outcome, received: Trailer, text: &str, endpoint: &mut RootEndpoint) {
+    /// A member's fate is known.
+    fn report(&mut self, now: Instant, rank: u16, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.first_data.map(|start| now.since(start)).unwrap_or_default();
         let host = self.view.members[usize::from(rank)].host.clone();
-        let Trailer { bytes, digest } = received;
-        let report = MemberReport { host, rank, outcome, bytes, digest, text: text.to_owned(), took };
-        if !self.roster.set_report(&report) {
+        let Done { outcome, bytes, digest, text } = done;
+        let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
+        if !self.members.set_report(&report) {
             return;
         }
         self.last_report = Some(now);
         endpoint.tell(RootEvent::Reported(report));
-        if self.roster.all_reported() {
+        if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict { over: true, heard: self.roster.heard() });
+            self.last_word = Some(Message::Verdict { over: true, heard: self.members.heard() });
         }
     }
 
     /// Takes a member out of the view; its parent takes over its children.
     fn drop_member(&mut self, now: Instant, rank: u16, endpoint: &mut RootEndpoint) {
-        if self.flow == Flow::Shut || !self.roster.remove(rank) {
+        if self.flow == Flow::Shut || !self.members.remove(rank) {
             return;
         }
         self.view.members[usize::from(rank)].present = false;
@@ -302,7 +308,7 @@ impl Running {
     }
 
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        for change in self.roster.look(now) {
+        for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
                 Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint),

@@ -138,7 +138,7 @@ impl Vandal {
             4 => Message::Orphan { rank: 1 },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };
-        (message.kind(), message.encode())
+        message.encode()
     }
 
     fn mac(&self) -> MacAddr {

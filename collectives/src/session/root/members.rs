@@ -41,17 +41,17 @@ struct Entry {
 
 /// All members but the root.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct Members {
     entries: Vec<Entry>,
     presence: Presence,
 }
 
-impl Roster {
+impl Members {
     /// So many receivers, all of them there.
-    pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Roster {
+    pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
         let entry = |rank| Entry { rank, present: true, ready_epoch: 0, state: MemberState::Alive, frames: 0, report: None };
         let presence = Presence::new(now, 0, receivers + 1, timing.dead).suspecting_after(timing.suspect);
-        Roster { entries: (1..=receivers).map(entry).collect(), presence }
+        Members { entries: (1..=receivers).map(entry).collect(), presence }
     }
 
     fn entry(&mut self, rank: u16) -> Option<&mut Entry> {
