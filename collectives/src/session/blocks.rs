@@ -228,7 +228,7 @@ impl Streams {
             });
         }
         for &at in &self.turns {
-            if let Some(length) = self.streams[at].poll_transmit(now, buffer) {
+            if let Some(length) = self.streams[at].poll_data(now, buffer) {
                 return Some(length);
             }
             // Who shared the link with a block would only delay both.
@@ -288,7 +288,7 @@ fn open(place: Place, view: &View, tree: &Tree<'_>, number: u16, tuning: &Tuning
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| peer(view, child)).collect();
     let outlet = match view.via {
         Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
-        Via::Cast => Outlet::Wards(children),
+        Via::Cast => Outlet::RepairChildren(children),
         _ => Outlet::Lanes(children),
     };
     let payload_bytes = usize::from(view.payload_bytes);
