@@ -92,7 +92,8 @@ fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     thread::scope(|scope| {
         let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
-        let reader = Gated { gate, after_bytes: 1 << 20 };
+        // More than is read ahead: the session has begun by then.
+        let reader = Gated { gate, after_bytes: 16 << 20 };
         let sending = send(scope, (&site, "n0"), reader, options().receivers(2).cancel(&cancel));
         keeper.wait();
         cancel.cancel_because("the sender has something better to do");
