@@ -13,7 +13,7 @@ const MOST_ERROR: f64 = 0.25;
 const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 
 /// The outcome of a session, from the root's side, for people and programs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Report<'a> {
     /// The outcome.
     pub sent: &'a SendReport,

@@ -132,3 +132,78 @@ impl Source for ReadAhead {
         self.pushed += bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Chain, Cursor};
+    use std::thread;
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+            Err(ErrorKind::InvalidData.into())
+        }
+    }
+
+    /// All that a source has, taken in pieces, and what ended it.
+    fn drain(reader: impl Read + Send, size: Option<u64>) -> (Vec<u8>, Result<Trailer, Error>) {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let (reader, mut source) = read_ahead(reader, "the tape", size, &waker);
+        thread::scope(|scope| {
+            scope.spawn(move || reader.run());
+            let mut taken = Vec::new();
+            loop {
+                let piece = match source.next(Instant::START, true) {
+                    Next::Bytes(bytes) => &bytes[..bytes.len().min(100_000)],
+                    Next::End(trailer) => return (taken, Ok(trailer)),
+                    Next::Failed(told) => {
+                        let error = source.take_error().expect("there is one");
+                        assert_eq!(told, format!("the sender gave up: {error}"));
+                        return (taken, Err(error));
+                    }
+                    _ => {
+                        thread::yield_now();
+                        continue;
+                    }
+                };
+                taken.extend_from_slice(piece);
+                let bytes = piece.len();
+                source.advance(bytes);
+            }
+        })
+    }
+
+    #[test]
+    fn all_bytes_come_in_order_with_their_digest() {
+        let bytes: Vec<u8> = (0..5_000_001_u32).map(|at| (at >> 8) as u8).collect();
+        let (taken, trailer) = drain(&bytes[..], Some(5_000_001));
+        assert!(taken == bytes);
+        let mut tally = Tally::default();
+        tally.add(&bytes);
+        assert_eq!(trailer.expect("the end"), tally.trailer());
+        assert_eq!(drain(io::empty(), None).1.expect("the end").bytes, 0);
+    }
+
+    #[test]
+    fn a_failure_says_how_far_it_came_and_a_size_that_is_wrong_is_one() {
+        let half: Chain<Cursor<Vec<u8>>, Broken> = Cursor::new(vec![1; 300_000]).chain(Broken);
+        let (taken, ended) = drain(half, None);
+        let error = ended.expect_err("it is broken");
+        assert!(taken.len() == 300_000 && matches!(error, Error::Read { bytes: 300_000, .. }), "{error:?}");
+        let error = drain(&[1; 10][..], Some(11)).1.expect_err("one is missing");
+        assert_eq!(
+            error.to_string(),
+            "the tape changed while it was read: 11 bytes at first, 10 in the end; send it again"
+        );
+    }
+
+    #[test]
+    fn a_reader_ends_when_nobody_wants_its_bytes_any_more() {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let (reader, source) = read_ahead(io::repeat(1), "zeros", None, &waker);
+        drop(source);
+        reader.run();
+    }
+}

@@ -162,7 +162,8 @@ impl<S: Storage> Writer<S> {
         let Writer { shared, mut storage, orders, used, _alive } = self;
         let mut tally = Tally::default();
         let mut done = None;
-        while let (None, Ok(order)) = (&done, orders.recv()) {
+        while done.is_none() {
+            let Ok(order) = orders.recv() else { break };
             shared.waiting.fetch_sub(1, Ordering::Relaxed);
             done = obey(&mut storage, &mut tally, &order).transpose();
             if let Order::Write(chunk) = order {
@@ -275,5 +276,80 @@ impl Sink for WriteBehind {
             }
             ReceiverEvent::Ended(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_planning::plan::Via;
+    use std::thread;
+
+    /// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.
+    fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Verdict {
+        sink.on_event(Instant::START, &ReceiverEvent::Started { rank: 1, receivers: 1, via: Via::Chain, size: None });
+        bytes.chunks(1468).for_each(|frame| {
+            while !sink.has_room() {
+                thread::yield_now();
+            }
+            sink.write(Instant::START, frame, false);
+        });
+        sink.finish(Instant::START, trailer);
+        loop {
+            match sink.verdict(Instant::START) {
+                Some(verdict) => return verdict,
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    fn stored<S: Storage + Send>(storage: S, bytes: &[u8], trailer: Trailer) -> (Verdict, Option<io::Error>) {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        thread::scope(|scope| {
+            let (writer, mut sink) = write_behind(storage, &waker);
+            scope.spawn(move || writer.run());
+            let verdict = take(&mut sink, bytes, trailer);
+            assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+            (verdict, sink.take_cause())
+        })
+    }
+
+    fn trailer(bytes: &[u8]) -> Trailer {
+        let mut tally = Tally::default();
+        tally.add(bytes);
+        tally.trailer()
+    }
+
+    struct Full;
+
+    impl Storage for Full {
+        fn write(&mut self, _bytes: &[u8]) -> Result<(), StorageError> {
+            Err(StorageError::system("write", ErrorKind::StorageFull.into(), "; make room"))
+        }
+
+        fn commit(&mut self) -> Result<(), StorageError> {
+            panic!("nothing was written")
+        }
+    }
+
+    #[test]
+    fn all_bytes_are_written_in_order_and_judged_by_their_digest() {
+        let bytes: Vec<u8> = (0..40_000_000_u32).map(|at| (at >> 11) as u8).collect();
+        let mut written = Vec::new();
+        let (verdict, _) = stored(Output(&mut written), &bytes, trailer(&bytes));
+        assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Delivered, 40_000_000));
+        assert!(written == bytes);
+        let (verdict, _) = stored(Output(io::sink()), &bytes[1..], trailer(&bytes));
+        assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 39_999_999));
+        assert!(verdict.text.contains("do not match"), "{}", verdict.text);
+    }
+
+    #[test]
+    fn what_the_storage_says_is_the_verdict_and_its_cause_is_kept() {
+        let bytes = vec![7; 30_000_000];
+        let (verdict, cause) = stored(Full, &bytes, trailer(&bytes));
+        assert_eq!(verdict.outcome, Outcome::NoSpace);
+        assert!(verdict.text.ends_with("; make room"), "{}", verdict.text);
+        assert_eq!(cause.map(|cause| cause.kind()), Some(ErrorKind::StorageFull));
     }
 }

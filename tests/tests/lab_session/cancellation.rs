@@ -1,0 +1,178 @@
+//! Ending a session from another thread, in each of its phases and on both sides.
+
+use super::{Gate, assert_nothing_left, options, receive, send, wait_until};
+use ethbcast_collectives::session::{Cancel, Error, Outcome, Progress, Session};
+use ethbcast_tests::lab::{Site, content, one_switch};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Goes through a gate after so many bytes.
+struct Gated {
+    gate: Gate,
+    after_bytes: usize,
+}
+
+impl Gated {
+    fn step(&mut self, bytes: usize) -> usize {
+        if self.after_bytes == 0 {
+            self.gate.pass();
+            self.after_bytes = usize::MAX;
+        }
+        let step = bytes.min(self.after_bytes);
+        self.after_bytes -= step;
+        step
+    }
+}
+
+impl Read for Gated {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(self.step(buffer.len()))
+    }
+}
+
+impl Write for Gated {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(self.step(bytes.len()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Goes through a gate at its end.
+struct GatedEnd(Gate);
+
+impl Write for GatedEnd {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.pass();
+        Ok(())
+    }
+}
+
+#[track_caller]
+fn assert_cancelled<T>(result: Result<T, Error>, already: bool) {
+    let error = result.err().expect("it was cancelled");
+    assert!(matches!(error, Error::Cancelled { delivered } if delivered == already), "{error:?}");
+}
+
+#[test]
+fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
+    let site = Site::alone("cancel_waiting", one_switch(2));
+    let cancel = Cancel::new();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        // The sender wants two receivers, the receiver another group: nobody gets what he waits for.
+        let sending = send(scope, (&site, "n0"), io::empty(), options().receivers(2).cancel(&cancel));
+        let waiting = receive(scope, (&site, "n1"), io::sink(), options().cancel(&cancel));
+        thread::sleep(Duration::from_millis(300));
+        cancel.cancel();
+        assert_cancelled(sending.join().expect("no panic"), false);
+        assert_cancelled(waiting.join().expect("no panic"), false);
+    });
+    let late = || {
+        assert_cancelled(Session::send("test", io::empty(), &options().cancel(&cancel)), false);
+        assert_cancelled(Session::receive("test", io::sink(), &options().cancel(&cancel)), false);
+    };
+    site.lab().run_on("n0", late).expect("the lab has this host");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_nothing_left(&site, &["n0", "n1"]);
+}
+
+#[test]
+fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
+    let site = Site::alone("cancel_sender", one_switch(3));
+    let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
+    thread::scope(|scope| {
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
+        // More than is read ahead: the session has begun by then.
+        let reader = Gated { gate, after_bytes: 16 << 20 };
+        let sending = send(scope, (&site, "n0"), reader, options().receivers(2).cancel(&cancel));
+        keeper.wait();
+        cancel.cancel_because("the sender has something better to do");
+        for received in receivers {
+            let error = received.join().expect("no panic").expect_err("it has not got all");
+            assert!(matches!(&error, Error::Aborted(text) if text.contains("something better")), "{error:?}");
+        }
+        // A reader that blocks is waited for.
+        assert!(!sending.is_finished());
+        drop(keeper);
+        assert_cancelled(sending.join().expect("no panic"), false);
+    });
+    assert_nothing_left(&site, &["n0", "n1", "n2"]);
+}
+
+#[test]
+fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_everything() {
+    let site = Site::alone("cancel_receiver", one_switch(3));
+    let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
+    let bytes = content(1, 24 << 20);
+    let mut written = Vec::new();
+    thread::scope(|scope| {
+        let writer = Gated { gate, after_bytes: 1 << 20 };
+        let cancelled = receive(scope, (&site, "n1"), writer, options().cancel(&cancel));
+        let other = receive(scope, (&site, "n2"), &mut written, options());
+        let sending = send(scope, (&site, "n0"), &bytes[..], options().receivers(2));
+        keeper.wait();
+        cancel.cancel();
+        let error = sending.join().expect("no panic").expect_err("one has not got all");
+        let Error::Undelivered(report) = error else { panic!("{error:?}") };
+        let outcomes: Vec<_> = report.receivers.iter().map(|receiver| receiver.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Interrupted, Outcome::Delivered]);
+        drop(keeper);
+        assert_cancelled(cancelled.join().expect("no panic"), false);
+        other.join().expect("no panic").expect("received");
+    });
+    assert!(written == bytes, "other bytes than were sent");
+    assert_nothing_left(&site, &["n0", "n1", "n2"]);
+}
+
+#[test]
+fn a_receiver_that_is_cancelled_while_it_commits_says_that_all_is_there() {
+    let site = Site::alone("cancel_commit", one_switch(2));
+    let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
+    let bytes = content(1, 100_000);
+    thread::scope(|scope| {
+        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options().cancel(&cancel));
+        let sending = send(scope, (&site, "n0"), &bytes[..], options());
+        keeper.wait();
+        cancel.cancel();
+        let error = sending.join().expect("no panic").expect_err("it was interrupted");
+        assert!(error.to_string().contains("n1 (interrupted)"), "{error}");
+        keeper.open();
+        assert_cancelled(receiving.join().expect("no panic"), true);
+    });
+    assert_nothing_left(&site, &["n0", "n1"]);
+}
+
+#[test]
+fn a_sender_that_is_cancelled_while_receivers_verify_leaves_them_what_they_have() {
+    let site = Site::alone("cancel_verifying", one_switch(2));
+    let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
+    let bytes = content(1, 100_000);
+    let all_moved = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&all_moved);
+    let sender = options().cancel(&cancel).on_progress(move |progress| {
+        seen.fetch_or(matches!(progress, Progress::Moved { bytes: 100_000, .. }), Ordering::Relaxed);
+    });
+    thread::scope(|scope| {
+        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options());
+        let sending = send(scope, (&site, "n0"), &bytes[..], sender.source("bytes", Some(100_000)));
+        keeper.wait();
+        wait_until("the sender knows that all bytes are there", || all_moved.load(Ordering::Relaxed));
+        cancel.cancel();
+        assert_cancelled(sending.join().expect("no panic"), false);
+        keeper.open();
+        // The bytes are verified, whatever the sender thinks.
+        let report = receiving.join().expect("no panic").expect("all is there");
+        assert!(report.is_delivered() && !report.is_confirmed(), "{report:?}");
+    });
+    assert_nothing_left(&site, &["n0", "n1"]);
+}

@@ -1,0 +1,141 @@
+//! What goes wrong on one host: it gets an error with its cause, the others are told, nothing is left behind.
+
+use super::{assert_nothing_left, options, receive, send};
+use ethbcast_collectives::membership::live::StationError;
+use ethbcast_collectives::session::{Error, Outcome, Session};
+use ethbcast_tests::lab::{Site, content, one_switch};
+use std::error::Error as _;
+use std::io::{self, ErrorKind, Read, Write};
+use std::thread;
+use std::time::Duration;
+
+/// Fails after so many bytes, or before.
+struct Torn {
+    left_bytes: usize,
+    kind: ErrorKind,
+}
+
+impl Torn {
+    fn take(&mut self, bytes: usize) -> io::Result<usize> {
+        let taken = bytes.min(self.left_bytes);
+        self.left_bytes -= taken;
+        if taken == 0 { Err(io::Error::new(self.kind, "the tape tore")) } else { Ok(taken) }
+    }
+}
+
+impl Read for Torn {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.take(buffer.len())
+    }
+}
+
+impl Write for Torn {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.take(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Fails unless `error` has a system's error as its cause, of this kind.
+#[track_caller]
+fn assert_cause(error: &Error, kind: ErrorKind) {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    assert_eq!(cause.map(io::Error::kind), Some(kind), "{error:?}");
+    assert!(error.to_string().contains("the tape tore"), "{error}");
+}
+
+#[test]
+fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
+    let site = Site::alone("torn_reader", one_switch(3));
+    thread::scope(|scope| {
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
+        let torn = Torn { left_bytes: 1 << 20, kind: ErrorKind::InvalidData };
+        let sent = send(scope, (&site, "n0"), torn, options().receivers(2)).join().expect("no panic");
+        let error = sent.expect_err("it has not sent all");
+        assert!(matches!(error, Error::Read { bytes: 1_048_576, .. }), "{error:?}");
+        assert_cause(&error, ErrorKind::InvalidData);
+        for received in receivers {
+            let error = received.join().expect("no panic").expect_err("it has not got all");
+            assert!(matches!(&error, Error::Aborted(text) if text.contains("the tape tore")), "{error:?}");
+        }
+    });
+    assert_nothing_left(&site, &["n0", "n1", "n2"]);
+}
+
+#[test]
+fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
+    let site = Site::alone("shrunk", one_switch(2));
+    thread::scope(|scope| {
+        let received = receive(scope, (&site, "n1"), io::sink(), options());
+        let options = options().source("shrunk.img", Some(2000));
+        let error =
+            send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
+        assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");
+        let error = received.join().expect("no panic").expect_err("it has not got all");
+        assert!(error.to_string().contains("shrunk.img changed while it was read"), "{error}");
+    });
+    assert_nothing_left(&site, &["n0", "n1"]);
+}
+
+#[test]
+fn when_a_writer_fails_the_sender_reports_it_and_the_others_get_everything() {
+    for (kind, outcome) in [(ErrorKind::BrokenPipe, Outcome::WriteFailed), (ErrorKind::StorageFull, Outcome::NoSpace)] {
+        let site = Site::alone("torn_writer", one_switch(4));
+        let bytes = content(1, 6 << 20);
+        let mut written = [Vec::new(), Vec::new()];
+        thread::scope(|scope| {
+            let [first, last] = &mut written;
+            let others = [("n1", first), ("n3", last)].map(|(host, to)| receive(scope, (&site, host), to, options()));
+            let torn = receive(scope, (&site, "n2"), Torn { left_bytes: 1 << 20, kind }, options());
+            let sent = send(scope, (&site, "n0"), &bytes[..], options().receivers(3)).join().expect("no panic");
+            let error = sent.expect_err("not all have the bytes");
+            let Error::Undelivered(report) = &error else { panic!("{error:?}") };
+            let outcomes: Vec<_> = report.receivers.iter().map(|receiver| receiver.outcome).collect();
+            assert_eq!(outcomes, [Outcome::Delivered, outcome, Outcome::Delivered]);
+            assert!(error.to_string().starts_with("1 of 3 receivers failed: n2"), "{error}");
+            let error = torn.join().expect("no panic").expect_err("it could not write all");
+            assert!(matches!(&error, Error::Write { outcome: told, .. } if *told == outcome), "{error:?}");
+            assert_cause(&error, kind);
+            for other in others {
+                other.join().expect("no panic").expect("received");
+            }
+        });
+        assert!(written.iter().all(|written| *written == bytes), "other bytes than were sent");
+        assert_nothing_left(&site, &["n0", "n1", "n2", "n3"]);
+    }
+}
+
+#[test]
+fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_opened() {
+    let site = Site::alone("long_name", one_switch(1));
+    let name = "g".repeat(65);
+    let refused = |error: Error| {
+        assert!(matches!(error, Error::Station(StationError::GroupName { bytes: 65, .. })), "{error:?}");
+        assert!(error.to_string().contains("1 to 64"), "{error}");
+    };
+    let work = || {
+        refused(Session::send(&name, io::empty(), &options()).expect_err("too long"));
+        refused(Session::receive(&name, io::sink(), &options()).expect_err("too long"));
+    };
+    site.lab().run_on("n0", work).expect("the lab has this host");
+    assert_nothing_left(&site, &["n0"]);
+}
+
+#[test]
+fn an_interface_that_is_not_there_and_receivers_that_do_not_come_are_named() {
+    let site = Site::alone("nobody", one_switch(1));
+    let work = || {
+        let error = Session::send("test", io::empty(), &options().interface("eth7")).expect_err("there is none");
+        assert!(matches!(error, Error::Station(StationError::Interface(_))), "{error:?}");
+        let impatient = options().max_wait(Duration::from_millis(300));
+        let error = Session::send("test", io::empty(), &impatient.clone().receivers(2)).expect_err("nobody is there");
+        assert!(error.to_string().starts_with("0 of 2 receivers joined within 0.3 s"), "{error}");
+        let error = Session::receive("test", io::sink(), &impatient).expect_err("nobody is there");
+        assert!(matches!(error, Error::NobodyThere), "{error:?}");
+    };
+    site.lab().run_on("n0", work).expect("the lab has this host");
+    assert_nothing_left(&site, &["n0"]);
+}

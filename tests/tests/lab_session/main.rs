@@ -1,0 +1,102 @@
+//! Sessions of programs on real frames: the library's `send` and `receive` from threads in network namespaces.
+
+mod cancellation;
+mod failures;
+mod programs;
+mod transfers;
+
+use ethbcast_collectives::session::{Error, Options, ReceiveReport, SendReport, Session};
+use ethbcast_tests::lab::{LIMIT, Site, within};
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
+type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
+
+/// What tests take on a host.
+fn options() -> Options {
+    Options::new().interface("eth0").max_wait(Duration::from_secs(20))
+}
+
+/// Sends from a host, on a thread of the scope.
+fn send<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    (site, host): (&'env Site, &'env str),
+    reader: impl Read + Send + 'scope,
+    options: Options,
+) -> Sending<'scope> {
+    let work = move || Session::send("test", reader, &options.host(host));
+    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+}
+
+/// Receives on a host, on a thread of the scope.
+fn receive<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    (site, host): (&'env Site, &'env str),
+    writer: impl Write + Send + 'scope,
+    options: Options,
+) -> Receiving<'scope> {
+    let work = move || Session::receive("test", writer, &options.host(host));
+    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+}
+
+/// Fails if a session has left a thread or a socket behind. No other session may be running.
+fn assert_nothing_left(site: &Site, hosts: &[&str]) {
+    let names = || {
+        let tasks = fs::read_dir("/proc/self/task").expect("our threads");
+        let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+        let names = tasks.filter_map(|task| name(task.ok()?));
+        names.filter(|name| ["reader", "writer"].contains(&name.trim())).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), Vec::<String>::new(), "threads are left");
+    for host in hosts {
+        let read = || fs::read_to_string("/proc/thread-self/net/packet").expect("the namespace's packet sockets");
+        let sockets = site.lab().run_on(host, read).expect("the lab has this host");
+        assert_eq!(sockets.lines().count(), 1, "{host} has packet sockets left:\n{sockets}");
+    }
+}
+
+/// A gate in the way of a reader or writer: it says that it is reached, and lets pass who was told to go on.
+struct Gate {
+    reached: Sender<()>,
+    go_on: Receiver<()>,
+}
+
+/// The other side of a [`Gate`]; dropped, it lets everything pass.
+struct Keeper {
+    reached: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl Gate {
+    fn new() -> (Gate, Keeper) {
+        let ((reached, at_gate), (go_on, told)) = (channel(), channel());
+        (Gate { reached, go_on: told }, Keeper { reached: at_gate, go_on })
+    }
+
+    fn pass(&self) {
+        // Without a keeper there is nobody to wait for.
+        if self.reached.send(()).is_ok() {
+            self.go_on.recv().unwrap_or_default();
+        }
+    }
+}
+
+impl Keeper {
+    /// Waits until somebody stands at the gate.
+    fn wait(&self) {
+        self.reached.recv_timeout(LIMIT).expect("somebody comes to the gate");
+    }
+
+    fn open(&self) {
+        self.go_on.send(()).expect("somebody stands at the gate");
+    }
+}
+
+/// Waits until `condition` holds.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    within(LIMIT, || condition().then_some(())).unwrap_or_else(|| panic!("never: {what}"));
+}
