@@ -1,6 +1,6 @@
 //! Writing PROBE frames, and the headers of all three kinds.
 
-use super::body::ProbeBody;
+use super::body::{ProbeBody, Task};
 use super::kind;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Header, Identity, Kind, OVERHEAD_BYTES};
@@ -23,6 +23,14 @@ pub(super) struct Probe {
     pub(super) body: ProbeBody,
     /// The payload's length, body included.
     pub(super) payload_bytes: usize,
+}
+
+impl Probe {
+    /// The question for what has been counted of a train of `index` frames.
+    pub(super) fn ask(to: MacAddr, test: u32, index: u64) -> Probe {
+        let body = ProbeBody::plain(Task::Ask);
+        Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }
+    }
 }
 
 impl ProbeWriter {

@@ -171,9 +171,7 @@ impl Cast {
         let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
         hearer.to_ask = false;
         let (to, test, index) = (hearer.mac, self.run.test?, self.run.sent);
-        let body = ProbeBody::plain(Task::Ask);
-        let probe = Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES };
-        Some(writer.write(buffer, &probe))
+        Some(writer.write(buffer, &Probe::ask(to, test, index)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use ethbcast_transport::Machine;
-use ethbcast_transport::wire::{self, Flags, Header, EthernetHeader, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
 use proptest::prelude::*;
 
 /// A PROBE from host 0 to host 1.

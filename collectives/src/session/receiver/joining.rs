@@ -8,7 +8,7 @@ use crate::membership::timing::jitter;
 use crate::session::message::{Message, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Header};
-use ethbcast_transport::{Part, Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
 /// The root as a receiver knows it.

@@ -8,7 +8,7 @@ use crate::session::message::{Message, Refusal, Trailer};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::{Frame, Header, Peer};
-use ethbcast_transport::{Part, Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 
 /// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
 #[derive(Debug)]
