@@ -84,7 +84,7 @@ impl Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communicator::failure::What;
+    use crate::communicator::failure::Cause;
     use crate::communicator::signature::Operation;
     use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Call::decode(&call.encode()), Some(call.clone()));
         assert_eq!(Call::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
         let last = Some(Signature { number: 0, operation: Operation::Barrier, root: 0, bytes: 0 });
-        let failure = Some(Failure { from: 3, what: What::Gone { rank: 1 } });
+        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: 1 } });
         let calls = [last, None, None, None];
         for notice in [Notice { calls, failure, repeats: 2 }, Notice { calls: [None; 4], failure: None, repeats: 0 }] {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));

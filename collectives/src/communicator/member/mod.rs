@@ -4,10 +4,10 @@ mod agreement;
 mod asked;
 mod calls;
 mod group;
+mod keepalive;
 mod leaving;
 mod messages;
 mod neighbours;
-mod signs;
 mod stats;
 mod streams;
 mod way;
@@ -309,14 +309,14 @@ impl Machine for Member {
             self.join(now);
         }
         match &mut self.group {
-            Some(group) => group.on_frame(now, &frame, &mut self.stats),
+            Some(group) => group.handle_frame(now, &frame, &mut self.stats),
             None => self.stats.strangers += 1,
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(group) = &mut self.group {
-            return group.on_timeout(now);
+            return group.handle_timeout(now);
         }
         if self.refusal.is_some() || self.given_up {
             return;
@@ -339,7 +339,7 @@ impl Machine for Member {
             self.stats.signs_sent += 1;
             return Some(self.write(kind::ALIVE, session, rank, &sign.encode(), buffer));
         }
-        if let Some(length) = group.poll(now, buffer) {
+        if let Some(length) = group.poll_transmit(now, buffer) {
             return Some(length);
         }
         let bye = group.take_bye()?;
@@ -348,7 +348,7 @@ impl Machine for Member {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.group {
-            Some(group) => group.deadline(now),
+            Some(group) => group.poll_timeout(now),
             None if self.refusal.is_some() || self.given_up => None,
             None => Some(Wait::Join.at(self.assembly.due())),
         }
