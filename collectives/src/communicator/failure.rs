@@ -9,8 +9,8 @@ use crate::membership::codec::{Reader, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Collectives with lower numbers may still succeed.
-    pub(super) from: u64,
-    pub(super) cause: Cause,
+    pub from: u64,
+    pub cause: Cause,
 }
 
 /// See the variants of [`CommunicatorError`] with the same names.

@@ -9,9 +9,9 @@ const POLICED_BELOW: f64 = 0.85;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// How fast it was sent.
-    pub(super) frames_per_second: f64,
+    pub frames_per_second: f64,
     /// How many frames.
-    pub(super) frames: u64,
+    pub frames: u64,
 }
 
 impl Pace {
@@ -25,9 +25,9 @@ impl Pace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
     /// Full frames it took in a second.
-    pub(super) frames_per_second: f64,
+    pub frames_per_second: f64,
     /// Share of them that was lost.
-    pub(super) loss: f64,
+    pub loss: f64,
 }
 
 /// The rate at which frames got through to a target, if they were policed; `None` if as many came as unicast makes expect.

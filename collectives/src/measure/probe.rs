@@ -15,14 +15,14 @@ pub(super) struct ProbeWriter {
 /// One PROBE to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    pub(super) to: MacAddr,
-    pub(super) test: u32,
+    pub to: MacAddr,
+    pub test: u32,
     /// The frame's number within its message or train.
-    pub(super) index: u64,
-    pub(super) flags: Flags,
-    pub(super) body: ProbeBody,
+    pub index: u64,
+    pub flags: Flags,
+    pub body: ProbeBody,
     /// The payload's length, body included.
-    pub(super) payload_bytes: usize,
+    pub payload_bytes: usize,
 }
 
 impl Probe {

@@ -18,8 +18,8 @@ pub(in crate::communicator) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
     /// The rank it comes from.
-    pub(in crate::communicator) origin: u16,
-    pub(in crate::communicator) way: Way,
+    pub origin: u16,
+    pub way: Way,
 }
 
 impl StreamName {
