@@ -29,7 +29,8 @@ impl Failure {
         Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }
 
-    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros stand for what is not there.
+    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros
+    /// stand for what is not there.
     pub(super) fn write(failure: Option<Failure>, out: &mut Writer) {
         let (code, ranks, signatures) = match failure.map(|failure| failure.cause) {
             None => (0, [0, 0], [None, None]),

@@ -109,7 +109,8 @@ fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
 
 /// Makes the gaps grow with the sizes, and derives the latencies: L(m) = RTT(m)/2 − g(m).
 ///
-/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as possible.
+/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as
+/// possible.
 fn smoothed(mut points: Vec<Point>) -> Vec<Point> {
     // Runs of equal gaps: sum and count.
     let mut runs: Vec<(u64, u64)> = Vec::new();

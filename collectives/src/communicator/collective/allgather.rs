@@ -1,5 +1,5 @@
-//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because as many casts
-//! at once would meet in front of every host.
+//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because
+//! as many casts at once would meet in front of every host.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
@@ -55,8 +55,8 @@ impl Allgather {
     /// Begins to gather blocks of `block_bytes`, `blocks_bytes` all together.
     ///
     /// # Errors
-    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not that of one block
-    /// for each rank.
+    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not
+    /// that of one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,

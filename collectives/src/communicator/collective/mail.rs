@@ -23,7 +23,8 @@ impl BlockToSend {
         BlockToSend { to, message: None, gone: false }
     }
 
-    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows elsewhere.
+    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows
+    /// elsewhere.
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, block: &[u8]) -> bool {
         if !self.gone {
             let message = self.message.get_or_insert_with(|| message(signature, block));
@@ -68,7 +69,8 @@ impl AwaitedBlocks {
         self.awaited.push(inbound);
     }
 
-    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block from each rank.
+    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block
+    /// from each rank.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -88,7 +90,8 @@ impl AwaitedBlocks {
         Ok(self.awaited.is_empty())
     }
 
-    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order than they were sent.
+    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order
+    /// than they were sent.
     pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
         let message = inbound.poll(group, signature)?;

@@ -24,8 +24,8 @@ impl Scatter {
     /// Begins to scatter blocks of `block_bytes` from `root`, where all blocks together have `blocks_bytes`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at the root
-    /// `blocks_bytes` is not that of one block for each rank.
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at
+    /// the root `blocks_bytes` is not that of one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,

@@ -1,4 +1,5 @@
-//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it cannot go on.
+//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it
+//! cannot go on.
 
 use crate::communicator::body::TOLD_CALLS;
 use crate::communicator::failure::Failure;
@@ -97,7 +98,8 @@ impl Agreement {
         (0..self.others.len() as u16).filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
     }
 
-    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new one stands.
+    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new
+    /// one stands.
     pub(super) fn fail(&mut self, failure: Failure) -> bool {
         let stands = self.failure.is_none_or(|known| failure.from < known.from);
         if stands {

@@ -1,4 +1,5 @@
-//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can still take part.
+//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can
+//! still take part.
 
 use super::agreement::Agreement;
 use super::keepalive::Keepalive;
@@ -165,8 +166,8 @@ impl Calls {
         Some(Failure { from: number, cause })
     }
 
-    /// Cause has come from `rank` does not tell which call it has made in place of the one in progress; its signs of life do. `None` until
-    /// one comes.
+    /// Cause has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
+    /// life do. `None` until one comes.
     pub(in crate::communicator) fn misfit(&self, rank: u16, expected: Signature) -> Option<Failure> {
         let told = self.agreement.has_called(rank, expected.number);
         told.then_some(Failure { from: expected.number, cause: Cause::Garbled { rank } })
@@ -175,7 +176,8 @@ impl Calls {
     /// The signature at the head of a message from `rank` is not that of the collective in progress.
     pub(in crate::communicator) fn odd(&self, rank: u16, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
-            // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at all.
+            // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at
+            // all.
             Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank, expected)),
             Some(found) => self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, cause: Cause::Garbled { rank } }),
             None => Failure { from: 0, cause: Cause::Garbled { rank } },

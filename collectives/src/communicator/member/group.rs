@@ -139,7 +139,8 @@ impl Group {
         }
     }
 
-    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
+    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
+    /// or repairs is.
     pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
         let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
@@ -147,7 +148,8 @@ impl Group {
         (!flows).then_some(failure)
     }
 
-    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
+    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown
+    /// away.
     pub(super) fn leave(&mut self, now: Instant, by: Instant) {
         if !self.leaving.has_begun() {
             self.leaving.begin(by);

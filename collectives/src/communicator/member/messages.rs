@@ -63,8 +63,8 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not there any more
-    /// nothing is sent: that shows elsewhere.
+    /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not
+    /// there any more nothing is sent: that shows elsewhere.
     pub(in crate::communicator) fn send_internal(&mut self, to: u16, tag: u32, bytes: Arc<[u8]>) -> bool {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {

@@ -90,7 +90,8 @@ impl Neighbours {
         self.peers.len() as u16
     }
 
-    /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from its origin.
+    /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from
+    /// its origin.
     pub(super) fn can_begin(&self, name: StreamName, rank: u16) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)

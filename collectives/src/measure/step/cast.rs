@@ -1,8 +1,8 @@
 //! Whether frames to the group address arrive as fast as unicast: a ramp of paced trains.
 //!
-//! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at once,
-//! longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does not happen
-//! again was an accident, and the ramp goes on.
+//! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at
+//! once, longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does
+//! not happen again was an accident, and the ramp goes on.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};

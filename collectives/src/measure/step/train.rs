@@ -10,7 +10,8 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of 10 Gbit/s).
+/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of
+/// 10 Gbit/s).
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
 /// Bytes in flight at most, for large frames.
