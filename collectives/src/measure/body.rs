@@ -108,7 +108,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_probe_is_read_as_it_was_written(task in 0..4_u8, payload_bytes: u16, number: u32, rest in prop::collection::vec(any::<u8>(), 0..9)) {
+        fn a_probe_is_read_as_it_was_written(
+            task in 0..4_u8,
+            payload_bytes: u16,
+            number: u32,
+            rest in prop::collection::vec(any::<u8>(), 0..9),
+        ) {
             let body = ProbeBody { task: Task::from_wire(task).expect("a task"), payload_bytes, number };
             let mut payload = vec![0; ProbeBody::BYTES];
             body.write(&mut payload);
@@ -118,7 +123,10 @@ mod tests {
         }
 
         #[test]
-        fn a_report_is_read_as_it_was_written(arrived in 0..9_u64, late in 0..9_u64, first in 0..9_u64, last in 0..9_u64) {
+        fn a_report_is_read_as_it_was_written(
+            (arrived, late) in (0..9_u64, 0..9_u64),
+            (first, last) in (0..9_u64, 0..9_u64),
+        ) {
             let body = ReportBody { arrived, arrived_late: late, first_nanos: first, late_nanos: 5, last_nanos: last };
             let sane = late <= arrived && first <= last;
             prop_assert_eq!(ReportBody::decode(&body.encode()), sane.then_some(body));

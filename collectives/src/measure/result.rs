@@ -155,7 +155,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn smoothed_gaps_never_fall_and_those_that_never_fell_are_left_alone(mut given in prop::collection::vec(1..1000_u64, 0..12)) {
+        fn smoothed_gaps_never_fall_and_those_that_never_fell_are_left_alone(
+            mut given in prop::collection::vec(1..1000_u64, 0..12),
+        ) {
             let smooth = gaps(&smoothed(points(&given)));
             prop_assert!(smooth.is_sorted() && smooth.len() == given.len());
             given.sort_unstable();
