@@ -1,7 +1,8 @@
-//! A Jacobi solver: in each step every rank computes its rows, broadcasts them, and all meet at a barrier (Patarasuk 2008 §1).
+//! A Jacobi solver: in each step every rank computes its rows, broadcasts them, and all meet at a barrier (Patarasuk
+//! 2008 §1).
 //!
-//! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The system is made so that its
-//! solution is known: every unknown is 1.
+//! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The system is made so
+//! that its solution is known: every unknown is 1.
 
 use ethbcast_collectives::communicator::Communicator;
 use std::time::Instant;

@@ -1,8 +1,9 @@
 //! Groups of hosts on one Ethernet that move the same bytes: sessions, communicators and measurements on the streams of
 //! [`ethbcast_transport`].
 //!
-//! Every protocol part here is a state machine without socket, clock, thread or random source, as the transport's are; only the `live`
-//! modules open a port and drive one. What a program calls stands in them; what runs in a simulated network stands beside them.
+//! Every protocol part here is a state machine without socket, clock, thread or random source, as the transport's are;
+//! only the `live` modules open a port and drive one. What a program calls stands in them; what runs in a simulated
+//! network stands beside them.
 //!
 //! # Sessions
 //!
@@ -10,8 +11,8 @@
 //!
 //! # Communicators
 //!
-//! A fixed number of ranks call each other: broadcast, barrier, scatter, gather, allgather, and messages between any two. On real hosts
-//! [`Communicator::join`](communicator::Communicator::join) is all it takes:
+//! A fixed number of ranks call each other: broadcast, barrier, scatter, gather, allgather, and messages between any
+//! two. On real hosts [`Communicator::join`](communicator::Communicator::join) is all it takes:
 //!
 //! ```no_run
 //! use ethbcast_collectives::communicator::Communicator;
@@ -25,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! Behind it stands a [`Member`](communicator::Member), a machine that any driver can run. Here four of them broadcast over a
-//! simulated switch that loses one frame in a hundred. The program has a turn whenever something may have changed; a collective is a
-//! value that it begins once and advances until it is done:
+//! Behind it stands a [`Member`](communicator::Member), a machine that any driver can run. Here four of them broadcast
+//! over a simulated switch that loses one frame in a hundred. The program has a turn whenever something may have
+//! changed; a collective is a value that it begins once and advances until it is done:
 //!
 //! ```
 //! use ethbcast_collectives::communicator::{Broadcast, Config, Member, Progress};
@@ -65,8 +66,9 @@
 //!
 //! # The floor
 //!
-//! [`membership`] is what sessions and communicators share: who a host is, who is there, how control messages are written, how a port is
-//! opened. Its [`live`](membership::live) folder and those of `session` and `communicator` are the only ones that know a socket.
+//! [`membership`] is what sessions and communicators share: who a host is, who is there, how control messages are
+//! written, how a port is opened. Its [`live`](membership::live) folder and those of `session` and `communicator` are
+//! the only ones that know a socket.
 
 pub mod communicator;
 pub mod measure;

@@ -8,8 +8,8 @@ use crate::membership::LEAST_MTU_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 
-/// How often a nonce must come back before two processes are taken to share an interface: late frames of a former process come
-/// back once.
+/// How often a nonce must come back before two processes are taken to share an interface: late frames of a former
+/// process come back once.
 const TWIN_RETURNS: u32 = 2;
 
 /// Callers that are kept beyond those wanted: who they are goes into an error.
@@ -133,7 +133,8 @@ impl Assembly {
         self.roster = roster;
     }
 
-    /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process that has ended.
+    /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process
+    /// that has ended.
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
         let fresh_for = period(self.config.size) * 5 / 2;
         let fresh = || self.callers.values().filter(|caller| now.since(caller.heard_at) < fresh_for);

@@ -8,16 +8,16 @@ use crate::membership::codec::{Reader, Writer};
 /// CALL: a process looks for the others of its group, or answers one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    pub(super) nonce: u64,
-    pub(super) size: u16,
-    pub(super) mtu_bytes: u16,
-    pub(super) preset: u8,
+    pub nonce: u64,
+    pub size: u16,
+    pub mtu_bytes: u16,
+    pub preset: u8,
     /// Whether the caller knows that all have the same list.
-    pub(super) joined: bool,
+    pub joined: bool,
     /// Of the list it has, zeros if it has not heard all.
-    pub(super) digest: Digest,
-    pub(super) group: String,
-    pub(super) host: String,
+    pub digest: Digest,
+    pub group: String,
+    pub host: String,
 }
 
 impl Call {
@@ -51,10 +51,10 @@ pub(super) const TOLD_CALLS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     /// The collectives it has called last, the newest first.
-    pub(super) calls: [Option<Signature>; TOLD_CALLS],
-    pub(super) failure: Option<Failure>,
+    pub calls: [Option<Signature>; TOLD_CALLS],
+    pub failure: Option<Failure>,
     /// BYE: how often it will be repeated.
-    pub(super) repeats: u8,
+    pub repeats: u8,
 }
 
 impl Notice {
@@ -84,7 +84,7 @@ impl Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communicator::failure::What;
+    use crate::communicator::failure::Cause;
     use crate::communicator::signature::Operation;
     use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Call::decode(&call.encode()), Some(call.clone()));
         assert_eq!(Call::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
         let last = Some(Signature { number: 0, operation: Operation::Barrier, root: 0, bytes: 0 });
-        let failure = Some(Failure { from: 3, what: What::Gone { rank: 1 } });
+        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: 1 } });
         let calls = [last, None, None, None];
         for notice in [Notice { calls, failure, repeats: 2 }, Notice { calls: [None; 4], failure: None, repeats: 0 }] {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));

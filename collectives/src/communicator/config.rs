@@ -37,8 +37,8 @@ pub struct Config {
     pub calibration: Option<Calibration>,
     /// When to give up waiting for the others.
     pub join_by: Option<Instant>,
-    /// What the feeds of the streams of all ranks may take together, in bytes; each has 64 slots at least. Memory is taken
-    /// when a rank first broadcasts.
+    /// What the feeds of the streams of all ranks may take together, in bytes; each has 64 slots at least. Memory is
+    /// taken when a rank first broadcasts.
     pub feed_bytes: u64,
 }
 

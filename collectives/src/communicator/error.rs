@@ -79,7 +79,10 @@ pub enum CommunicatorError {
         host: String,
     },
     /// More processes than there are ranks.
-    #[error("{} processes want to be one of {size} ranks ({}): end those that are too many, or raise the size", hosts.len(), hosts.join(", "))]
+    #[error(
+        "{} processes want to be one of {size} ranks ({}): end those that are too many, or raise the size",
+        hosts.len(), hosts.join(", ")
+    )]
     TooMany {
         /// How many there should be.
         size: u16,
@@ -87,7 +90,11 @@ pub enum CommunicatorError {
         hosts: Vec<String>,
     },
     /// Not all processes came in time.
-    #[error("{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, size and network", hosts.len(), hosts.join(", "))]
+    #[error(
+        "{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, \
+         size and network",
+        hosts.len(), hosts.join(", ")
+    )]
     Missing {
         /// How many there should be.
         size: u16,
@@ -101,7 +108,10 @@ pub enum CommunicatorError {
         hosts: Vec<String>,
     },
     /// All were heard, but some do not hear all.
-    #[error("all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other", hosts.join(", "))]
+    #[error(
+        "all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other",
+        hosts.join(", ")
+    )]
     Unconfirmed {
         /// How many there are.
         size: u16,
@@ -129,7 +139,10 @@ pub enum CommunicatorError {
         size: u16,
     },
     /// A buffer of the wrong length.
-    #[error("{blocks_bytes} bytes are not {size} blocks of {block_bytes}: pass a buffer of as many bytes as all blocks together")]
+    #[error(
+        "{blocks_bytes} bytes are not {size} blocks of {block_bytes}: pass a buffer of as many bytes as all blocks \
+         together"
+    )]
     Length {
         /// The length of the buffer for all blocks.
         blocks_bytes: usize,
@@ -151,7 +164,11 @@ pub enum CommunicatorError {
     #[error("too many receives wait: take the outcomes of earlier ones first ({0})")]
     Receives(RecvError),
     /// Two ranks call different collectives, or the same with another root or length.
-    #[error("the ranks' calls differ: {one} is in {}, {other} is in {}; call the same collectives in the same order with the same root and length on all ranks", signatures.0, signatures.1)]
+    #[error(
+        "the ranks' calls differ: {one} is in {}, {other} is in {}; call the same collectives in the same order \
+         with the same root and length on all ranks",
+        signatures.0, signatures.1
+    )]
     Mismatch {
         /// The one rank.
         one: Named,
@@ -165,7 +182,8 @@ pub enum CommunicatorError {
     Gone(Named),
     /// The others took this rank for gone.
     #[error(
-        "the others have not heard this rank for so long that they took it for gone: do not stop its process, then start the group again"
+        "the others have not heard this rank for so long that they took it for gone: do not stop its process, then \
+         start the group again"
     )]
     Outlawed,
     /// A rank has left the group.
@@ -181,7 +199,8 @@ pub enum CommunicatorError {
     },
     /// A rank gave a collective up, and the ranks are out of step.
     #[error(
-        "{rank} has given up {signature}, so that the ranks are out of step: start the group again, with more time for that call"
+        "{rank} has given up {signature}, so that the ranks are out of step: start the group again, with more time \
+         for that call"
     )]
     Abandoned {
         /// Who gave up.
@@ -190,7 +209,10 @@ pub enum CommunicatorError {
         signature: Signature,
     },
     /// A rank sends what is no part of the collective in progress, and it is not known of which.
-    #[error("{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version everywhere")]
+    #[error(
+        "{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version \
+         everywhere"
+    )]
     Garbled(Named),
 }
 

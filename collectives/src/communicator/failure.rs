@@ -9,13 +9,13 @@ use crate::membership::codec::{Reader, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Collectives with lower numbers may still succeed.
-    pub(super) from: u64,
-    pub(super) what: What,
+    pub from: u64,
+    pub cause: Cause,
 }
 
 /// See the variants of [`CommunicatorError`] with the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Cause {
     Mismatch { one: (u16, Signature), other: (u16, Signature) },
     Gone { rank: u16 },
     Left { rank: u16 },
@@ -26,18 +26,19 @@ pub enum What {
 impl Failure {
     /// Two ranks have called different collectives with one number.
     pub(super) fn mismatch(one: (u16, Signature), other: (u16, Signature)) -> Failure {
-        Failure { from: one.1.number.min(other.1.number), what: What::Mismatch { one, other } }
+        Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }
 
-    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros stand for what is not there.
+    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros
+    /// stand for what is not there.
     pub(super) fn write(failure: Option<Failure>, out: &mut Writer) {
-        let (code, ranks, signatures) = match failure.map(|failure| failure.what) {
+        let (code, ranks, signatures) = match failure.map(|failure| failure.cause) {
             None => (0, [0, 0], [None, None]),
-            Some(What::Mismatch { one, other }) => (1, [one.0, other.0], [Some(one.1), Some(other.1)]),
-            Some(What::Gone { rank }) => (2, [rank, 0], [None, None]),
-            Some(What::Left { rank }) => (3, [rank, 0], [None, None]),
-            Some(What::Abandoned { rank, signature }) => (4, [rank, 0], [Some(signature), None]),
-            Some(What::Garbled { rank }) => (5, [rank, 0], [None, None]),
+            Some(Cause::Mismatch { one, other }) => (1, [one.0, other.0], [Some(one.1), Some(other.1)]),
+            Some(Cause::Gone { rank }) => (2, [rank, 0], [None, None]),
+            Some(Cause::Left { rank }) => (3, [rank, 0], [None, None]),
+            Some(Cause::Abandoned { rank, signature }) => (4, [rank, 0], [Some(signature), None]),
+            Some(Cause::Garbled { rank }) => (5, [rank, 0], [None, None]),
         };
         out.u8(code).zeros(1).u16(ranks[0]).u16(ranks[1]).zeros(2).u64(failure.map_or(0, |failure| failure.from));
         signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
@@ -49,30 +50,30 @@ impl Failure {
         let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
         let signatures = [one, from.bytes(Signature::BYTES)?];
         let signature = |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
-        let what = match code {
+        let cause = match code {
             0 => return Some(None),
-            1 => What::Mismatch { one: (rank, signature(0)?), other: (other, signature(1)?) },
-            2 => What::Gone { rank },
-            3 => What::Left { rank },
-            4 => What::Abandoned { rank, signature: signature(0)? },
-            5 => What::Garbled { rank },
+            1 => Cause::Mismatch { one: (rank, signature(0)?), other: (other, signature(1)?) },
+            2 => Cause::Gone { rank },
+            3 => Cause::Left { rank },
+            4 => Cause::Abandoned { rank, signature: signature(0)? },
+            5 => Cause::Garbled { rank },
             _ => return None,
         };
-        (rank < size && other < size).then_some(Some(Failure { from: first, what }))
+        (rank < size && other < size).then_some(Some(Failure { from: first, cause }))
     }
 
     /// The same as an error of rank `own`, ranks by their names.
     pub(super) fn error(&self, own: u16, roster: &Roster) -> CommunicatorError {
         let named = |rank: u16| Named { rank, host: roster.host(rank).to_owned() };
-        match self.what {
-            What::Mismatch { one, other } => {
+        match self.cause {
+            Cause::Mismatch { one, other } => {
                 CommunicatorError::Mismatch { one: named(one.0), other: named(other.0), signatures: (one.1, other.1) }
             }
-            What::Gone { rank } if rank == own => CommunicatorError::Outlawed,
-            What::Gone { rank } => CommunicatorError::Gone(named(rank)),
-            What::Left { rank } => CommunicatorError::Left(named(rank)),
-            What::Abandoned { rank, signature } => CommunicatorError::Abandoned { rank: named(rank), signature },
-            What::Garbled { rank } => CommunicatorError::Garbled(named(rank)),
+            Cause::Gone { rank } if rank == own => CommunicatorError::Outlawed,
+            Cause::Gone { rank } => CommunicatorError::Gone(named(rank)),
+            Cause::Left { rank } => CommunicatorError::Left(named(rank)),
+            Cause::Abandoned { rank, signature } => CommunicatorError::Abandoned { rank: named(rank), signature },
+            Cause::Garbled { rank } => CommunicatorError::Garbled(named(rank)),
         }
     }
 }
@@ -88,12 +89,12 @@ mod tests {
 
     #[test]
     fn every_failure_is_read_as_it_was_written_and_ranks_that_do_not_exist_are_refused() {
-        let whats = [
-            What::Mismatch { one: (3, signature(7)), other: (1, signature(8)) },
-            What::Gone { rank: 3 },
-            What::Left { rank: 3 },
-            What::Abandoned { rank: 3, signature: signature(1) },
-            What::Garbled { rank: 3 },
+        let causes = [
+            Cause::Mismatch { one: (3, signature(7)), other: (1, signature(8)) },
+            Cause::Gone { rank: 3 },
+            Cause::Left { rank: 3 },
+            Cause::Abandoned { rank: 3, signature: signature(1) },
+            Cause::Garbled { rank: 3 },
         ];
         let write = |failure| {
             let mut out = Writer::default();
@@ -101,7 +102,7 @@ mod tests {
             out.into_bytes()
         };
         let read = |wire: &[u8], size| Failure::read(&mut Reader::new(wire), size);
-        for failure in whats.map(|what| Failure { from: 7, what }) {
+        for failure in causes.map(|cause| Failure { from: 7, cause }) {
             let wire = write(Some(failure));
             assert_eq!(wire.len(), 16 + 2 * Signature::BYTES);
             assert_eq!(read(&wire, 4), Some(Some(failure)));

@@ -10,9 +10,9 @@ pub(super) type Digest = [u8; 32];
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) mac: MacAddr,
-    pub(super) nonce: u64,
-    pub(super) host: String,
+    pub mac: MacAddr,
+    pub nonce: u64,
+    pub host: String,
 }
 
 /// All processes of a group by rank, and what they agreed on.

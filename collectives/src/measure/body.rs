@@ -26,11 +26,11 @@ impl Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeBody {
     /// What is asked for.
-    pub(super) task: Task,
+    pub task: Task,
     /// Ping: the longest payload of a frame of the message. Else 0.
-    pub(super) payload_bytes: u16,
+    pub payload_bytes: u16,
     /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Else 0.
-    pub(super) number: u32,
+    pub number: u32,
 }
 
 impl ProbeBody {
@@ -73,15 +73,15 @@ impl ProbeBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportBody {
     /// Frames that arrived.
-    pub(super) arrived: u64,
+    pub arrived: u64,
     /// Those from the second count's first frame on.
-    pub(super) arrived_late: u64,
+    pub arrived_late: u64,
     /// When the first frame came.
-    pub(super) first_nanos: u64,
+    pub first_nanos: u64,
     /// When the first one of the second count came.
-    pub(super) late_nanos: u64,
+    pub late_nanos: u64,
     /// When the one with the highest number came.
-    pub(super) last_nanos: u64,
+    pub last_nanos: u64,
 }
 
 impl ReportBody {
@@ -108,7 +108,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_probe_is_read_as_it_was_written(task in 0..4_u8, payload_bytes: u16, number: u32, rest in prop::collection::vec(any::<u8>(), 0..9)) {
+        fn a_probe_is_read_as_it_was_written(
+            task in 0..4_u8,
+            payload_bytes: u16,
+            number: u32,
+            rest in prop::collection::vec(any::<u8>(), 0..9),
+        ) {
             let body = ProbeBody { task: Task::from_wire(task).expect("a task"), payload_bytes, number };
             let mut payload = vec![0; ProbeBody::BYTES];
             body.write(&mut payload);
@@ -118,7 +123,10 @@ mod tests {
         }
 
         #[test]
-        fn a_report_is_read_as_it_was_written(arrived in 0..9_u64, late in 0..9_u64, first in 0..9_u64, last in 0..9_u64) {
+        fn a_report_is_read_as_it_was_written(
+            (arrived, late) in (0..9_u64, 0..9_u64),
+            (first, last) in (0..9_u64, 0..9_u64),
+        ) {
             let body = ReportBody { arrived, arrived_late: late, first_nanos: first, late_nanos: 5, last_nanos: last };
             let sane = late <= arrived && first <= last;
             prop_assert_eq!(ReportBody::decode(&body.encode()), sane.then_some(body));

@@ -3,7 +3,8 @@
 use super::{self as measure, CastFinding, ProbeResult};
 use ethbcast_planning::model::{Calibration, CalibrationError, Point};
 
-/// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below 1).
+/// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below
+/// 1).
 const LEAST_LOSS: f64 = 1e-5;
 const MOST_LOSS: f64 = 0.99;
 

@@ -36,8 +36,8 @@ pub struct Wanted {
 
 /// Invites the hosts of a group to answer.
 ///
-/// It is done when everybody wanted has answered, when patience is over, or, if nobody in particular is wanted, half a second
-/// after the last new answer.
+/// It is done when everybody wanted has answered, when patience is over, or, if nobody in particular is wanted, half a
+/// second after the last new answer.
 #[derive(Debug)]
 pub struct Finder {
     identity: Identity,

@@ -28,26 +28,26 @@ pub enum CastFinding {
 /// What is known of one target.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) peer: Peer,
+    pub peer: Peer,
     /// Whether it has answered the roll-call.
-    pub(super) present: bool,
+    pub present: bool,
     /// The largest MTU whose frames came back.
-    pub(super) mtu_bytes: Option<usize>,
-    pub(super) round_trips: Samples,
-    pub(super) gaps: Samples,
+    pub mtu_bytes: Option<usize>,
+    pub round_trips: Samples,
+    pub gaps: Samples,
     /// Frames of its trains, and those that were lost.
-    pub(super) sent: u64,
-    pub(super) lost: u64,
+    pub sent: u64,
+    pub lost: u64,
     mute: u32,
 }
 
 /// What is known of all.
 #[derive(Debug)]
 pub(super) struct Findings {
-    pub(super) targets: Vec<Target>,
+    pub targets: Vec<Target>,
     /// The longest payload that passes to all targets, as far as is known.
-    pub(super) payload_bytes: usize,
-    pub(super) cast: CastFinding,
+    pub payload_bytes: usize,
+    pub cast: CastFinding,
 }
 
 impl Target {

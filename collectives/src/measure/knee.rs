@@ -2,16 +2,17 @@
 
 use super::body::ReportBody;
 
-/// Below this part of what should have arrived, a train counts as policed. 64 frames at 10 % loss stay above it in 99 of 100 cases.
+/// Below this part of what should have arrived, a train counts as policed. 64 frames at 10 % loss stay above it in 99
+/// of 100 cases.
 const POLICED_BELOW: f64 = 0.85;
 
 /// A paced train to the group address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// How fast it was sent.
-    pub(super) frames_per_second: f64,
+    pub frames_per_second: f64,
     /// How many frames.
-    pub(super) frames: u64,
+    pub frames: u64,
 }
 
 impl Pace {
@@ -25,12 +26,13 @@ impl Pace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
     /// Full frames it took in a second.
-    pub(super) frames_per_second: f64,
+    pub frames_per_second: f64,
     /// Share of them that was lost.
-    pub(super) loss: f64,
+    pub loss: f64,
 }
 
-/// The rate at which frames got through to a target, if they were policed; `None` if as many came as unicast makes expect.
+/// The rate at which frames got through to a target, if they were policed; `None` if as many came as unicast makes
+/// expect.
 pub(super) fn policed(pace: Pace, known: Known, report: &ReportBody) -> Option<f64> {
     let expected = (known.frames_per_second / pace.frames_per_second).min(1.0) * (1.0 - known.loss);
     let late_frames = pace.frames - pace.mark();
@@ -38,7 +40,8 @@ pub(super) fn policed(pace: Pace, known: Known, report: &ReportBody) -> Option<f
     (part < expected * POLICED_BELOW).then(|| passed(pace, report, part))
 }
 
-/// By the receiver's clock, from the first to the last arrival of the second half; few arrivals have to be set against the pace.
+/// By the receiver's clock, from the first to the last arrival of the second half; few arrivals have to be set against
+/// the pace.
 fn passed(pace: Pace, report: &ReportBody, part: f64) -> f64 {
     let nanos = report.last_nanos.saturating_sub(report.late_nanos);
     match report.arrived_late {

@@ -1,14 +1,15 @@
-//! Measuring the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the link's
-//! rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
+//! Measuring the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the
+//! link's rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
 //!
 //! Three state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Responder`] answers both. Each is a
-//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that hands it the
-//! PROBE, ECHO and REPORT frames of its session. `docs/protocol.md` §14 describes the frames.
+//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that
+//! hands it the PROBE, ECHO and REPORT frames of its session. `docs/protocol.md` §14 describes the frames.
 //!
-//! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers frames
-//! that says little. Here a train of messages is sent with a bounded number of frames in flight, and the *responder* says when
-//! frames arrived, by its own clock: the slope over the last three quarters of the train is the gap, whatever the first frames
-//! found empty on their way (buffers, a shaper's bucket), and however many frames or reports are lost.
+//! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers
+//! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
+//! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
+//! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
+//! reports are lost.
 
 mod body;
 mod calibrate;

@@ -9,12 +9,12 @@ const MIN_FRAME_BYTES: usize = 60;
 const WIRE_OVERHEAD_BYTES: usize = 24;
 
 /// A message: full frames, and one with the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parcel {
     /// Its length, the bodies of its frames included.
-    pub(super) bytes: usize,
+    pub bytes: usize,
     /// The longest payload of a frame.
-    pub(super) payload_bytes: usize,
+    pub payload_bytes: usize,
 }
 
 impl Parcel {

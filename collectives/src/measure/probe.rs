@@ -1,6 +1,6 @@
 //! Writing PROBE frames, and the headers of all three kinds.
 
-use super::body::ProbeBody;
+use super::body::{ProbeBody, Task};
 use super::kind;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Header, Identity, Kind, OVERHEAD_BYTES};
@@ -15,14 +15,22 @@ pub(super) struct ProbeWriter {
 /// One PROBE to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    pub(super) to: MacAddr,
-    pub(super) test: u32,
+    pub to: MacAddr,
+    pub test: u32,
     /// The frame's number within its message or train.
-    pub(super) index: u64,
-    pub(super) flags: Flags,
-    pub(super) body: ProbeBody,
+    pub index: u64,
+    pub flags: Flags,
+    pub body: ProbeBody,
     /// The payload's length, body included.
-    pub(super) payload_bytes: usize,
+    pub payload_bytes: usize,
+}
+
+impl Probe {
+    /// The question for what has been counted of a train of `index` frames.
+    pub(super) fn ask(to: MacAddr, test: u32, index: u64) -> Probe {
+        let body = ProbeBody::plain(Task::Ask);
+        Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }
+    }
 }
 
 impl ProbeWriter {

@@ -50,8 +50,8 @@ enum Item {
 impl Prober {
     /// Begins to measure between this host and `targets`, which must run a [`Responder`](super::Responder).
     ///
-    /// The session number goes into all frames and has to come back in all answers. Of two probers of one session the second
-    /// must begin later by the same clock.
+    /// The session number goes into all frames and has to come back in all answers. Of two probers of one session the
+    /// second must begin later by the same clock.
     pub fn new(now: Instant, identity: Identity, targets: Vec<Peer>, settings: ProbeSettings) -> Prober {
         let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
         let mut prober = Prober {
@@ -132,8 +132,8 @@ impl Prober {
         };
     }
 
-    /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come last:
-    /// they may tempt a driver to sleep through arrivals, which would lengthen round trips.
+    /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come
+    /// last: they may tempt a driver to sleep through arrivals, which would lengthen round trips.
     fn sizes(&self) -> VecDeque<Item> {
         let (assumed, found) = (full_payload(self.settings.mtu_bytes), self.findings.payload_bytes);
         let mut sizes: Vec<usize> =

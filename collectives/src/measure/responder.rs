@@ -27,8 +27,8 @@ pub struct HostInfo {
 
 /// Answers PROBE frames: echoes, counts, reports.
 ///
-/// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed some;
-/// [`Alone`](ethbcast_transport::Alone) it takes whatever its driver lets through.
+/// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed
+/// some; [`Alone`](ethbcast_transport::Alone) it takes whatever its driver lets through.
 #[derive(Debug)]
 pub struct Responder {
     identity: Identity,

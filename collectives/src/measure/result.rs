@@ -109,7 +109,8 @@ fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
 
 /// Makes the gaps grow with the sizes, and derives the latencies: L(m) = RTT(m)/2 − g(m).
 ///
-/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as possible.
+/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as
+/// possible.
 fn smoothed(mut points: Vec<Point>) -> Vec<Point> {
     // Runs of equal gaps: sum and count.
     let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -154,7 +155,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn smoothed_gaps_never_fall_and_those_that_never_fell_are_left_alone(mut given in prop::collection::vec(1..1000_u64, 0..12)) {
+        fn smoothed_gaps_never_fall_and_those_that_never_fell_are_left_alone(
+            mut given in prop::collection::vec(1..1000_u64, 0..12),
+        ) {
             let smooth = gaps(&smoothed(points(&given)));
             prop_assert!(smooth.is_sorted() && smooth.len() == given.len());
             given.sort_unstable();

@@ -1,15 +1,16 @@
 //! Who acknowledges to whom in a cast: decided here, for sessions and communicators alike.
 //!
-//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the receivers keeps the number of
-//! those who do small: parents merge what their children say, and the origin serves its own children only. Data does not follow
-//! this tree: it comes to all by one frame.
+//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the receivers keeps the
+//! number of those who do small: parents merge what their children say, and the origin serves its own children only.
+//! Data does not follow this tree: it comes to all by one frame.
 
 use ethbcast_transport::{Policy, Tuning};
 use std::ops::{Range, RangeInclusive};
 
 /// The most receivers of a cast that all acknowledge to its origin.
 const DIRECT_RECEIVERS: usize = 128;
-/// How many children a host of the tree may have: fewer make it deep and slow, more let acknowledgements meet at one port.
+/// How many children a host of the tree may have: fewer make it deep and slow, more let acknowledgements meet at one
+/// port.
 const FAN_OUT: RangeInclusive<usize> = 8..=16;
 
 /// The receivers of a cast, by position: counted from 0, the origin left out. `None` stands for the origin.
@@ -21,8 +22,8 @@ pub(crate) struct AckTree {
 }
 
 impl AckTree {
-    /// The tree over so many receivers: of the least fan-out that makes it no deeper than the largest would. Strict go-back-n has
-    /// none: nobody can repair for others what nobody keeps out of order.
+    /// The tree over so many receivers: of the least fan-out that makes it no deeper than the largest would. Strict
+    /// go-back-n has none: nobody can repair for others what nobody keeps out of order.
     pub(crate) fn new(receivers: usize, policy: Policy) -> AckTree {
         let deepest = levels(receivers, *FAN_OUT.end());
         let is_tree = receivers > DIRECT_RECEIVERS && policy == Policy::HolesAllowed;
@@ -57,8 +58,8 @@ impl AckTree {
         position - self.siblings(position).start
     }
 
-    /// The numbers of the receiver at this position, which depend on how many acknowledge to the same host; or of the origin, which
-    /// hears its children and speaks to them as if it were the first of them.
+    /// The numbers of the receiver at this position, which depend on how many acknowledge to the same host; or of the
+    /// origin, which hears its children and speaks to them as if it were the first of them.
     pub(crate) fn tuned(self, own: &Tuning, position: Option<usize>) -> Tuning {
         let order = position.map_or(0, |position| self.order(position));
         match self.fan_out {

@@ -1,4 +1,5 @@
-//! Reading and writing the bodies of all control messages: big-endian numbers, reserved bytes, strings behind a length byte.
+//! Reading and writing the bodies of all control messages: big-endian numbers, reserved bytes, strings behind a length
+//! byte.
 
 /// Appends fields to a message body.
 #[derive(Debug, Default)]

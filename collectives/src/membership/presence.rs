@@ -61,16 +61,17 @@ struct Entry {
 
 /// What one member of a group knows of the others' presence, by rank.
 ///
-/// A root looks whenever a silence is due ([`next_silence`](Presence::next_silence)) and says whom it suspects; a member of a
-/// communicator looks at each of its signs of life and when a good-bye is over ([`next_farewell`](Presence::next_farewell)).
+/// A root looks whenever a silence is due ([`next_silence`](Presence::next_silence)) and says whom it suspects; a
+/// member of a communicator looks at each of its signs of life and when a good-bye is over
+/// ([`next_farewell`](Presence::next_farewell)).
 #[derive(Debug)]
 pub(crate) struct Presence {
     own: u16,
     /// Silence after which a member is suspected; with `None` nobody is.
     suspect_after: Option<Duration>,
     gone_after: Duration,
-    /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that looks at regular
-    /// intervals can tell.
+    /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that
+    /// looks at regular intervals can tell.
     forgives_own_sleep: bool,
     entries: Vec<Entry>,
     looked_at: Instant,

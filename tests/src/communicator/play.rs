@@ -111,8 +111,8 @@ impl<F: Faults> Play<F> {
     }
 }
 
-/// Plays `case` until it is quiet, for two minutes at most; panics with `replay` in front of what is wrong: an error, other bytes,
-/// an audit, or no quiet.
+/// Plays `case` until it is quiet, for two minutes at most; panics with `replay` in front of what is wrong: an error,
+/// other bytes, an audit, or no quiet.
 pub fn play<F: Faults>(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
     let mut play = Play::new(case, seed, faults, replay);
     let quiet = play.run(Duration::from_secs(120));

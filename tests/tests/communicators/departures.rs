@@ -1,4 +1,5 @@
-//! What becomes of calls and messages whose other side is done with them: it has left, or died, or said that its send was done.
+//! What becomes of calls and messages whose other side is done with them: it has left, or died, or said that its send
+//! was done.
 
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
@@ -33,7 +34,8 @@ fn a_send_that_is_done_is_not_withdrawn_when_its_deadline_passes() {
     assert_eq!(play.member(1).take_received(recv), Some(RecvOutcome::Received { bytes: vec![1; 10] }));
 }
 
-/// Rank `leaver` of three makes its `calls` and leaves or dies; the others come to them 8 s later. How they end, and when.
+/// Rank `leaver` of three makes its `calls` and leaves or dies; the others come to them 8 s later. How they end, and
+/// when.
 fn late(leaver: usize, calls: &[Step], dies: bool) -> Vec<(String, f64)> {
     let mut case = Case { patience: Duration::from_secs(20), ..Case::new(3, calls) };
     for host in (0..3).filter(|&host| host != leaver) {

@@ -8,7 +8,8 @@ use std::time::Duration;
 const BARRIER: Step = Step::Barrier;
 const BROADCAST: Step = Step::Broadcast { root: 0, bytes: 256 };
 
-/// `odd` does something else than the others after two collectives that agree; the errors of all, and how long the last took.
+/// `odd` does something else than the others after two collectives that agree; the errors of all, and how long the last
+/// took.
 fn errors(ranks: u16, odd: usize, theirs: &[Step], others: &[Step]) -> Vec<CommunicatorError> {
     let common = [BARRIER, BROADCAST];
     // A rank that makes no further call after one it need not wait in cannot be told.

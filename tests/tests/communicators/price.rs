@@ -24,7 +24,8 @@ struct Price {
     others: u64,
 }
 
-/// What the frames of `steps` are, with those that come in the quarter of a second after them; fails if any frame is unaccounted for.
+/// What the frames of `steps` are, with those that come in the quarter of a second after them; fails if any frame is
+/// unaccounted for.
 fn price(play: &mut Play<NoFaults>, steps: &[Step]) -> Price {
     let count = |play: &Play<NoFaults>| {
         let mut price = [0; 5];

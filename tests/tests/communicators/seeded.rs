@@ -9,7 +9,8 @@ const RUNS: u64 = 20_000;
 /// Bytes of a frame's payload in these runs.
 const PAYLOAD_BYTES: usize = 576 - 32;
 
-/// The case that a seed stands for: 2–64 ranks, mostly few; all presets; loss 0–10 %, duplicates, reordering, corruption.
+/// The case that a seed stands for: 2–64 ranks, mostly few; all presets; loss 0–10 %, duplicates, reordering,
+/// corruption.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
     let most = [3, 3, 3, 3, 4, 4, 5, 8][random.below(8) as usize];

@@ -24,7 +24,8 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
 }
 
-/// A port whose loop never sleeps through arrivals: a nap between two frames of a message would be measured as the network's.
+/// A port whose loop never sleeps through arrivals: a nap between two frames of a message would be measured as the
+/// network's.
 fn attentive_port(wire: &Wire) -> anyhow::Result<Port> {
     let interface = wire.port.interface();
     let mut config = PortConfig::new(wire.station.ether_type);

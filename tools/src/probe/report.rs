@@ -150,7 +150,8 @@ fn cast(finding: CastFinding) -> String {
             "does not arrive, while unicast does: likely multicast filtering or storm control on the switch".to_owned()
         }
         CastFinding::Policed { knee_frames_per_second } => format!(
-            "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm control on the switch"
+            "only about {knee_frames_per_second} frames/s get through, while unicast arrives whole: likely storm \
+             control on the switch"
         ),
         CastFinding::NotMeasured => "not measured".to_owned(),
     }

@@ -1,7 +1,7 @@
-//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because as many casts
-//! at once would meet in front of every host.
+//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because
+//! as many casts at once would meet in front of every host.
 
-use super::mail::{Inbox, Outbound};
+use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
@@ -47,16 +47,16 @@ struct Ring {
     handed: u16,
     come: u16,
     asked: u16,
-    outbound: Outbound,
-    inbox: Inbox,
+    outbound: BlockToSend,
+    awaited: AwaitedBlocks,
 }
 
 impl Allgather {
     /// Begins to gather blocks of `block_bytes`, `blocks_bytes` all together.
     ///
     /// # Errors
-    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not that of one block
-    /// for each rank.
+    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not
+    /// that of one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -72,8 +72,8 @@ impl Allgather {
             let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
             Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
         } else {
-            let outbound = Outbound::new((rank + 1) % size);
-            Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
+            let outbound = BlockToSend::new((rank + 1) % size);
+            Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })
         };
         Ok(Call::new(signature, Exchange { way, placed: false }))
     }
@@ -119,7 +119,7 @@ impl Work for Exchange {
 
     fn give_up(&mut self, group: &mut Group) {
         if let Way::Ring(ring) = &mut self.way {
-            ring.inbox.clear(group);
+            ring.awaited.clear(group);
         }
     }
 }
@@ -149,17 +149,17 @@ impl Ring {
         let passing = |step: u16| block_range((rank + size - step) % size, block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
-                self.inbox.add(group, (rank + size - 1) % size, block_bytes);
+                self.awaited.add(group, (rank + size - 1) % size, block_bytes);
                 self.asked += 1;
             }
             let before = (self.handed, self.come);
-            if let Some(message) = self.inbox.take_first(group, signature)? {
+            if let Some(message) = self.awaited.take_first(group, signature)? {
                 self.come += 1;
                 blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
             }
             while self.handed < steps.min(self.come + 1) && self.outbound.advance(group, signature, &blocks[passing(self.handed)]) {
                 self.handed += 1;
-                self.outbound = Outbound::new((rank + 1) % size);
+                self.outbound = BlockToSend::new((rank + 1) % size);
             }
             if (self.handed, self.come) == before {
                 return Ok(self.handed == steps && self.come == steps);

@@ -1,6 +1,6 @@
 //! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1).
 
-use super::mail::{Inbox, Outbound};
+use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
@@ -19,9 +19,9 @@ pub type Barrier = Call<Meeting>;
 #[derive(Debug)]
 pub struct Meeting {
     /// Arrivals that are awaited.
-    arrivals: Inbox,
+    arrivals: AwaitedBlocks,
     /// This rank's own; rank 0 tells nobody.
-    own: Option<Outbound>,
+    own: Option<BlockToSend>,
     release: Release,
 }
 
@@ -40,11 +40,11 @@ impl Barrier {
         let group = member.group()?;
         let signature = group.calls().begin(now, Operation::Barrier, 0, 0)?;
         let rank = group.rank();
-        let mut arrivals = Inbox::default();
+        let mut arrivals = AwaitedBlocks::default();
         children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
             0 => (None, Release::Given(Writing::new(Way::Cast))),
-            _ => (Some(Outbound::new(parent(rank))), Release::Awaited(Reading::new(0))),
+            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::new(0))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }

@@ -1,6 +1,6 @@
 //! Gather: from each rank a block, to one, as messages.
 
-use super::mail::{Inbox, Outbound};
+use super::mail::{AwaitedBlocks, BlockToSend};
 use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
@@ -15,17 +15,17 @@ pub type Gather = Call<Blocks>;
 #[derive(Debug)]
 pub struct Blocks {
     /// At the root: the others' blocks.
-    inbox: Inbox,
+    awaited: AwaitedBlocks,
     /// Elsewhere: the own block.
-    outbound: Option<Outbound>,
+    outbound: Option<BlockToSend>,
 }
 
 impl Gather {
     /// Begins to gather blocks of `block_bytes` at `root`, where all blocks together have `blocks_bytes`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at the root
-    /// `blocks_bytes` is not that of one block for each rank.
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at
+    /// the root `blocks_bytes` is not that of one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -39,12 +39,12 @@ impl Gather {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
         let signature = group.calls().begin(now, Operation::Gather, root, block_bytes)?;
-        let mut inbox = Inbox::default();
+        let mut awaited = AwaitedBlocks::default();
         if rank == root {
-            (0..size).filter(|&from| from != root).for_each(|from| inbox.add(group, from, block_bytes));
+            (0..size).filter(|&from| from != root).for_each(|from| awaited.add(group, from, block_bytes));
         }
-        let outbound = (rank != root).then(|| Outbound::new(root));
-        Ok(Call::new(signature, Blocks { inbox, outbound }))
+        let outbound = (rank != root).then(|| BlockToSend::new(root));
+        Ok(Call::new(signature, Blocks { awaited, outbound }))
     }
 
     /// Moves on: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
@@ -73,7 +73,7 @@ impl Work for Blocks {
         if let Some(outbound) = &mut self.outbound {
             return Ok(outbound.advance(group, call, block));
         }
-        let all = self.inbox.advance(group, call, |from, bytes| {
+        let all = self.awaited.advance(group, call, |from, bytes| {
             blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
         })?;
         if all {
@@ -83,6 +83,6 @@ impl Work for Blocks {
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        self.inbox.clear(group);
+        self.awaited.clear(group);
     }
 }

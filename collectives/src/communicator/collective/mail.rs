@@ -11,19 +11,20 @@ const TAG: u32 = FIRST_RESERVED_TAG;
 
 /// A block on its way to a rank.
 #[derive(Debug)]
-pub(super) struct Outbound {
+pub(super) struct BlockToSend {
     to: u16,
     /// The message, once it is made and until it is handed over.
     message: Option<Arc<[u8]>>,
     gone: bool,
 }
 
-impl Outbound {
-    pub(super) fn new(to: u16) -> Outbound {
-        Outbound { to, message: None, gone: false }
+impl BlockToSend {
+    pub(super) fn new(to: u16) -> BlockToSend {
+        BlockToSend { to, message: None, gone: false }
     }
 
-    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows elsewhere.
+    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows
+    /// elsewhere.
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, block: &[u8]) -> bool {
         if !self.gone {
             let message = self.message.get_or_insert_with(|| message(signature, block));
@@ -46,12 +47,12 @@ fn message(signature: Signature, block: &[u8]) -> Arc<[u8]> {
 
 /// Blocks awaited from several ranks, or several from one.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
-    awaited: Vec<Inbound>,
+pub(super) struct AwaitedBlocks {
+    awaited: Vec<AwaitedBlock>,
 }
 
 #[derive(Debug)]
-struct Inbound {
+struct AwaitedBlock {
     from: u16,
     bytes: usize,
     /// The receive, once there was room for it.
@@ -60,15 +61,16 @@ struct Inbound {
     misfit: bool,
 }
 
-impl Inbox {
+impl AwaitedBlocks {
     /// Awaits a block from a rank. It is asked for at once, so that it need not wait in between when it comes.
     pub(super) fn add(&mut self, group: &mut Group, from: u16, bytes: usize) {
-        let mut inbound = Inbound { from, bytes, id: None, misfit: false };
+        let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
         inbound.ask(group);
         self.awaited.push(inbound);
     }
 
-    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block from each rank.
+    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block
+    /// from each rank.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -88,7 +90,8 @@ impl Inbox {
         Ok(self.awaited.is_empty())
     }
 
-    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order than they were sent.
+    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order
+    /// than they were sent.
     pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
         let message = inbound.poll(group, signature)?;
@@ -104,7 +107,7 @@ impl Inbox {
     }
 }
 
-impl Inbound {
+impl AwaitedBlock {
     fn ask(&mut self, group: &mut Group) {
         if self.id.is_none() {
             self.id = group.messages().receive_internal(self.from, TAG, Signature::BYTES + self.bytes);

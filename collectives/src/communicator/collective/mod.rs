@@ -1,8 +1,8 @@
 //! Calls that all ranks make together.
 //!
 //! Each is a value: `begin` tells the group, `advance` moves it on after each round of the driver until it is
-//! [`Done`](Progress::Done), `abandon` gives it up. No thread, no copy but between the caller's slice and a feed or a message.
-//! The caller's slices are given to each `advance` and must be the same each time.
+//! [`Done`](Progress::Done), `abandon` gives it up. No thread, no copy but between the caller's slice and a feed or a
+//! message. The caller's slices are given to each `advance` and must be the same each time.
 
 mod allgather;
 mod barrier;

@@ -1,6 +1,6 @@
 //! Scatter: to each rank a block of its own, from one, as messages.
 
-use super::mail::{Inbox, Outbound};
+use super::mail::{AwaitedBlocks, BlockToSend};
 use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
@@ -15,17 +15,17 @@ pub type Scatter = Call<Shares>;
 #[derive(Debug)]
 pub struct Shares {
     /// At the root: the blocks that have not been handed over, the next one last.
-    outbound: Vec<(u16, Outbound)>,
+    outbound: Vec<(u16, BlockToSend)>,
     /// Elsewhere: the own block.
-    inbox: Inbox,
+    awaited: AwaitedBlocks,
 }
 
 impl Scatter {
     /// Begins to scatter blocks of `block_bytes` from `root`, where all blocks together have `blocks_bytes`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at the root
-    /// `blocks_bytes` is not that of one block for each rank.
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at
+    /// the root `blocks_bytes` is not that of one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -39,13 +39,13 @@ impl Scatter {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
         let signature = group.calls().begin(now, Operation::Scatter, root, block_bytes)?;
-        let (mut outbound, mut inbox) = (Vec::new(), Inbox::default());
+        let (mut outbound, mut awaited) = (Vec::new(), AwaitedBlocks::default());
         if rank == root {
-            outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, Outbound::new(to))).collect();
+            outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, BlockToSend::new(to))).collect();
         } else {
-            inbox.add(group, root, block_bytes);
+            awaited.add(group, root, block_bytes);
         }
-        Ok(Call::new(signature, Shares { outbound, inbox }))
+        Ok(Call::new(signature, Shares { outbound, awaited }))
     }
 
     /// Moves on: from `blocks` at the root (ignored elsewhere), into `block` everywhere.
@@ -72,7 +72,7 @@ impl Work for Shares {
 
     fn step(&mut self, group: &mut Group, _: Instant, call: Signature, (blocks, block): Self::Slices<'_>) -> Result<bool, Failure> {
         if group.rank() != call.root {
-            return self.inbox.advance(group, call, |_, bytes| block.copy_from_slice(bytes));
+            return self.awaited.advance(group, call, |_, bytes| block.copy_from_slice(bytes));
         }
         while let Some((to, outbound)) = self.outbound.last_mut() {
             if !outbound.advance(group, call, &blocks[block_range(*to, block.len())]) {
@@ -85,6 +85,6 @@ impl Work for Shares {
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        self.inbox.clear(group);
+        self.awaited.clear(group);
     }
 }

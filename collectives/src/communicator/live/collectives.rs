@@ -7,8 +7,8 @@ use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
 
 impl Communicator {
-    /// Puts the bytes that `root` has in its `buffer` into everybody's. At the root it returns when all of them have been handed over
-    /// to be sent, elsewhere when they are here.
+    /// Puts the bytes that `root` has in its `buffer` into everybody's. At the root it returns when all of them have
+    /// been handed over to be sent, elsewhere when they are here.
     ///
     /// # Errors
     /// If ranks disagree about the call, one is gone, or the time is up; see [`Error`].
@@ -28,8 +28,8 @@ impl Communicator {
         self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
     }
 
-    /// Puts block *r* of `blocks`, as `root` has them, into rank *r*'s `own`. All blocks have the length of `own`; `blocks` matters at the
-    /// root only, where it is as long as all of them.
+    /// Puts block *r* of `blocks`, as `root` has them, into rank *r*'s `own`. All blocks have the length of `own`;
+    /// `blocks` matters at the root only, where it is as long as all of them.
     ///
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).
@@ -41,7 +41,8 @@ impl Communicator {
         )
     }
 
-    /// Puts every rank's `own` block into the root's `blocks`, in the order of ranks. `blocks` matters at the root only.
+    /// Puts every rank's `own` block into the root's `blocks`, in the order of ranks. `blocks` matters at the root
+    /// only.
     ///
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).

@@ -24,7 +24,10 @@ pub enum Error {
     #[error("no random number to join with: {0}")]
     Random(#[source] std::io::Error),
     /// A message did not come, or did not go, in time.
-    #[error("{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more time")]
+    #[error(
+        "{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more \
+         time"
+    )]
     TimedOut {
         /// The call.
         what: String,
@@ -32,7 +35,10 @@ pub enum Error {
         within: Duration,
     },
     /// The receiver of a message has no room for it.
-    #[error("{to} receives less than the {bytes} bytes sent under tag {tag}, or gave up: let it pass a buffer of that length")]
+    #[error(
+        "{to} receives less than the {bytes} bytes sent under tag {tag}, or gave up: let it pass a buffer of that \
+         length"
+    )]
     Refused {
         /// The receiver.
         to: Named,
@@ -43,7 +49,8 @@ pub enum Error {
     },
     /// A message is longer than the buffer.
     #[error(
-        "the message from {from} under tag {tag} has {message_bytes} bytes, the buffer {buffer_bytes}: pass a longer one; the message is lost"
+        "the message from {from} under tag {tag} has {message_bytes} bytes, the buffer {buffer_bytes}: pass a \
+         longer one; the message is lost"
     )]
     TooLong {
         /// The sender.

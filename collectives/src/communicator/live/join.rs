@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 const RING_ROOM: RingRoom = RingRoom { credit_frames: 8192, margin_frames: 0, most_bytes: 16 << 20 };
 
 impl Communicator {
-    /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks are there; ranks are in the
-    /// natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
+    /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks are there; ranks are
+    /// in the natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
     ///
     /// # Errors
     /// If there is no interface, no permission, not everybody comes within a minute, or they disagree about the group.

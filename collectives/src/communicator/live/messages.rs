@@ -8,14 +8,15 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 impl Communicator {
-    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a short message at once, a long one
-    /// when the other rank receives it. Messages of one tag to one rank keep their order.
+    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a short message at
+    /// once, a long one when the other rank receives it. Messages of one tag to one rank keep their order.
     ///
-    /// What the other rank makes of a short message is not known here: if its buffer is too short, it is told, not the sender.
+    /// What the other rank makes of a short message is not known here: if its buffer is too short, it is told, not the
+    /// sender.
     ///
     /// # Errors
-    /// If there is no such rank, it is gone, its buffer is too short for a long message, or within [`Options::call_within`](super::Options)
-    /// there is no room for it (it is withdrawn then).
+    /// If there is no such rank, it is gone, its buffer is too short for a long message, or within
+    /// [`Options::call_within`](super::Options) there is no room for it (it is withdrawn then).
     pub fn send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<(), Error> {
         self.send_within(to, tag, bytes, self.call_within)
     }
@@ -86,8 +87,8 @@ impl Communicator {
     /// Receives the next message of `tag` from rank `from` into the beginning of `buffer`; returns its length in bytes.
     ///
     /// # Errors
-    /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender withdraws it, or the
-    /// time is up.
+    /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender
+    /// withdraws it, or the time is up.
     pub fn recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<usize, Error> {
         self.recv_within(from, tag, buffer, self.call_within)
     }
@@ -134,8 +135,8 @@ impl Communicator {
         self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
     }
 
-    /// Sends `bytes` to rank `to` and receives a message of the same `tag` from rank `from` at the same time, so that ranks in a ring do not
-    /// wait for each other; returns the length of what was received.
+    /// Sends `bytes` to rank `to` and receives a message of the same `tag` from rank `from` at the same time, so that
+    /// ranks in a ring do not wait for each other; returns the length of what was received.
     ///
     /// # Errors
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
@@ -188,7 +189,8 @@ impl Communicator {
     }
 }
 
-/// What was asked for in an earlier turn, or is now; while messages of other threads fill the queue it `may_wait` for the next turn.
+/// What was asked for in an earlier turn, or is now; while messages of other threads fill the queue it `may_wait` for
+/// the next turn.
 fn asked<I: Copy, T>(
     earlier: &mut Option<I>,
     member: &mut Member,

@@ -1,8 +1,8 @@
 //! The communicator on real hosts: blocking calls over a packet socket.
 //!
-//! This folder is the one place in this crate where the state machine meets a socket, a clock, a thread and a random number; all of
-//! them belong to [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own thread; a thread in the
-//! background answers the others while the application computes.
+//! This folder is the one place in this crate where the state machine meets a socket, a clock, a thread and a random
+//! number; all of them belong to [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in
+//! its own thread; a thread in the background answers the others while the application computes.
 
 mod collectives;
 mod error;
@@ -25,12 +25,12 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A group of ranks that call each other.
 ///
-/// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on every
-/// rank. Each call blocks, for [`Options::call_within`] at most. Messages may be sent and received by several threads at once; collectives
-/// of several threads take turns.
+/// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on
+/// every rank. Each call blocks, for [`Options::call_within`] at most. Messages may be sent and received by several
+/// threads at once; collectives of several threads take turns.
 ///
-/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So programs end with a
-/// barrier: who is later than a second would miss what was still under way.
+/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So
+/// programs end with a barrier: who is later than a second would miss what was still under way.
 pub struct Communicator {
     shared: Shared<Member>,
     /// Held for a whole collective.
@@ -88,7 +88,8 @@ impl Communicator {
     }
 
     /// Leaves the group now, from whatever thread: calls in progress, and all later ones, fail with
-    /// [`CommunicatorError::Closed`](super::CommunicatorError::Closed). What the others were sent is still theirs, for a second at most.
+    /// [`CommunicatorError::Closed`](super::CommunicatorError::Closed). What the others were sent is still theirs, for
+    /// a second at most.
     ///
     /// # Errors
     /// If the socket has failed.

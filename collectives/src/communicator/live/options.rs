@@ -5,25 +5,28 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_transport::wire::EtherType;
 use std::time::Duration;
 
-/// How a communicator is joined; [`Options::default`] is right for one Ethernet interface and hosts with names of their own.
+/// How a communicator is joined; [`Options::default`] is right for one Ethernet interface and hosts with names of their
+/// own.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The interface; without it, the only Ethernet interface that is up.
     pub interface: Option<String>,
-    /// This host's name, which decides its rank; without it, `$ETHBCAST_HOST`, the network namespace's name or the hostname.
+    /// This host's name, which decides its rank; without it, `$ETHBCAST_HOST`, the network namespace's name or the
+    /// hostname.
     pub host: Option<String>,
     /// The EtherType; all ranks must use the same.
     pub ether_type: EtherType,
     /// The protocol's numbers; all ranks must use the same.
     pub preset: Preset,
-    /// What the network costs: decides from which size on a broadcast goes down the chain. Without it every broadcast is cast.
+    /// What the network costs: decides from which size on a broadcast goes down the chain. Without it every broadcast
+    /// is cast.
     pub calibration: Option<Calibration>,
     /// How long to wait for all ranks.
     pub join_within: Duration,
     /// How long a call without a deadline of its own may take.
     pub call_within: Duration,
-    /// How long a waiting call looks for frames again and again, letting other processes run in between, before it sleeps. It saves
-    /// the wake-up, which costs more than a short message does; zero to sleep at once.
+    /// How long a waiting call looks for frames again and again, letting other processes run in between, before it
+    /// sleeps. It saves the wake-up, which costs more than a short message does; zero to sleep at once.
     pub spin: Duration,
 }
 

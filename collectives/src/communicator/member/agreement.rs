@@ -1,4 +1,5 @@
-//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it cannot go on.
+//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it
+//! cannot go on.
 
 use crate::communicator::body::TOLD_CALLS;
 use crate::communicator::failure::Failure;
@@ -8,7 +9,7 @@ use std::collections::VecDeque;
 /// How many of its last calls a member remembers, to compare them with what others say late.
 const REMEMBERED_CALLS: usize = 16;
 
-/// See the module's description.
+/// The calls of one rank, set against what the others say of theirs.
 #[derive(Debug)]
 pub(super) struct Agreement {
     own: u16,
@@ -97,7 +98,8 @@ impl Agreement {
         (0..self.others.len() as u16).filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
     }
 
-    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new one stands.
+    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new
+    /// one stands.
     pub(super) fn fail(&mut self, failure: Failure) -> bool {
         let stands = self.failure.is_none_or(|known| failure.from < known.from);
         if stands {
@@ -119,7 +121,7 @@ fn differ(one: Signature, other: Signature) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communicator::failure::What;
+    use crate::communicator::failure::Cause;
 
     fn barrier(number: u64) -> Signature {
         Signature { number, operation: Operation::Barrier, root: 0, bytes: 0 }
@@ -131,9 +133,9 @@ mod tests {
         assert_eq!(agreement.note(2, barrier(1)), None, "this rank has called nothing yet");
         assert_eq!(agreement.begin(Operation::Gather, 0, 4).1, None);
         let (gather, mismatch) = agreement.begin(Operation::Gather, 0, 4);
-        let expected = Failure { from: 1, what: What::Mismatch { one: (2, barrier(1)), other: (0, gather) } };
+        let expected = Failure { from: 1, cause: Cause::Mismatch { one: (2, barrier(1)), other: (0, gather) } };
         assert_eq!(mismatch, Some(expected));
-        let expected = Failure { from: 1, what: What::Mismatch { one: (1, barrier(1)), other: (0, gather) } };
+        let expected = Failure { from: 1, cause: Cause::Mismatch { one: (1, barrier(1)), other: (0, gather) } };
         assert_eq!(agreement.note(1, barrier(1)), Some(expected));
         assert_eq!(agreement.missing(1), [] as [u16; 0]);
         assert_eq!(agreement.missing(2), [1, 2]);
@@ -142,10 +144,10 @@ mod tests {
     #[test]
     fn the_first_reason_stands_unless_another_is_about_earlier_calls_and_calls_before_it_are_not_touched() {
         let mut agreement = Agreement::new(0, 2);
-        let first = Failure { from: 5, what: What::Left { rank: 1 } };
-        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, what: What::Gone { rank: 1 } }));
+        let first = Failure { from: 5, cause: Cause::Left { rank: 1 } };
+        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, cause: Cause::Gone { rank: 1 } }));
         assert_eq!((agreement.failure_of(4), agreement.failure_of(5)), (None, Some(first)));
-        let earlier = Failure { from: 4, what: What::Gone { rank: 1 } };
+        let earlier = Failure { from: 4, cause: Cause::Gone { rank: 1 } };
         assert!(agreement.fail(earlier));
         assert_eq!(agreement.failure_of(5), Some(earlier));
     }

@@ -1,4 +1,5 @@
-//! Operations that somebody has asked for, and how they have ended, kept until it takes the outcome: several threads share a member.
+//! Operations that somebody has asked for, and how they have ended, kept until it takes the outcome: several threads
+//! share a member.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,12 +1,13 @@
-//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can still take part.
+//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can
+//! still take part.
 
 use super::agreement::Agreement;
+use super::keepalive::Keepalive;
 use super::leaving::FAREWELLS;
-use super::signs::Signs;
 use crate::communicator::body::Notice;
 use crate::communicator::config::gone_after;
 use crate::communicator::error::{CommunicatorError, Named};
-use crate::communicator::failure::{Failure, What};
+use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::kind;
 use crate::communicator::roster::Roster;
 use crate::communicator::signature::{Operation, Signature};
@@ -16,14 +17,14 @@ use crate::membership::timing::HURRY;
 use ethbcast_transport::wire::Kind;
 use ethbcast_transport::{Deadline, Instant};
 
-/// See the module's description.
+/// One member's view of the collectives: who takes part, what has been called, and why it cannot go on.
 #[derive(Debug)]
 pub(in crate::communicator) struct Calls {
     roster: Roster,
     rank: u16,
     presence: Presence,
     agreement: Agreement,
-    signs: Signs,
+    keepalive: Keepalive,
 }
 
 impl Calls {
@@ -33,7 +34,7 @@ impl Calls {
             rank,
             presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
-            signs: Signs::new(now, rank, size),
+            keepalive: Keepalive::new(now, rank, size),
             roster,
         }
     }
@@ -104,7 +105,7 @@ impl Calls {
     /// Why a collective cannot be done.
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
         if let Some(rank) = self.presence.who_left_before(signature.number) {
-            self.fail(now, Failure { from: signature.number, what: What::Left { rank } });
+            self.fail(now, Failure { from: signature.number, cause: Cause::Left { rank } });
         }
         self.agreement.failure_of(signature.number)
     }
@@ -114,7 +115,7 @@ impl Calls {
         failure.error(self.rank, &self.roster)
     }
 
-    /// What a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
+    /// Cause a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
     ///
     /// # Errors
     /// If it cannot be done.
@@ -142,7 +143,7 @@ impl Calls {
     pub(in crate::communicator) fn abandon(&mut self, now: Instant, signature: Signature) -> CommunicatorError {
         let missing = self.agreement.missing(signature.number);
         let missing_ranks: Vec<Named> = missing.into_iter().map(|rank| self.named(rank)).collect();
-        self.fail(now, Failure { from: signature.number, what: What::Abandoned { rank: self.rank, signature } });
+        self.fail(now, Failure { from: signature.number, cause: Cause::Abandoned { rank: self.rank, signature } });
         self.agreement.end();
         CommunicatorError::TimedOut { signature, missing_ranks }
     }
@@ -151,34 +152,35 @@ impl Calls {
     pub(super) fn fail(&mut self, now: Instant, failure: Failure) {
         if self.agreement.fail(failure) {
             log::warn!("{}", failure.error(self.rank, &self.roster));
-            self.signs.hurry(now);
+            self.keepalive.hurry(now);
         }
     }
 
     /// Why nothing more comes from a rank for collective `number`, if that is so.
     pub(in crate::communicator) fn absence(&self, rank: u16, number: u64) -> Option<Failure> {
-        let what = match self.presence.standing(rank) {
-            Standing::Left { .. } => What::Left { rank },
-            Standing::Gone => What::Gone { rank },
+        let cause = match self.presence.standing(rank) {
+            Standing::Left { .. } => Cause::Left { rank },
+            Standing::Gone => Cause::Gone { rank },
             Standing::Here | Standing::Leaving { .. } => return None,
         };
-        Some(Failure { from: number, what })
+        Some(Failure { from: number, cause })
     }
 
-    /// What has come from `rank` does not tell which call it has made in place of the one in progress; its signs of life do. `None` until
-    /// one comes.
+    /// Cause has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
+    /// life do. `None` until one comes.
     pub(in crate::communicator) fn misfit(&self, rank: u16, expected: Signature) -> Option<Failure> {
         let told = self.agreement.has_called(rank, expected.number);
-        told.then_some(Failure { from: expected.number, what: What::Garbled { rank } })
+        told.then_some(Failure { from: expected.number, cause: Cause::Garbled { rank } })
     }
 
     /// The signature at the head of a message from `rank` is not that of the collective in progress.
     pub(in crate::communicator) fn odd(&self, rank: u16, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
-            // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at all.
+            // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at
+            // all.
             Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank, expected)),
-            Some(found) => self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, what: What::Garbled { rank } }),
-            None => Failure { from: 0, what: What::Garbled { rank } },
+            Some(found) => self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, cause: Cause::Garbled { rank } }),
+            None => Failure { from: 0, cause: Cause::Garbled { rank } },
         }
     }
 
@@ -186,7 +188,7 @@ impl Calls {
     pub(super) fn compare_unread(&self, rank: u16, frame: &[u8]) -> Option<Failure> {
         match Signature::split(frame) {
             Some((signature, _)) => self.agreement.compare(rank, signature),
-            None => Some(Failure { from: 0, what: What::Garbled { rank } }),
+            None => Some(Failure { from: 0, cause: Cause::Garbled { rank } }),
         }
     }
 
@@ -204,7 +206,7 @@ impl Calls {
     pub(super) fn on_notice(&mut self, now: Instant, rank: u16, kind: Kind, notice: Notice) {
         let calls = notice.calls.into_iter().flatten();
         let mismatch = calls.filter_map(|signature| self.agreement.note(rank, signature)).last();
-        // What another rank has found comes first: it names the ranks it is about.
+        // Cause another rank has found comes first: it names the ranks it is about.
         if let Some(failure) = notice.failure.or(mismatch) {
             self.fail(now, failure);
         }
@@ -221,7 +223,7 @@ impl Calls {
             let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
             absent.push(rank);
             if let Change::Gone(rank) = change {
-                self.fail(now, Failure { from: self.agreement.newest_of(rank), what: What::Gone { rank } });
+                self.fail(now, Failure { from: self.agreement.newest_of(rank), cause: Cause::Gone { rank } });
             }
         }
         absent
@@ -233,27 +235,27 @@ impl Calls {
     }
 
     pub(super) fn is_sign_due(&self, now: Instant) -> bool {
-        self.signs.due().is_some_and(|due| due <= now)
+        self.keepalive.due().is_some_and(|due| due <= now)
     }
 
     /// A sign of life is to be sent.
     pub(super) fn give_sign(&mut self, now: Instant) {
-        self.signs.give(now);
+        self.keepalive.give(now);
     }
 
     /// The sign of life that is to be sent now.
     pub(super) fn take_sign(&mut self) -> Option<Notice> {
-        self.signs.take().then(|| self.notice(0))
+        self.keepalive.take().then(|| self.notice(0))
     }
 
-    /// What this rank tells the others; a good-bye will be repeated so often.
+    /// Cause this rank tells the others; a good-bye will be repeated so often.
     pub(super) fn notice(&self, repeats: u8) -> Notice {
         Notice { calls: self.agreement.last(), failure: self.agreement.failure(), repeats }
     }
 
     /// When the next sign or the end of a good-bye is due.
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let sign = self.signs.due().map(|at| Wait::Status.at(at));
+        let sign = self.keepalive.due().map(|at| Wait::Status.at(at));
         sign.into_iter().chain(self.presence.next_farewell().map(|at| Wait::Silence.at(at))).min()
     }
 }

@@ -15,9 +15,9 @@ use crate::communicator::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Part};
 
-/// See the module's description.
+/// One member's end of everything that a complete group does.
 #[derive(Debug)]
 pub struct Group {
     calls: Calls,
@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// Takes a frame; one that does not belong here changes nothing but counters.
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
         if self.is_over() {
             return;
         }
@@ -96,8 +96,8 @@ impl Group {
             self.leaving.linger(now);
         }
         match header.kind {
-            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.on_frame(now, frame),
-            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.on_frame(now, frame),
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
                 None => stats.malformed += 1,
@@ -107,12 +107,12 @@ impl Group {
     }
 
     /// Lets time pass.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.is_over() {
             return;
         }
-        self.messages.on_timeout(now);
-        self.streams.on_timeout(now);
+        self.messages.handle_timeout(now);
+        self.streams.handle_timeout(now);
         if self.calls.is_look_due(now) {
             self.look(now);
         }
@@ -139,7 +139,8 @@ impl Group {
         }
     }
 
-    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
+    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
+    /// or repairs is.
     pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
         let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
@@ -147,7 +148,8 @@ impl Group {
         (!flows).then_some(failure)
     }
 
-    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
+    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown
+    /// away.
     pub(super) fn leave(&mut self, now: Instant, by: Instant) {
         if !self.leaving.has_begun() {
             self.leaving.begin(by);
@@ -181,15 +183,15 @@ impl Group {
 
     /// Whether somebody waits for the next frame, and it is not one of many.
     pub(super) fn is_urgent(&self) -> bool {
-        (self.calls.is_busy() || self.messages.are_awaited()) && self.streams.are_urgent()
+        (self.calls.is_busy() || self.messages.is_urgent()) && self.streams.is_urgent()
     }
 
-    pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         if self.is_over() {
             return None;
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        [self.messages.mailbox().poll_timeout(now), self.streams.deadline(), self.calls.deadline(), leaving]
+        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving]
             .into_iter()
             .flatten()
             .min()
@@ -206,19 +208,19 @@ impl Group {
     }
 
     /// Writes the next frame of a message or a stream: they take turns.
-    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if self.is_over() {
             return None;
         }
         self.streams_first = !self.streams_first;
         if self.streams_first {
-            self.streams.poll(now, buffer).or_else(|| self.messages.poll(now, buffer))
+            self.streams.poll_transmit(now, buffer).or_else(|| self.messages.poll_transmit(now, buffer))
         } else {
-            self.messages.poll(now, buffer).or_else(|| self.streams.poll(now, buffer))
+            self.messages.poll_transmit(now, buffer).or_else(|| self.streams.poll_transmit(now, buffer))
         }
     }
 
-    /// What streams and messages have sent and received, beside what is in `counted`.
+    /// Cause streams and messages have sent and received, beside what is in `counted`.
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
         MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }

@@ -3,7 +3,8 @@
 use crate::membership::timing::HURRY;
 use ethbcast_transport::Instant;
 
-/// How often a good-bye is repeated: for 75 ms, in which a sender whose acknowledgement was lost asks for it three times.
+/// How often a good-bye is repeated: for 75 ms, in which a sender whose acknowledgement was lost asks for it three
+/// times.
 pub(super) const FAREWELLS: u8 = 5;
 
 /// How far a member is with leaving.

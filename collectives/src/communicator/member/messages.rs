@@ -4,7 +4,7 @@ use super::asked::Asked;
 use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use std::sync::Arc;
 
 /// Tags from here on are the collectives' own.
@@ -63,8 +63,8 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not there any more
-    /// nothing is sent: that shows elsewhere.
+    /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not
+    /// there any more nothing is sent: that shows elsewhere.
     pub(in crate::communicator) fn send_internal(&mut self, to: u16, tag: u32, bytes: Arc<[u8]>) -> bool {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
@@ -135,21 +135,7 @@ impl Messages {
         self.collect();
     }
 
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.mailbox.on_frame(now, frame);
-        self.collect();
-    }
-
-    pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.mailbox.handle_timeout(now);
-        self.collect();
-    }
-
-    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.mailbox.poll_transmit(now, buffer)
-    }
-
-    /// What has no outcomes: what is on its way, and when it is due.
+    /// What is on its way.
     pub(super) fn mailbox(&self) -> &Mailbox {
         &self.mailbox
     }
@@ -168,9 +154,29 @@ impl Messages {
     pub(super) fn is_quiet(&self) -> bool {
         self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none()
     }
+}
+
+impl Part for Messages {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.mailbox.on_frame(now, frame);
+        self.collect();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.mailbox.handle_timeout(now);
+        self.collect();
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.mailbox.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.mailbox.poll_timeout(now)
+    }
 
     /// Whether somebody waits for an outcome.
-    pub(super) fn are_awaited(&self) -> bool {
+    fn is_urgent(&self) -> bool {
         self.sends.are_awaited() || self.receives.are_awaited()
     }
 }

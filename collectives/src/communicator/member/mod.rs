@@ -1,13 +1,14 @@
-//! One process of a group: a state machine that finds the others, exchanges messages with them and makes collectives possible.
+//! One process of a group: a state machine that finds the others, exchanges messages with them and makes collectives
+//! possible.
 
 mod agreement;
 mod asked;
 mod calls;
 mod group;
+mod keepalive;
 mod leaving;
 mod messages;
 mod neighbours;
-mod signs;
 mod stats;
 mod streams;
 mod way;
@@ -32,9 +33,9 @@ use way::Ways;
 
 /// One process of a group.
 ///
-/// It is a [`Machine`](ethbcast_transport::Machine): drive it until [`joined`](Member::joined), go on driving it for as long as
-/// it lives, so that the others see that it is there, and in the end [`leave`](Member::leave) and drive it until it
-/// [`has_left`](Member::has_left). Messages and collectives are asked for in between.
+/// It is a [`Machine`](ethbcast_transport::Machine): drive it until [`joined`](Member::joined), go on driving it for as
+/// long as it lives, so that the others see that it is there, and in the end [`leave`](Member::leave) and drive it
+/// until it [`has_left`](Member::has_left). Messages and collectives are asked for in between.
 #[derive(Debug)]
 pub struct Member {
     assembly: Assembly,
@@ -136,7 +137,8 @@ impl Member {
         self.group.as_ref().map(|group| group.roster().mtu_bytes())
     }
 
-    /// Leaves the group as soon as the others have what they were sent, at the latest at `by`. What still comes is thrown away.
+    /// Leaves the group as soon as the others have what they were sent, at the latest at `by`. What still comes is
+    /// thrown away.
     pub fn leave(&mut self, now: Instant, by: Instant) {
         match &mut self.group {
             Some(group) => group.leave(now, by),
@@ -159,12 +161,13 @@ impl Member {
         self.group.as_ref().is_none_or(|group| group.is_quiet())
     }
 
-    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; withdrawn if it is not there by
-    /// the `deadline`. The bytes are kept, not copied. The [outcome](Member::take_sent) is kept until it is taken.
+    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; withdrawn if it is
+    /// not there by the `deadline`. The bytes are kept, not copied. The [outcome](Member::take_sent) is kept until it
+    /// is taken.
     ///
     /// # Errors
-    /// If the group is not complete, there is no such rank, it is not there any more, the tag is 2³¹ or above, or too many messages
-    /// are on their way.
+    /// If the group is not complete, there is no such rank, it is not there any more, the tag is 2³¹ or above, or too
+    /// many messages are on their way.
     pub fn send(
         &mut self,
         to: u16,
@@ -221,8 +224,8 @@ impl Member {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
     }
 
-    /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to arrive or
-    /// the receive has ended: its outcome comes.
+    /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to
+    /// arrive or the receive has ended: its outcome comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
     }
@@ -309,14 +312,14 @@ impl Machine for Member {
             self.join(now);
         }
         match &mut self.group {
-            Some(group) => group.on_frame(now, &frame, &mut self.stats),
+            Some(group) => group.handle_frame(now, &frame, &mut self.stats),
             None => self.stats.strangers += 1,
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(group) = &mut self.group {
-            return group.on_timeout(now);
+            return group.handle_timeout(now);
         }
         if self.refusal.is_some() || self.given_up {
             return;
@@ -339,7 +342,7 @@ impl Machine for Member {
             self.stats.signs_sent += 1;
             return Some(self.write(kind::ALIVE, session, rank, &sign.encode(), buffer));
         }
-        if let Some(length) = group.poll(now, buffer) {
+        if let Some(length) = group.poll_transmit(now, buffer) {
             return Some(length);
         }
         let bye = group.take_bye()?;
@@ -348,7 +351,7 @@ impl Machine for Member {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.group {
-            Some(group) => group.deadline(now),
+            Some(group) => group.poll_timeout(now),
             None if self.refusal.is_some() || self.given_up => None,
             None => Some(Wait::Join.at(self.assembly.due())),
         }

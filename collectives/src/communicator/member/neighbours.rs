@@ -18,8 +18,8 @@ pub(in crate::communicator) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
     /// The rank it comes from.
-    pub(in crate::communicator) origin: u16,
-    pub(in crate::communicator) way: Way,
+    pub origin: u16,
+    pub way: Way,
 }
 
 impl StreamName {
@@ -90,7 +90,8 @@ impl Neighbours {
         self.peers.len() as u16
     }
 
-    /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from its origin.
+    /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from
+    /// its origin.
     pub(super) fn can_begin(&self, name: StreamName, rank: u16) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)

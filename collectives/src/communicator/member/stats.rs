@@ -9,7 +9,7 @@ use ethbcast_transport::stream::{Memory, StreamStats};
 pub struct MemberStats {
     /// Calls for the others, and answers to such calls.
     pub calls_sent: u64,
-    /// Signs of life.
+    /// Keepalive of life.
     pub signs_sent: u64,
     /// Frames of another group or session, or from somebody who is no member or gone.
     pub strangers: u64,

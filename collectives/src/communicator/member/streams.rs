@@ -82,29 +82,6 @@ impl Streams {
         self.slots.iter().enumerate().filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
     }
 
-    /// Takes a frame from a member of the group.
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(name) = StreamName::of(frame.header.stream, self.neighbours.size()) else {
-            self.strangers += 1;
-            return;
-        };
-        if self.slots[index(name)].is_none() {
-            // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one before its parent.
-            match frame.header.kind {
-                Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
-                Kind::ACK => {}
-                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
-                _ => {
-                    self.open(name);
-                }
-            }
-        }
-        if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.handle_frame(now, frame);
-            self.touch(now, name);
-        }
-    }
-
     fn open(&mut self, name: StreamName) -> &mut Slot {
         if self.slots[index(name)].is_none() {
             self.slots[index(name)] = Some(Box::new(Slot { stream: self.neighbours.open(name), midway: false }));
@@ -149,40 +126,11 @@ impl Streams {
         self.agenda.is_idle()
     }
 
-    /// Whether all streams in use are at the beginning or end of a message.
-    pub(super) fn are_urgent(&self) -> bool {
-        self.agenda.armed().all(|at| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
-    }
-
     /// Something about a stream has changed: it may have something to send, and another deadline.
     fn touch(&mut self, now: Instant, name: StreamName) {
         if let Some(slot) = &self.slots[index(name)] {
             self.agenda.touch(index(name) as u16, slot.stream.poll_timeout(now));
         }
-    }
-
-    /// When and why to call [`on_timeout`](Streams::on_timeout).
-    pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.agenda.next_deadline()
-    }
-
-    /// Lets time pass.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
-        let due: Vec<u16> = self.agenda.due(now).collect();
-        for at in due {
-            if let Some(slot) = &mut self.slots[usize::from(at)] {
-                slot.stream.handle_timeout(now);
-                self.agenda.touch(at, slot.stream.poll_timeout(now));
-            }
-        }
-    }
-
-    /// Writes the next frame into `buffer`: streams take turns.
-    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.agenda.poll(|at| match &mut self.slots[usize::from(at)] {
-            Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
-            None => (None, None),
-        })
     }
 
     /// What all streams have sent and received so far.
@@ -200,6 +148,59 @@ impl Streams {
     pub(super) fn audit(&self) -> Result<(), String> {
         let told = |name: StreamName, why: String| format!("{:?} of rank {}: {why}", name.way, name.origin);
         self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|why| told(name, why)))
+    }
+}
+
+impl Part for Streams {
+    /// Takes a frame from a member of the group.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(name) = StreamName::of(frame.header.stream, self.neighbours.size()) else {
+            self.strangers += 1;
+            return;
+        };
+        if self.slots[index(name)].is_none() {
+            // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its
+            // parent.
+            match frame.header.kind {
+                Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
+                Kind::ACK => {}
+                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
+                _ => {
+                    self.open(name);
+                }
+            }
+        }
+        if let Some(slot) = &mut self.slots[index(name)] {
+            slot.stream.handle_frame(now, frame);
+            self.touch(now, name);
+        }
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.agenda.next_deadline()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let due: Vec<u16> = self.agenda.due(now).collect();
+        for at in due {
+            if let Some(slot) = &mut self.slots[usize::from(at)] {
+                slot.stream.handle_timeout(now);
+                self.agenda.touch(at, slot.stream.poll_timeout(now));
+            }
+        }
+    }
+
+    /// Writes the next frame into `buffer`: streams take turns.
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.agenda.poll(|at| match &mut self.slots[usize::from(at)] {
+            Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
+            None => (None, None),
+        })
+    }
+
+    /// Whether all streams in use are at the beginning or end of a message.
+    fn is_urgent(&self) -> bool {
+        self.agenda.armed().all(|at| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
     }
 }
 

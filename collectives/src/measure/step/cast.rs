@@ -1,8 +1,8 @@
 //! Whether frames to the group address arrive as fast as unicast: a ramp of paced trains.
 //!
-//! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at once,
-//! longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does not happen
-//! again was an accident, and the ramp goes on.
+//! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at
+//! once, longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does
+//! not happen again was an accident, and the ramp goes on.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
@@ -171,9 +171,7 @@ impl Cast {
         let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
         hearer.to_ask = false;
         let (to, test, index) = (hearer.mac, self.run.test?, self.run.sent);
-        let body = ProbeBody::plain(Task::Ask);
-        let probe = Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES };
-        Some(writer.write(buffer, &probe))
+        Some(writer.write(buffer, &Probe::ask(to, test, index)))
     }
 }
 

@@ -19,7 +19,7 @@ const PATIENCE_FACTOR: u32 = 8;
 const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
 
 /// Tries the largest frame first, then common sizes, then bisects.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::measure) struct Largest {
     target: usize,
     to: MacAddr,
@@ -44,11 +44,9 @@ impl Largest {
             target,
             to: it.peer.mac,
             patience: PATIENCE.max(expected * PATIENCE_FACTOR),
-            passes: 0,
             fails: largest + 1,
             tried: largest,
-            tests: Vec::new(),
-            due: None,
+            ..Largest::default()
         }
     }
 

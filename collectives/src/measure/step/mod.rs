@@ -22,24 +22,24 @@ use std::fmt::Debug;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Echo {
     /// Which target sent it, by place.
-    pub(super) target: usize,
-    pub(super) test: u32,
+    pub target: usize,
+    pub test: u32,
     /// Whether it is the last frame of its message.
-    pub(super) last: bool,
-    pub(super) payload_bytes: usize,
+    pub last: bool,
+    pub payload_bytes: usize,
 }
 
 /// A report that came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// Which target sent it, by place.
-    pub(super) target: usize,
-    pub(super) test: u32,
+    pub target: usize,
+    pub test: u32,
     /// One past the highest frame that arrived.
-    pub(super) seen: u64,
+    pub seen: u64,
     /// It answers a question, which came behind all frames, and not a frame of the train.
-    pub(super) asked: bool,
-    pub(super) body: ReportBody,
+    pub asked: bool,
+    pub body: ReportBody,
 }
 
 /// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).

@@ -17,7 +17,7 @@ const PATIENCE_FACTOR: u32 = 3;
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 
 /// Sends a message, waits for it to come back, and so on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
@@ -46,14 +46,8 @@ impl Ping {
             parcel: findings.parcel(bytes),
             wanted: settings.pings,
             length: settings.train(findings.present()),
-            began: None,
             patience: expected.map_or(settings.patience, |expected| PATIENCE_MIN.max(expected * PATIENCE_FACTOR)),
-            enough: false,
-            samples_nanos: Vec::new(),
-            unanswered: Vec::new(),
-            sent: 0,
-            failures: 0,
-            due: None,
+            ..Ping::default()
         }
     }
 }

@@ -10,7 +10,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
 /// Sends a short message to every target and again to those that have not answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
@@ -37,9 +37,7 @@ impl RollCall {
             targets: findings.targets.iter().map(|target| called(target.peer.mac)).collect(),
             patience: settings.patience,
             calls: settings.roll_calls,
-            next: 0,
-            due: None,
-            over: false,
+            ..RollCall::default()
         }
     }
 }

@@ -10,7 +10,8 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of 10 Gbit/s).
+/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of
+/// 10 Gbit/s).
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
 /// Bytes in flight at most, for large frames.
@@ -28,7 +29,7 @@ const GAP_MAX_NANOS: f64 = 1e11;
 const LEAD_IN_PART: u64 = 4;
 
 /// Sends messages as fast as reports allow, until time is up; then waits for the last report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::measure) struct Train {
     target: usize,
     to: MacAddr,
@@ -67,20 +68,8 @@ impl Train {
             length: settings.train(findings.present()),
             least_messages: settings.train_messages,
             patience: settings.patience,
-            test: None,
-            began: Instant::START,
-            next: 0,
             window_frames: WINDOW_START_FRAMES,
-            asked: 0,
-            ended: false,
-            reports: Vec::new(),
-            first_nanos: 0,
-            stalled: false,
-            latest: None,
-            closed: false,
-            failures: 0,
-            ask: false,
-            due: None,
+            ..Train::default()
         }
     }
 
@@ -180,11 +169,7 @@ impl Step for Train {
         });
         if std::mem::take(&mut self.ask) {
             self.due = Some(now + self.patience() * (1 << self.failures));
-            let body = ProbeBody::plain(Task::Ask);
-            let payload_bytes = ProbeBody::BYTES;
-            return Some(
-                writer.write(buffer, &Probe { to: self.to, test, index: self.next, flags: Flags::default(), body, payload_bytes }),
-            );
+            return Some(writer.write(buffer, &Probe::ask(self.to, test, self.next)));
         }
         if !self.may_send() {
             return None;

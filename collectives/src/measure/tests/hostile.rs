@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
+use crate::measure::kind;
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
 use proptest::prelude::*;
@@ -128,19 +129,26 @@ fn a_responder_that_lies_harms_only_the_result() {
     }
 }
 
+/// Kind, flags, test (`None` for one that cannot be), number and payload of a frame.
+fn frame() -> impl Strategy<Value = (u8, u8, Option<u32>, u64, Vec<u8>)> {
+    let payload = prop::collection::vec(any::<u8>(), 0..60);
+    (24..30_u8, any::<u8>(), prop::option::of(0..20_u32), any::<u64>(), payload)
+}
+
 proptest! {
     #[test]
     fn whatever_comes_nobody_panics_and_the_prober_ends(
-        frames in prop::collection::vec((24..30_u8, any::<u8>(), prop::option::of(0..20_u32), any::<u64>(), prop::collection::vec(any::<u8>(), 0..60)), 0..40),
+        frames in prop::collection::vec(frame(), 0..40),
     ) {
         let peer = Peer { rank: 1, mac: host_mac(1) };
-        let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES)));
+        let settings = ProbeSettings::short(MTU_BYTES);
+        let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
         let mut responder = Alone::new(responder(1));
         let mut buffer = vec![0; 1514];
         for (at, (kind, flags, test, sequence, payload)) in frames.iter().enumerate() {
-            let kind = [crate::measure::kind::PROBE, crate::measure::kind::ECHO, crate::measure::kind::REPORT][usize::from(kind % 3)];
-            let stamp = test.unwrap_or(u32::MAX);
-            let header = Header { kind, session: SESSION, stream: 0, rank: 1, epoch: 0, flags: Flags(*flags), sequence: *sequence, stamp };
+            let kind = [kind::PROBE, kind::ECHO, kind::REPORT][usize::from(kind % 3)];
+            let (flags, sequence, stamp) = (Flags(*flags), *sequence, test.unwrap_or(u32::MAX));
+            let header = Header { flags, sequence, stamp, ..identity(1).header(kind) };
             let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
             frame[OVERHEAD_BYTES..].copy_from_slice(payload);
             let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };

@@ -1,4 +1,5 @@
-//! Opening a port: the group's name and the MTU are checked, and the receive ring has room for all that may come at once.
+//! Opening a port: the group's name and the MTU are checked, and the receive ring has room for all that may come at
+//! once.
 
 use super::host;
 use crate::membership::station::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
@@ -88,7 +89,8 @@ pub struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Finds the interface and opens its port. `ring` says what may come at once in frames of this many bytes of payload.
+    /// Finds the interface and opens its port. `ring` says what may come at once in frames of this many bytes of
+    /// payload.
     ///
     /// # Errors
     /// See [`StationError`].

@@ -9,7 +9,7 @@ const REPEATS: u8 = 2;
 
 /// The signs of life of one member.
 #[derive(Debug)]
-pub(super) struct Signs {
+pub(super) struct Keepalive {
     rank: u16,
     size: u16,
     due: Instant,
@@ -20,10 +20,10 @@ pub(super) struct Signs {
     is_first: bool,
 }
 
-impl Signs {
+impl Keepalive {
     /// The first is due at `now`.
-    pub(super) fn new(now: Instant, rank: u16, size: u16) -> Signs {
-        Signs { rank, size, due: now, hurried: 0, is_pending: false, is_first: true }
+    pub(super) fn new(now: Instant, rank: u16, size: u16) -> Keepalive {
+        Keepalive { rank, size, due: now, hurried: 0, is_pending: false, is_first: true }
     }
 
     /// There is something that all should know at once.
