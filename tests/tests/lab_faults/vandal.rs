@@ -1,6 +1,6 @@
 //! Frames of noise, torn ones, and valid ones that lie.
 
-use ethbcast_collectives::session::{Message, Outcome as Fate, ViewPart};
+use ethbcast_collectives::session::{Done, Message, Outcome as Fate, ViewPart};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, Flags, Header, Kind, Link, OVERHEAD_BYTES, group_mac, parse, seal};
@@ -131,7 +131,7 @@ impl Vandal {
         let message = match self.random.below(6) {
             0 => Message::Abort { text: "it is all over".to_owned() },
             1 => Message::Verdict { over: true, heard: vec![0xff] },
-            2 => Message::Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() },
+            2 => Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() }),
             3 => Message::View(ViewPart { epoch: 9, digest: *blake3::hash(&body).as_bytes(), at: 0, count: 1, bytes: body }),
             4 => Message::Orphan { rank: 1 },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
