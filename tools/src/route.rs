@@ -1,7 +1,8 @@
-//! What `--via`, `--plan` and `--calibration` mean.
+//! What `--via`, `--preset`, `--plan` and `--calibration` mean.
 
 use crate::exit::{Code, Failure, WithCode};
 use crate::topology_file::read_text;
+use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::Route;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -22,6 +23,18 @@ pub fn read_route(via: &str) -> anyhow::Result<Route> {
     }
 }
 
+/// Fails unless this protocol has a meaning on `route`: the default on every one, the others on the cast alone.
+///
+/// # Errors
+/// A [`Failure`] with code 2.
+pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
+    if preset == Preset::Default || matches!(route, Route::Via(Via::Cast)) {
+        return Ok(());
+    }
+    let text = format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast");
+    Err(Failure::new(Code::Usage, text).into())
+}
+
 /// Reads a plan that `ethbcast plan --out` wrote.
 ///
 /// # Errors
@@ -38,4 +51,21 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     let name = path.display().to_string();
     Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cast_has_a_choice_of_protocols() {
+        let routes = [Route::Auto, Route::Via(Via::Chain), Route::Via(Via::Cast)];
+        let allowed = |preset: Preset| routes.each_ref().map(|route| check_preset(preset, route).is_ok());
+        assert_eq!(allowed(Preset::Default), [true, true, true]);
+        for preset in [Preset::Paper, Preset::PushPull] {
+            assert_eq!(allowed(preset), [false, false, true]);
+        }
+        let refusal = check_preset(Preset::Paper, &Route::Auto).expect_err("auto may not be a cast").to_string();
+        assert_eq!(refusal, "--preset paper is a protocol of the cast and of nothing else: add --via cast");
+    }
 }

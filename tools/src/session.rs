@@ -1,17 +1,70 @@
-//! What sender and receiver set up alike: interface, socket, station.
+//! What commands on the wire share: how a session is opened, ended by a signal, and how its errors become exit codes.
 
 use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode};
+use crate::signals::Interrupt;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
-use ethbcast_collectives::membership::host;
-use ethbcast_collectives::session::Station;
+use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
+use ethbcast_collectives::session::{Cancel, Error, Options, Refusal, RootFailure, Session, Station};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Counters, Interface, OpenError, Port, PortConfig};
-use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
+use ethbcast_transport::packet::{Counters, Port, PortConfig};
+use ethbcast_transport::wire::group_mac;
 
 /// Below this a frame has no room for an acknowledgement's bitmap; the same for sessions and communicators.
 pub const MIN_MTU_BYTES: usize = LEAST_MTU_BYTES as usize;
+
+/// What all sessions are told.
+pub fn options(args: &WireArgs) -> Options {
+    let mut options = Options::new();
+    options.interface.clone_from(&args.interface);
+    options.host = crate::lab::host_name(args.host.as_deref());
+    options.ether_type = args.ether_type;
+    options
+}
+
+/// Opens the session's port, and lets signals end the session: the others are told `reason`.
+///
+/// # Errors
+/// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
+pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
+    let cancel: Cancel = options.cancel.clone();
+    let interrupt = Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)?;
+    Ok((Session::open(group, options).map_err(failure)?, interrupt))
+}
+
+/// An error of the library with its exit code.
+pub fn failure(error: Error) -> Failure {
+    let code = match &error {
+        Error::Station(error) => return station_failure(error),
+        Error::NobodyThere => {
+            let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
+            return Failure::new(Code::Nobody, format!("no sender was heard; {help}"));
+        }
+        Error::NotStarted(RootFailure::TooFew { .. }) | Error::SenderSilent => Code::Nobody,
+        // A refusal is a matter of time if the session was full or had begun.
+        Error::Refused { why: Refusal::Late, .. } => Code::Nobody,
+        Error::NotStarted(RootFailure::NoPlan(_)) | Error::NotInTopology { .. } => Code::Usage,
+        Error::Refused { why: Refusal::NotInTopology, .. } => Code::Usage,
+        Error::Undelivered(_) | Error::Aborted(_) | Error::Dropped => Code::SomeFailed,
+        Error::Damaged(_) => Code::Integrity,
+        _ => Code::System,
+    };
+    Failure::new(code, error)
+}
+
+/// The same for an error of opening, which names the option that helps.
+fn station_failure(error: &StationError) -> Failure {
+    match error {
+        StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
+        StationError::LargeMtu { wanted, interface, available } => {
+            let text = format!("--mtu {wanted} is more than interface {interface} carries: use at most {available}");
+            Failure::new(Code::Usage, text)
+        }
+        StationError::SmallMtu { .. } => Failure::new(Code::Usage, error),
+        _ => Failure::new(Code::System, error),
+    }
+}
 
 /// An open port and who this host is on it.
 pub struct Wire {
@@ -19,65 +72,27 @@ pub struct Wire {
     pub port: Port,
     /// This host's place on the wire.
     pub station: Station,
-    /// The engine's numbers.
-    pub tuning: Tuning,
 }
 
 impl Wire {
     /// Finds the interface and opens the socket.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
-    pub fn open(args: &WireArgs, mtu_bytes: Option<u32>) -> anyhow::Result<Wire> {
-        check_group(&args.group)?;
-        let interface = Interface::find(args.interface.as_deref()).code(Code::System)?;
-        let mtu_bytes = check_mtu(&interface, mtu_bytes)?;
-        let mut tuning = Tuning::default();
-        let group = group_mac(&args.group);
-        let mut config = PortConfig { group: Some(group), ..PortConfig::new(args.ether_type) };
-        // The ring, whose slots hold the interface's MTU, has more frames than the feed grants credit for: a stream cannot
-        // overflow it, not even one of smaller frames.
-        tuning.feed.frames = tuning.feed_frames_for(interface.mtu_bytes - HEADER_BYTES);
-        config.receive_ring_bytes = (tuning.feed.frames as usize + 256) * (interface.mtu_bytes + 128) * 9 / 8;
-        let port = Port::open(&interface, config).map_err(|error| Failure::new(open_code(&error), error))?;
-        let station = Station {
-            host: host::name(args.host.as_deref()),
-            group: args.group.clone(),
-            mac: interface.mac,
-            group_mac: group,
-            ether_type: args.ether_type,
-            mtu_bytes,
+    /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
+    pub fn open(args: &WireArgs) -> anyhow::Result<Wire> {
+        let host = crate::lab::host_name(args.host.as_deref());
+        let opening = Opening {
+            interface: args.interface.as_deref(),
+            host: host.as_deref(),
+            group: &args.group,
+            group_mac: group_mac(&args.group),
+            mtu_bytes: None,
+            port: PortConfig::new(args.ether_type),
         };
-        log::info!("{} on {} ({}), MTU {mtu_bytes}, group {} at {group}", station.host, interface.name, interface.mac, args.group);
-        Ok(Wire { port, station, tuning })
+        let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
+        let (port, station) = opening.open(ring).map_err(|error| station_failure(&error))?;
+        Ok(Wire { port, station })
     }
-}
-
-fn open_code(_: &OpenError) -> Code {
-    Code::System
-}
-
-fn check_group(group: &str) -> anyhow::Result<()> {
-    if group.is_empty() || group.len() > MAX_GROUP_BYTES {
-        let text = format!("the group name has {} bytes: choose one of 1 to {MAX_GROUP_BYTES} with -g", group.len());
-        return Err(Failure::new(Code::Usage, text).into());
-    }
-    Ok(())
-}
-
-fn check_mtu(interface: &Interface, wanted: Option<u32>) -> anyhow::Result<u16> {
-    let available = interface.mtu_bytes.min(usize::from(u16::MAX));
-    let wanted = wanted.map_or(available, |mtu| mtu as usize);
-    if wanted > available {
-        let text = format!("--mtu {wanted} is more than interface {} carries: use at most {available}", interface.name);
-        return Err(Failure::new(Code::Usage, text).into());
-    }
-    if wanted < MIN_MTU_BYTES {
-        let text =
-            format!("an MTU of {wanted} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {}", interface.name);
-        return Err(Failure::new(Code::Usage, text).into());
-    }
-    Ok(wanted as u16)
 }
 
 /// Writes what the socket has done to the log.

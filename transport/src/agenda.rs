@@ -61,6 +61,7 @@ impl Agenda {
 
     /// Gives the parts their turns until one has written a frame; its length. `serve` lets part `at` write, and says how long the
     /// frame is, if there is one, and when the part falls due next.
+    #[must_use = "a frame that is not sent is lost"]
     pub fn poll(&mut self, mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>)) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {
             let (length, deadline) = serve(at);

@@ -1,6 +1,7 @@
 //! What a member is told before it looks for the others, and how often it speaks.
 
 use super::error::CommunicatorError;
+use crate::Preset;
 use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::Settings;
@@ -20,38 +21,6 @@ const SIGNS_PER_SECOND: u32 = 640;
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
 const GONE_AFTER_PERIODS: u32 = 15;
-
-/// The protocol's numbers; all ranks must use the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Preset {
-    /// Hole repair, large windows, long pushes.
-    #[default]
-    Default = 0,
-    /// The EQA paper's: strict go-back-n with a window of 16, BTP 80 + 780 bytes.
-    Paper = 1,
-    /// As `Paper`, but of long broadcasts only the beginning is pushed; the rest follows as receivers grant it (EQA §3.3).
-    PushPull = 2,
-}
-
-impl Preset {
-    /// The numbers of messages.
-    pub fn settings(self) -> Settings {
-        match self {
-            Preset::Default => Settings::default(),
-            Preset::Paper | Preset::PushPull => Settings::paper(),
-        }
-    }
-
-    /// The numbers of streams.
-    pub fn tuning(self) -> Tuning {
-        match self {
-            Preset::Default => Tuning::default(),
-            Preset::Paper => Tuning::paper(),
-            Preset::PushPull => Tuning::push_pull(),
-        }
-    }
-}
 
 /// What a member is told before it looks for the others.
 #[derive(Clone, Debug)]
@@ -76,6 +45,12 @@ pub struct Config {
 impl Config {
     /// What `feed_bytes` is unless there is a reason: a feed of 1024 full frames for each of 44 ranks.
     pub const FEED_BYTES: u64 = 64 << 20;
+
+    /// One of `size` ranks that waits for the others as long as it takes and casts every broadcast.
+    pub fn new(station: Station, size: u16, nonce: u64) -> Config {
+        let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
+        Config { station, size, nonce, preset, calibration: None, join_by: None, feed_bytes }
+    }
 
     /// # Errors
     /// Names the first value that cannot be.

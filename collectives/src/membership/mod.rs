@@ -3,11 +3,12 @@
 pub(crate) mod ack_tree;
 pub(crate) mod codec;
 pub(crate) mod control;
-pub mod host;
+pub mod live;
 pub(crate) mod presence;
 pub(crate) mod station;
 pub(crate) mod timers;
 pub(crate) mod timing;
 
+pub use live::host;
 pub use station::{ControlStats, LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 pub use timing::Timing;

@@ -1,4 +1,4 @@
-//! The clockwork of a session; DESIGN §8 unless said otherwise.
+//! How often hosts speak, and how long they wait for each other.
 
 use std::time::Duration;
 
@@ -37,6 +37,9 @@ impl Default for Timing {
         }
     }
 }
+
+/// Between two repetitions of what all should hear soon: why a group cannot go on, or a good-bye.
+pub(crate) const HURRY: Duration = Duration::from_micros(12_500);
 
 /// Up to so many receivers a switch's port holds what they say at the same moment.
 const AT_ONCE: usize = 128;

@@ -48,14 +48,16 @@
 //! | receiver: Running | view | the confirmation of a view, each host at a moment of its own |
 //! | | status | the sign of life and the progress |
 //! | | verdict | the report is repeated until it is confirmed |
-//! | | leaving | a receiver that failed goes, confirmed or not |
+//! | | leave | a receiver that failed goes, confirmed or not |
 //! | | silence | the root is dead |
 //!
 //! The streams' own timers come on top while a session runs.
 
+pub mod application;
 mod blocks;
 mod endpoint;
 pub mod kind;
+pub mod live;
 mod message;
 mod receiver;
 mod root;
@@ -64,6 +66,7 @@ mod view;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::{AuditError, Blocks};
+pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
 pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, Wanted};

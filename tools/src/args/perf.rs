@@ -2,8 +2,8 @@
 
 use super::WireArgs;
 use crate::perf::Op;
-use crate::preset::Preset;
 use clap::Args;
+use ethbcast_collectives::Preset;
 use std::path::PathBuf;
 
 /// `ethbcast perf`.
@@ -28,7 +28,7 @@ pub struct PerfArgs {
     /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA paper's
     /// Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the rest when a
     /// receiver has answered). For the root.
-    #[arg(long, value_name = "PRESET", value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
     /// Sizes of the messages, such as 256,4K,1M.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = crate::units::parse_size, default_value = "256,4K,64K,1M")]

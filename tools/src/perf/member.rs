@@ -1,35 +1,35 @@
 //! Every other rank of `perf`: takes, verifies, and says what it saw.
 
-use super::Loop;
 use super::pattern::Pattern;
+use super::root::trailer;
 use super::terms::Terms;
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure};
+use crate::session;
 use crate::signals::Interrupt;
-use ethbcast_collectives::session::{Arrival, End, Outcome, Receiver, ReceiverConfig, ReceiverEvent};
+use ethbcast_collectives::session::application::{Receiving, Sink, Verdict};
+use ethbcast_collectives::session::{End, Options, Outcome, Session, Trailer};
 use ethbcast_transport::Instant;
-use ethbcast_transport::packet::drive;
-use std::ops::ControlFlow;
+use ethbcast_transport::packet::Clock;
 use std::time::Duration;
 
 /// Takes part until the root says that there is no further size.
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
-pub fn run(args: &PerfArgs, station: &mut Loop) -> anyhow::Result<()> {
+pub fn run(args: &PerfArgs, options: &Options, wire: &mut Session, interrupt: &Interrupt) -> anyhow::Result<()> {
     loop {
-        let config = ReceiverConfig {
-            patience: Some(Duration::from_secs_f64(args.max_wait)),
-            tuning: station.wire.tuning.clone(),
-            ..ReceiverConfig::new(station.wire.station.clone(), getrandom::u64().code(Code::System)?)
-        };
-        let Loop { wire, waker, clock, interrupt } = &mut *station;
-        let mut receiver = Receiver::new(clock.now(), config);
-        let mut taker = Taker::new(interrupt.clone());
-        drive(&mut wire.port, &mut receiver, waker, clock, |receiver, _| taker.turn(receiver, clock.now())).code(Code::System)?;
-        let terms = taker.conclude()?;
+        let mut receiving = Receiving::new(Taker::new(wire.clock()));
+        wire.run_receiver(options, &mut receiving).map_err(session::failure)?;
+        if let Some(signal) = interrupt.signal().filter(|_| receiving.is_cancelled()) {
+            return Err(Interrupt::failure(signal, "interrupted; the root has been told").into());
+        }
+        let end = receiving.end().cloned();
+        let taker = receiving.into_sink();
+        let took = taker.took;
+        let terms = taker.conclude(end)?;
         if !args.wire.quiet {
-            let mean = taker.took.as_secs_f64() * 1e6 / f64::from(terms.iterations);
+            let mean = took.as_secs_f64() * 1e6 / f64::from(terms.iterations);
             eprintln!("{:>10} bytes: {mean:.1} µs from release to release, {} verified", terms.size_bytes, terms.iterations);
         }
         if terms.remaining == 0 {
@@ -40,68 +40,32 @@ pub fn run(args: &PerfArgs, station: &mut Loop) -> anyhow::Result<()> {
 
 /// The application at a rank that is not the root.
 struct Taker {
-    interrupt: Interrupt,
+    clock: Clock,
     terms: Option<Terms>,
     pattern: Pattern,
     /// Messages passed after the terms: K barriers, then K times a broadcast and a release.
     messages: u32,
     /// Bytes taken of the present message.
     taken: usize,
-    damaged: bool,
     released: Instant,
     took: Duration,
-    end: Option<End>,
+    verdict: Option<Verdict>,
     failure: Option<Failure>,
 }
 
 impl Taker {
-    fn new(interrupt: Interrupt) -> Taker {
+    fn new(clock: Clock) -> Taker {
         Taker {
-            interrupt,
+            clock,
             terms: None,
             pattern: Pattern::new(0),
             messages: 0,
             taken: 0,
-            damaged: false,
             released: Instant::START,
             took: Duration::ZERO,
-            end: None,
+            verdict: None,
             failure: None,
         }
-    }
-
-    fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> ControlFlow<()> {
-        if let Some(signal) = self.interrupt.signal().filter(|_| self.failure.is_none()) {
-            self.failure = Some(Interrupt::failure(signal, "interrupted; the root has been told"));
-            receiver.conclude(now, Outcome::Interrupted, 0, [0; 32], "interrupted by its user");
-        }
-        while let Some(event) = receiver.poll_event() {
-            if let ReceiverEvent::Ended(end) = event {
-                self.end = Some(end);
-            }
-        }
-        while self.failure.is_none() {
-            let ended = match receiver.peek() {
-                Some(Arrival::Bytes(bytes)) => self.take(bytes).map(|()| false),
-                Some(Arrival::Message(bytes)) => self.take(bytes).map(|()| true),
-                Some(Arrival::End(_)) => {
-                    self.finish(receiver, now);
-                    Ok(false)
-                }
-                None => break,
-            };
-            match ended {
-                Ok(ended) if ended => self.pass(now),
-                Ok(_) => {}
-                Err(failure) => {
-                    receiver.conclude(now, Outcome::Damaged, 0, [0; 32], &failure.to_string());
-                    self.failure = Some(failure);
-                    break;
-                }
-            }
-            receiver.consume(now);
-        }
-        if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Compares bytes of the present message with what it has to be.
@@ -120,7 +84,6 @@ impl Taker {
             None => [1].get(taken..).unwrap_or_default(),
         };
         let same = expected.get(..bytes.len()).is_some_and(|expected| expected == bytes);
-        self.damaged |= !same;
         if same {
             return Ok(());
         }
@@ -135,8 +98,9 @@ impl Taker {
     }
 
     /// A message has been passed.
-    fn pass(&mut self, now: Instant) {
+    fn pass(&mut self) {
         let Some(terms) = self.terms else { return };
+        let now = self.clock.now();
         if self.messages == terms.iterations {
             self.released = now;
         }
@@ -145,20 +109,11 @@ impl Taker {
         self.taken = 0;
     }
 
-    fn finish(&mut self, receiver: &mut Receiver, now: Instant) {
-        let Some(terms) = self.terms else { return };
-        let complete = u64::from(self.messages) == 1 + 3 * u64::from(terms.iterations) && !self.damaged;
-        let bytes = terms.size_bytes * u64::from(terms.iterations);
-        let digest = *blake3::hash(&terms.encode()).as_bytes();
-        let outcome = if complete { Outcome::Delivered } else { Outcome::Damaged };
-        receiver.conclude(now, outcome, bytes, digest, "");
-    }
-
-    fn conclude(&mut self) -> Result<Terms, Failure> {
-        if let Some(failure) = self.failure.take() {
+    fn conclude(self, end: Option<End>) -> Result<Terms, Failure> {
+        if let Some(failure) = self.failure {
             return Err(failure);
         }
-        match (&self.end, self.terms) {
+        match (end, self.terms) {
             (Some(End::Confirmed | End::Unconfirmed), Some(terms)) => Ok(terms),
             (Some(End::NobodyThere), _) => {
                 let text = "no root was heard; run `ethbcast perf --root` with the same -g on one host";
@@ -168,5 +123,35 @@ impl Taker {
             (Some(End::Aborted(text)), _) => Err(Failure::new(Code::SomeFailed, text)),
             (end, _) => Err(Failure::new(Code::SomeFailed, format!("the session ended early: {end:?}"))),
         }
+    }
+}
+
+impl Sink for Taker {
+    fn has_room(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    fn write(&mut self, _now: Instant, bytes: &[u8], message_end: bool) {
+        match self.take(bytes) {
+            Ok(()) if message_end => self.pass(),
+            Ok(()) => {}
+            Err(failure) => {
+                let (outcome, text) = (Outcome::Damaged, failure.to_string());
+                self.verdict = Some(Verdict { outcome, bytes: 0, digest: [0; 32], text });
+                self.failure = Some(failure);
+            }
+        }
+    }
+
+    fn finish(&mut self, _now: Instant, _trailer: Trailer) {
+        let Some(terms) = self.terms else { return };
+        let complete = u64::from(self.messages) == 1 + 3 * u64::from(terms.iterations);
+        let outcome = if complete { Outcome::Delivered } else { Outcome::Damaged };
+        let Trailer { bytes, digest } = trailer(&terms);
+        self.verdict = Some(Verdict { outcome, bytes, digest, text: String::new() });
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+        self.verdict.take()
     }
 }

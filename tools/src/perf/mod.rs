@@ -1,6 +1,7 @@
 //! `ethbcast perf`: an operation again and again, on every host; by default broadcast and barrier (Patarasuk 2008 §5, Figure 10).
 //!
-//! `ranks` times the communicator's calls. For broadcasts, which may go any way, each size is a session of its own, so that `auto` decides anew. Within a session all is messages on one stream: the terms,
+//! `ranks` times the communicator's calls. For broadcasts, which may go any way, each size is a session of its own, so that
+//! `auto` decides anew. Within a session all is messages on one stream: the terms,
 //! K barriers alone, then K times a broadcast and a barrier, each broadcast verified byte by byte by every rank. A barrier is a
 //! release: one byte that the root broadcasts when every application has passed what came before.
 
@@ -14,10 +15,8 @@ mod terms;
 mod times;
 
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure, WithCode};
-use crate::session::{MAX_GROUP_BYTES, Wire};
-use crate::signals::Interrupt;
-use ethbcast_transport::packet::{Clock, Waker};
+use crate::exit::{Code, Failure};
+use crate::session::{MAX_GROUP_BYTES, open};
 pub use op::Op;
 
 /// Sizes that fit in memory twice on any host worth the name.
@@ -32,17 +31,21 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
         let text = format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G");
         return Err(Failure::new(Code::Usage, text).into());
     }
-    let network = if args.op == Op::Bcast { Some(root::Network::read(&args)?) } else { None };
+    let mut options = if args.op == Op::Bcast { Some(root::options(&args)?) } else { None };
     check_group(&args.wire.group)?;
     // Whoever receives files under the same name is not meant.
     args.wire.group.push_str(SUFFIX);
-    let Some(network) = network else { return ranks::run(&args) };
-    let waker = Waker::new().code(Code::System)?;
-    let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-    let mut station = Loop { wire: Wire::open(&args.wire, None)?, waker, clock: Clock::start(), interrupt };
-    station.interrupt.heed();
-    if args.root { root::run(&args, network, &mut station) } else { member::run(&args, &mut station) }
+    let Some(options) = &mut options else { return ranks::run(&args) };
+    let (mut session, interrupt) = open(&args.wire.group, options, GIVEN_UP)?;
+    interrupt.heed();
+    match args.root {
+        true => root::run(&args, options, &mut session, &interrupt),
+        false => member::run(&args, options, &mut session, &interrupt),
+    }
 }
+
+/// What a signal makes the others hear.
+const GIVEN_UP: &str = "the root gave up: interrupted; the others have been told";
 
 /// What tells the group apart from that of `send` and `recv`.
 const SUFFIX: &str = "/perf";
@@ -54,12 +57,4 @@ fn check_group(group: &str) -> anyhow::Result<()> {
         return Err(Failure::new(Code::Usage, text).into());
     }
     Ok(())
-}
-
-/// What every session of a run is driven with.
-struct Loop {
-    wire: Wire,
-    waker: Waker,
-    clock: Clock,
-    interrupt: Interrupt,
 }

@@ -7,10 +7,10 @@ use super::Op;
 use super::report::{Report, Row};
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode};
-use crate::preset::Preset;
 use crate::signals::Interrupt;
 use anyhow::bail;
-use ethbcast_collectives::communicator::{self, Communicator, CommunicatorError, Error, Options};
+use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
+use ethbcast_collectives::membership::live::StationError;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -34,9 +34,9 @@ pub fn run(args: &PerfArgs) -> anyhow::Result<()> {
     let wire = &args.wire;
     let options = Options {
         interface: wire.interface.clone(),
-        host: wire.host.clone(),
+        host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
-        preset: preset(args.preset),
+        preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),
         ..Options::default()
     };
@@ -89,14 +89,6 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
         return refuse(format!("{} sizes are too many for one run: choose at most {MAX_SIZES} with --sizes", args.sizes.len()));
     }
     Ok(())
-}
-
-fn preset(preset: Preset) -> communicator::Preset {
-    match preset {
-        Preset::Default => communicator::Preset::Default,
-        Preset::Paper => communicator::Preset::Paper,
-        Preset::PushPull => communicator::Preset::PushPull,
-    }
 }
 
 /// The one rank that was started with `--root`.
@@ -171,7 +163,9 @@ fn mark(rank: u16, iteration: u32) -> u8 {
 
 fn failure(error: Error) -> anyhow::Error {
     let code = match &error {
-        Error::Interface(_) | Error::Open(_) | Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
+        Error::Station(StationError::Interface(_) | StationError::Open(_)) => Code::System,
+        Error::Station(_) => Code::Usage,
+        Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
         Error::Call(CommunicatorError::Missing { .. } | CommunicatorError::Unconfirmed { .. }) => Code::Nobody,
         Error::Call(
             CommunicatorError::Name { .. }

@@ -1,12 +1,10 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
-use crate::exit::{Code, Failure, report};
-use crate::preset::Preset;
+use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::session::{ControlStats, MemberReport, Outcome, Root, Trailer};
-use ethbcast_planning::model::{Choice, duration};
-use ethbcast_transport::Instant;
-use ethbcast_transport::stream::StreamStats;
+use ethbcast_collectives::Preset;
+use ethbcast_collectives::session::{MemberReport, Outcome, SendReport};
+use ethbcast_planning::duration;
 use serde_json::json;
 
 /// A prediction is called wrong beyond this part of it.
@@ -14,64 +12,22 @@ const MOST_ERROR: f64 = 0.25;
 /// Differences shorter than this are no news.
 const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 
-/// The outcome of a session, from the root's side.
-#[derive(Debug)]
-pub struct Report {
-    session: u32,
-    preset: Preset,
-    choice: Option<Choice>,
-    trailer: Option<Trailer>,
-    seconds: f64,
-    total_seconds: f64,
-    stream: StreamStats,
-    control: ControlStats,
-    receivers: Vec<MemberReport>,
-    /// The receiver that was blocked most often, if any was.
-    held_up_by: Option<String>,
+/// The outcome of a session, from the root's side, for people and programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The outcome.
+    pub sent: &'a SendReport,
+    /// The protocol it was sent by.
+    pub preset: Preset,
 }
 
-impl Report {
-    /// Gathers what the root knows.
-    pub fn new(
-        root: &Root,
-        session: u32,
-        preset: Preset,
-        trailer: Option<Trailer>,
-        held_up_by: Option<String>,
-        now: Instant,
-    ) -> Report {
-        Report {
-            session,
-            preset,
-            choice: root.choice().cloned(),
-            trailer,
-            seconds: root.took().as_secs_f64(),
-            total_seconds: now.as_secs_f64(),
-            stream: root.stream_stats(),
-            control: root.control_stats(),
-            receivers: root.reports().cloned().collect(),
-            held_up_by,
-        }
-    }
-
-    fn verified(&self) -> usize {
-        self.receivers.iter().filter(|member| member.outcome == Outcome::Delivered).count()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.trailer.map_or(0, |trailer| trailer.bytes)
-    }
-
+impl Report<'_> {
     fn via(&self) -> String {
-        self.choice.as_ref().map_or(String::new(), |choice| choice.plan.via().to_string())
+        self.sent.via().map(|via| via.to_string()).unwrap_or_default()
     }
 
-    fn predicted_seconds(&self) -> Option<f64> {
-        self.choice.as_ref().map(|choice| choice.predicted_seconds)
-    }
-
-    fn goodput_bits_per_second(&self) -> f64 {
-        if self.seconds > 0.0 { self.bytes() as f64 * 8.0 / self.seconds } else { 0.0 }
+    fn seconds(&self) -> f64 {
+        self.sent.took.as_secs_f64()
     }
 
     /// Prints the report on stdout.
@@ -92,44 +48,44 @@ impl Report {
             let text = if text.is_empty() { String::new() } else { format!("  {text}") };
             format!("{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n", outcome.word(), units::bytes(*bytes), took.as_secs_f64())
         };
-        let lines: String = self.receivers.iter().map(line).collect();
-        let plan = self.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
-        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
+        let lines: String = self.sent.receivers.iter().map(line).collect();
+        let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
+        let predicted = self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
             "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",
-            self.verified(),
-            self.receivers.len(),
-            units::bytes(self.bytes()),
+            self.sent.verified(),
+            self.sent.receivers.len(),
+            units::bytes(self.sent.bytes()),
             self.via(),
-            self.seconds,
-            units::rate(self.goodput_bits_per_second()),
-            self.stream.data_sent,
-            self.stream.data_resent,
+            self.seconds(),
+            units::rate(self.sent.goodput_bits_per_second()),
+            self.sent.stream.data_sent,
+            self.sent.stream.data_resent,
         )
     }
 
     fn to_json(&self) -> serde_json::Value {
-        let receivers: Vec<_> = self.receivers.iter().map(receiver_json).collect();
+        let receivers: Vec<_> = self.sent.receivers.iter().map(receiver_json).collect();
         json!({
             "schema": 1,
-            "session": format!("{:08x}", self.session),
-            "bytes": self.bytes(),
-            "seconds": self.seconds,
-            "total_seconds": self.total_seconds,
-            "goodput_bits_per_second": self.goodput_bits_per_second(),
-            "blake3": self.trailer.map(|trailer| units::hex(&trailer.digest)),
+            "session": format!("{:08x}", self.sent.session),
+            "bytes": self.sent.bytes(),
+            "seconds": self.seconds(),
+            "total_seconds": self.sent.total.as_secs_f64(),
+            "goodput_bits_per_second": self.sent.goodput_bits_per_second(),
+            "blake3": self.sent.trailer.map(|trailer| units::hex(&trailer.digest)),
             "via": self.via(),
             "preset": self.preset.to_string(),
-            "segment_bytes": self.choice.as_ref().map(|choice| choice.segment_bytes),
-            "predicted_seconds": self.predicted_seconds(),
-            "reason": self.choice.as_ref().map(|choice| choice.reason.as_str()),
+            "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
+            "predicted_seconds": self.sent.predicted_seconds(),
+            "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
             "frames": {
-                "data_sent": self.stream.data_sent,
-                "data_resent": self.stream.data_resent,
-                "control_sent": self.control.sent + self.stream.heartbeats_sent,
-                "control_received": self.control.received + self.stream.acks_received,
+                "data_sent": self.sent.stream.data_sent,
+                "data_resent": self.sent.stream.data_resent,
+                "control_sent": self.sent.control.sent + self.sent.stream.heartbeats_sent,
+                "control_received": self.sent.control.received + self.sent.stream.acks_received,
             },
             "receivers": receivers,
         })
@@ -138,21 +94,21 @@ impl Report {
     /// Why the transfer took much longer or shorter than predicted, if it did.
     pub fn surprise(&self) -> Option<String> {
         // The model is one of the default protocol: that another takes longer is no surprise.
-        let is_priced = self.verified() > 0 && self.preset == Preset::Default;
-        let predicted = self.predicted_seconds().filter(|_| is_priced)?;
-        let error = self.seconds / predicted - 1.0;
+        let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
+        let predicted = self.sent.predicted_seconds().filter(|_| is_priced)?;
+        let error = self.seconds() / predicted - 1.0;
         // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.
-        if error.abs() <= MOST_ERROR || (self.seconds - predicted).abs() < LEAST_SURPRISE_SECONDS {
+        if error.abs() <= MOST_ERROR || (self.seconds() - predicted).abs() < LEAST_SURPRISE_SECONDS {
             return None;
         }
-        let (actual, times) = (duration(self.seconds), format!("{:+.0} %", error * 100.0));
+        let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
         Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)))
     }
 
     /// The likeliest cause of an error of the prediction.
     fn cause(&self, error: f64) -> String {
-        let sent = self.stream.data_sent.max(1);
-        let lost = self.stream.data_resent as f64 / sent as f64;
+        let sent = self.sent.stream.data_sent.max(1);
+        let lost = self.sent.stream.data_resent as f64 / sent as f64;
         if error < 0.0 {
             return "the calibration is of a slower network; measure again with `ethbcast probe`".to_owned();
         }
@@ -160,31 +116,16 @@ impl Report {
             return format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0);
         }
         let mut took: Vec<(f64, &str)> =
-            self.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
+            self.sent.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
         took.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (median, slowest) = (took[took.len() / 2].0, took[took.len() - 1]);
-        if let Some(host) = &self.held_up_by {
+        if let Some(host) = &self.sent.held_up_by {
             return format!("likely a slow receiver, {host} took frames more slowly than they came");
         }
         if slowest.0 > median * 1.1 {
             return format!("likely a slow receiver or its cable, {} was last", slowest.1);
         }
         "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
-    }
-
-    /// Success only if every receiver has verified the bytes.
-    ///
-    /// # Errors
-    /// A [`Failure`] that lists who did not.
-    pub fn verdict(&self) -> anyhow::Result<()> {
-        let failed: Vec<&MemberReport> = self.receivers.iter().filter(|member| member.outcome != Outcome::Delivered).collect();
-        if failed.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<String> = failed.iter().map(|report| format!("{} ({})", report.host, report.outcome.word())).collect();
-        let text =
-            format!("{} of {} receivers failed: {}; send again to them", failed.len(), self.receivers.len(), names.join(", "));
-        Err(Failure::new(Code::SomeFailed, text).into())
     }
 }
 

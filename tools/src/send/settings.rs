@@ -2,30 +2,18 @@
 
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure};
-use crate::preset::Preset;
-use crate::route::{read_calibration, read_plan, read_route};
+use crate::route::{check_preset, read_calibration, read_plan, read_route};
+use crate::session;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::session::{Route, Wanted};
-use ethbcast_planning::model::Calibration;
-use ethbcast_planning::topology::Topology;
+use ethbcast_collectives::session::{Options, Route};
+use ethbcast_planning::topology::nodeset;
 use std::time::Duration;
-
-/// How long `send` waits for receivers unless told otherwise.
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The resolved arguments.
 #[derive(Debug)]
 pub struct Settings {
-    /// How many receivers, and how long to wait for them.
-    pub wanted: Wanted,
-    /// How the bytes travel.
-    pub route: Route,
-    /// The protocol, if they travel by cast.
-    pub preset: Preset,
-    /// What the network costs, if it was measured before.
-    pub calibration: Option<Calibration>,
-    /// The cluster.
-    pub topology: Option<Topology>,
+    /// How to send.
+    pub options: Options,
     topology_name: String,
 }
 
@@ -35,23 +23,22 @@ impl Settings {
     /// # Errors
     /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
-        let route = match &args.plan {
+        let mut options = session::options(&args.wire);
+        options.route = match &args.plan {
             Some(path) => Route::Saved(read_plan(path)?),
             None => read_route(&args.via)?,
         };
-        args.preset.check(&route)?;
-        let calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
-        let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
-        let wanted = match args.min_receivers {
-            Some(least) => Wanted { at_least: usize::from(least), enough: None, patience },
-            None => {
-                let count = usize::from(args.receivers.unwrap_or(1));
-                Wanted { at_least: count, enough: Some(count), patience }
-            }
-        };
-        let topology = args.topology.as_deref().map(read_topology).transpose()?;
+        options.preset = args.preset;
+        check_preset(args.preset, &options.route)?;
+        options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
+        options.max_wait = args.max_wait.map(Duration::from_secs_f64);
+        options.exactly = args.min_receivers.is_none();
+        options.receivers = usize::from(args.min_receivers.or(args.receivers).unwrap_or(1));
+        options.topology = args.topology.as_deref().map(read_topology).transpose()?;
+        options.mtu_bytes = args.mtu;
+        (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { wanted, route, preset: args.preset, calibration, topology, topology_name })
+        Ok(Settings { options, topology_name })
     }
 
     /// Checks that the topology names this host, before anybody is waited for.
@@ -59,8 +46,9 @@ impl Settings {
     /// # Errors
     /// A [`Failure`] with code 2.
     pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
-        let Some(topology) = self.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
-        let known = ethbcast_planning::topology::nodeset::fold(topology.hosts());
+        let topology = self.options.topology.as_ref();
+        let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
+        let known = nodeset::fold(topology.hosts());
         let text = format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
         Err(Failure::new(Code::Usage, text).into())
     }

@@ -1,18 +1,20 @@
 //! One run: a whole session, from invitation to verdict, on the simulated network.
 
-use super::process::{Process, Sender, Source, Taker};
+use super::process::{Host, Sender, Taker, content};
 use super::settings::Settings;
 use super::watch::{Load, Watch};
 use super::wiring::Wiring;
 use crate::exit::{Code, Failure};
+use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
-    MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing, Wanted,
+    ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing,
+    Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
-use ethbcast_transport::{Instant, MacAddr, Tuning};
-use std::rc::Rc;
+use ethbcast_transport::stream::StreamStats;
+use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 /// The group all simulated sessions belong to.
@@ -72,75 +74,77 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
     let faults = RandomFaults::new(conditions.seed).loss(conditions.loss);
-    let mut simulation = Simulation::new(&wiring.network, processes(settings, &wiring, route), faults);
+    let mut simulation = Simulation::new(&wiring.network, hosts(settings, &wiring, route), faults);
     let (outcome, watch) = Watch::run(&mut simulation, settings.root);
     let Outcome::Quiet { at } = outcome else {
         return Err(Failure::new(Code::Nobody, format!("the simulated session did not end ({outcome:?}); try less loss")).into());
     };
     let lost = simulation.stats().drops.harmful();
-    let machines = simulation.into_machines();
-    let Process::Root(root, _) = &machines[settings.root] else { unreachable!("the root's process is where it was put") };
+    let hosts = simulation.into_machines();
+    let Participant::Root(root, sending) = &hosts[settings.root] else { unreachable!("the root is where it was put") };
     if let Some(failure) = root.failure() {
         let code = if matches!(failure, RootFailure::NoPlan(_)) { Code::Usage } else { Code::Nobody };
         return Err(Failure::new(code, failure).into());
     }
     let took = root.took();
     let choice = root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
-    let delivered = machines.iter().map(Process::moment).max().unwrap_or(Instant::START);
-    let sum = |count: fn(&Process) -> u64| machines.iter().map(count).sum();
+    let began = sending.source().began().unwrap_or_default();
+    let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at();
+    let delivered = hosts.iter().filter_map(Host::receiving).map(taken_at).fold(began, Instant::max);
+    let stream = hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
+    let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();
     Ok(Played {
         via: choice.plan.via(),
         reason: choice.reason.clone(),
         predicted_seconds: choice.predicted_seconds,
         took,
-        delivered_after: delivered.since(machines[settings.root].moment()),
+        delivered_after: delivered.since(began),
         quiet_after: watch.quiet_after(at),
         segment_bytes: choice.segment_bytes,
-        data_sent: sum(|process| process.stream_stats().data_sent),
-        data_resent: sum(|process| process.stream_stats().data_resent),
-        control_sent: sum(|process| process.control_frames().0),
-        control_received: sum(|process| process.control_frames().1),
+        data_sent: stream.data_sent,
+        data_resent: stream.data_resent,
+        control_sent: control(|stats| stats.sent) + stream.acks_sent + stream.heartbeats_sent,
+        control_received: control(|stats| stats.received) + stream.acks_received + stream.heartbeats_received,
         lost,
         loads: watch.loads(&wiring, conditions, took),
         receivers: root.reports().cloned().collect(),
     })
 }
 
-/// The processes of a session, by host.
-fn processes(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Process> {
-    let source = Source::new(settings.bytes, settings.conditions.seed);
-    let hosts = settings.topology.hosts();
+/// The hosts of a session.
+fn hosts(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Host> {
+    let content = content(settings.bytes, settings.conditions.seed);
+    let names = settings.topology.hosts();
     let tuning = tuning(settings);
-    let conclusion = settings.conditions.conclusion(hosts.len() - 1);
+    let conclusion = settings.conditions.conclusion(names.len() - 1);
     // No two hosts keep the same time; if these did, all would ask to join at the same moment again and again.
     let (usual_join, mut random) = (Timing::default().join, Random::new(settings.conditions.seed));
-    let process = |(host, name): (usize, &String)| {
-        let station = station(name, wiring.network.mac_of(host), settings.conditions.mtu_bytes);
+    let host = |(host, name): (usize, &String)| {
+        let station = Station::new(GROUP, name, wiring.network.mac_of(host), settings.conditions.mtu_bytes);
         if host == settings.root {
-            let config = root_config(settings, station, route, tuning.clone());
-            Process::Root(Box::new(Root::new(Instant::START, config)), Sender::new(Rc::clone(&source)))
-        } else {
-            let config = ReceiverConfig {
-                patience: Some(PATIENCE),
-                tuning: tuning.clone(),
-                timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
-                ..ReceiverConfig::new(station, settings.conditions.seed << 32 | host as u64)
-            };
-            Process::Receiver(Box::new(Receiver::new(Instant::START, config)), Taker::new(Rc::clone(&source), conclusion))
+            let root = Root::new(Instant::START, root_config(settings, station, route, tuning.clone()));
+            return Participant::root(root, Sender::new(content.clone()));
         }
+        let config = ReceiverConfig {
+            patience: Some(PATIENCE),
+            tuning: tuning.clone(),
+            timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
+            ..ReceiverConfig::new(station, settings.conditions.seed << 32 | host as u64)
+        };
+        Participant::receiver(Receiver::new(Instant::START, config), Taker::new(content.clone(), conclusion))
     };
-    hosts.iter().enumerate().map(process).collect()
+    names.iter().enumerate().map(host).collect()
 }
 
 fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
-    let receivers = settings.topology.hosts().len() - 1;
     RootConfig {
         size: Some(settings.bytes),
-        wanted: Wanted { at_least: receivers, enough: Some(receivers), patience: PATIENCE },
+        wanted: Wanted { patience: PATIENCE, ..Wanted::exactly(settings.topology.hosts().len() - 1) },
         route: route.clone(),
         calibration: Some(settings.calibration.clone()),
         topology: Some(settings.topology.clone()),
         tuning,
+        probe: false,
         ..RootConfig::new(station, settings.conditions.seed as u32, "simulated")
     }
 }
@@ -156,17 +160,6 @@ fn tuning(settings: &Settings) -> Tuning {
     }
     let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
     usual.with_feed_frames(usual_frames.min(1 << affordable_frames.ilog2()))
-}
-
-fn station(host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
-    Station {
-        host: host.to_owned(),
-        group: GROUP.to_owned(),
-        mac,
-        group_mac: group_mac(GROUP),
-        ether_type: DEFAULT_ETHER_TYPE,
-        mtu_bytes,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What cables carry between the first data frame and the last verdict.
 
-use super::process::Process;
+use super::process::{Host, Sender};
 use super::settings::Conditions;
 use super::wiring::Wiring;
 use ethbcast_transport::Instant;
@@ -34,16 +34,16 @@ pub struct Watch {
 
 impl Watch {
     /// Runs until the network is quiet, and reads its counters when data begins to flow and when the last verdict is in.
-    pub fn run(simulation: &mut Simulation<Process, RandomFaults>, root: usize) -> (Outcome, Watch) {
+    pub fn run(simulation: &mut Simulation<Host, RandomFaults>, root: usize) -> (Outcome, Watch) {
         let mut watch = Watch::default();
-        if let Some(outcome) = run_until(simulation, root, Process::has_begun) {
+        if let Some(outcome) = run_until(simulation, root, |sender| sender.began().is_some()) {
             return (outcome, watch);
         }
         watch.at_first_data = simulation.stats();
-        let early = run_until(simulation, root, Process::has_all_verdicts);
+        let early = run_until(simulation, root, Sender::has_all_verdicts);
         watch.at_last_verdict = simulation.stats();
         watch.ended_at = Some(simulation.now());
-        let rest = || simulation.run(Instant::START + LONGEST_RUN, |_, process, now| process.turn(now));
+        let rest = || simulation.run(Instant::START + LONGEST_RUN, |_, host, now| host.turn(now));
         (early.unwrap_or_else(rest), watch)
     }
 
@@ -71,16 +71,12 @@ impl Watch {
 }
 
 /// Runs until the root has reached something; an outcome if the run is over before.
-fn run_until(
-    simulation: &mut Simulation<Process, RandomFaults>,
-    root: usize,
-    reached: impl Fn(&Process) -> bool,
-) -> Option<Outcome> {
+fn run_until(simulation: &mut Simulation<Host, RandomFaults>, root: usize, reached: impl Fn(&Sender) -> bool) -> Option<Outcome> {
     let there = Cell::new(false);
-    let mut turn = |host: usize, process: &mut Process, now: Instant| {
-        let again = process.turn(now);
-        if host == root {
-            there.set(reached(process));
+    let mut turn = |number: usize, host: &mut Host, now: Instant| {
+        let again = host.turn(now);
+        if number == root {
+            there.set(host.sending().is_some_and(|sending| reached(sending.source())));
         }
         again
     };

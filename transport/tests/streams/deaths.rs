@@ -129,7 +129,8 @@ fn play(seed: u64) {
     let world = World::draw(&mut random);
     let count = world.deaths.len();
     let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths ({:?}, {count} hosts, {} frames, loss {})",
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths \
+         ({:?}, {count} hosts, {} frames, loss {})",
         world.protocol,
         world.endings.len(),
         world.loss

@@ -5,13 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use ethbcast_collectives::session::{
-    Arrival, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
-};
+use ethbcast_collectives::session::application::{Next, Participant, Sink, Source, Verdict};
+use ethbcast_collectives::session::{Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{Ack, DEFAULT_ETHER_TYPE, Flags, HEADER_BYTES, Kind, group_mac, parse};
+use ethbcast_transport::wire::{Ack, Flags, HEADER_BYTES, Kind, group_mac, parse};
 use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
 
 const GROUP: &str = "scale";
@@ -71,80 +70,95 @@ struct Flow {
     added_bytes: usize,
 }
 
-enum Process {
-    Root { machine: Box<Root>, left_bytes: usize, finished: bool, flow: Rc<Cell<Flow>> },
-    Receiver { machine: Box<Receiver>, taken_bytes: u64, flow: Rc<Cell<Flow>> },
-}
-
-impl Process {
-    fn machine(&self) -> &dyn Machine {
-        match self {
-            Process::Root { machine, .. } => machine.as_ref(),
-            Process::Receiver { machine, .. } => machine.as_ref(),
-        }
-    }
-
-    fn machine_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Process::Root { machine, .. } => machine.as_mut(),
-            Process::Receiver { machine, .. } => machine.as_mut(),
-        }
-    }
-
-    fn stats(&self) -> StreamStats {
-        match self {
-            Process::Root { machine, .. } => machine.stream_stats(),
-            Process::Receiver { machine, .. } => machine.stream_stats(),
-        }
-    }
-
-    /// The application's turn.
-    fn turn(&mut self, now: Instant, trailer: Trailer, block: &[u8]) {
-        match self {
-            Process::Root { machine, left_bytes, finished, flow } => {
-                let mut noted = flow.get();
-                while *left_bytes > 0 && machine.wants_data() {
-                    noted.began = noted.began.or(Some(now));
-                    *left_bytes -= machine.push(&block[..block.len().min(*left_bytes)]);
-                }
-                if *left_bytes == 0 && machine.wants_data() && !std::mem::replace(finished, true) {
-                    machine.finish(trailer);
-                }
-                while machine.poll_event().is_some() {}
-                let added_bytes = machine.streams().map_or(0, |streams| streams.memory().added_bytes());
-                flow.set(Flow { added_bytes: noted.added_bytes.max(added_bytes), ..noted });
-            }
-            Process::Receiver { machine, taken_bytes, flow } => {
-                if take(machine, taken_bytes, now) {
-                    let noted = flow.get();
-                    flow.set(Flow { first: noted.first.or(Some(now)), last: now, complete: noted.complete + 1, ..noted });
-                }
-                while machine.poll_event().is_some() {}
-            }
-        }
+impl Flow {
+    /// Changes what is noted.
+    fn note(flow: &Rc<Cell<Flow>>, change: impl FnOnce(Flow) -> Flow) {
+        flow.set(change(flow.get()));
     }
 }
 
-impl Machine for Process {
+/// Sends zeros; whether bytes arrive as they were sent is for the tests to say.
+struct Zeros {
+    block: Vec<u8>,
+    left_bytes: usize,
+    trailer: Trailer,
+    flow: Rc<Cell<Flow>>,
+}
+
+impl Source for Zeros {
+    fn next(&mut self, now: Instant, _passed: bool) -> Next<'_> {
+        if self.left_bytes == 0 {
+            return Next::End(self.trailer);
+        }
+        Flow::note(&self.flow, |noted| Flow { began: noted.began.or(Some(now)), ..noted });
+        Next::Bytes(&self.block[..self.block.len().min(self.left_bytes)])
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.left_bytes -= bytes;
+    }
+}
+
+/// Counts what comes.
+struct Counter {
+    bytes: u64,
+    trailer: Option<Trailer>,
+    flow: Rc<Cell<Flow>>,
+}
+
+impl Sink for Counter {
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.bytes += bytes.len() as u64;
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.trailer = Some(trailer);
+        let Flow { first, complete, .. } = self.flow.get();
+        Flow::note(&self.flow, |noted| Flow { first: first.or(Some(now)), complete: complete + 1, last: now, ..noted });
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+        let Trailer { bytes, digest } = self.trailer.take()?;
+        let outcome = if bytes == self.bytes { Outcome::Delivered } else { Outcome::Damaged };
+        Some(Verdict { outcome, bytes: self.bytes, digest, text: String::new() })
+    }
+}
+
+/// A host, and what it notes down.
+struct Host {
+    participant: Participant<Zeros, Counter>,
+    flow: Rc<Cell<Flow>>,
+}
+
+impl Host {
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let again = self.participant.turn(now);
+        if self.participant.sending().is_some() {
+            let added_bytes = self.participant.streams().map_or(0, |streams| streams.memory().added_bytes());
+            Flow::note(&self.flow, |noted| Flow { added_bytes: noted.added_bytes.max(added_bytes), ..noted });
+        }
+        again
+    }
+}
+
+impl Machine for Host {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Process::Root { flow, .. } = self {
-            let noted = flow.get();
-            let flows = noted.began.is_some() && noted.first.is_none();
-            flow.set(Flow { heard: noted.heard + u64::from(flows), ..noted });
-        }
-        self.machine_mut().handle_frame(now, frame);
+        let noted = self.flow.get();
+        let counts = self.participant.sending().is_some() && noted.began.is_some() && noted.first.is_none();
+        self.flow.set(Flow { heard: noted.heard + u64::from(counts), ..noted });
+        self.participant.handle_frame(now, frame);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.machine_mut().handle_timeout(now);
+        self.participant.handle_timeout(now);
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.machine_mut().poll_transmit(now, buffer)
+        self.participant.poll_transmit(now, buffer)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.machine().poll_timeout(now)
+        self.participant.poll_timeout(now)
     }
 }
 
@@ -154,14 +168,7 @@ impl Case {
     }
 
     fn station(&self, host: usize) -> Station {
-        Station {
-            host: format!("n{host}"),
-            group: GROUP.to_owned(),
-            mac: host_mac(host),
-            group_mac: group_mac(GROUP),
-            ether_type: DEFAULT_ETHER_TYPE,
-            mtu_bytes: self.mtu_bytes,
-        }
+        Station::new(GROUP, &format!("n{host}"), host_mac(host), self.mtu_bytes)
     }
 
     fn tuning(&self) -> Tuning {
@@ -169,27 +176,27 @@ impl Case {
     }
 
     fn trailer(&self) -> Trailer {
-        // Whether bytes arrive as they were sent is for the tests to say.
         Trailer { bytes: (self.frames * self.payload_bytes()) as u64, digest: [7; 32] }
     }
 
-    fn root(&self, flow: &Rc<Cell<Flow>>) -> Process {
-        let wanted = Wanted { at_least: self.receivers, enough: Some(self.receivers), patience: Duration::from_secs(60) };
+    fn root(&self, flow: &Rc<Cell<Flow>>) -> Host {
         let config = RootConfig {
             size: Some(self.trailer().bytes),
-            wanted,
+            wanted: Wanted::exactly(self.receivers),
             route: Route::Via(Via::Cast),
-            probe: false,
             tuning: self.tuning(),
+            probe: false,
             ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32, "scale")
         };
-        let machine = Box::new(Root::new(Instant::START, config));
-        Process::Root { machine, left_bytes: self.trailer().bytes as usize, finished: false, flow: Rc::clone(flow) }
+        let (block, left_bytes) = (vec![0; self.payload_bytes()], self.trailer().bytes as usize);
+        let zeros = Zeros { block, left_bytes, trailer: self.trailer(), flow: Rc::clone(flow) };
+        Host { participant: Participant::root(Root::new(Instant::START, config), zeros), flow: Rc::clone(flow) }
     }
 
-    fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Process {
+    fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Host {
         let config = ReceiverConfig { tuning: self.tuning(), ..ReceiverConfig::new(self.station(host), host as u64) };
-        Process::Receiver { machine: Box::new(Receiver::new(Instant::START, config)), taken_bytes: 0, flow: Rc::clone(flow) }
+        let counter = Counter { bytes: 0, trailer: None, flow: Rc::clone(flow) };
+        Host { participant: Participant::receiver(Receiver::new(Instant::START, config), counter), flow: Rc::clone(flow) }
     }
 
     fn network(&self) -> Network {
@@ -235,16 +242,12 @@ pub fn play(case: &Case) -> anyhow::Result<Played> {
     let receivers = (1..=case.receivers).map(|host| case.receiver(host, &flow));
     let machines = std::iter::once(case.root(&flow)).chain(receivers).collect();
     let mut simulation = Simulation::new(&case.network(), machines, watch);
-    let (trailer, block) = (case.trailer(), vec![0; case.payload_bytes()]);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(120), |_, process, now| {
-        process.turn(now, trailer, &block);
-        None
-    });
+    let outcome = simulation.run(Instant::START + Duration::from_secs(120), |_, host, now| host.turn(now));
     ensure!(outcome.is_quiet(), "{case:?}: {outcome:?}, next {:?}", simulation.next_deadline());
     let flow = flow.get();
     let (began, first, last) = (flow.began.unwrap_or_default(), flow.first.unwrap_or_default(), flow.last);
     ensure!(flow.complete == case.receivers, "{case:?}: {} receivers have everything", flow.complete);
-    let stats: Vec<StreamStats> = simulation.machines().iter().map(Process::stats).collect();
+    let stats: Vec<StreamStats> = simulation.machines().iter().map(|host| host.participant.stream_stats()).collect();
     Ok(Played {
         heard_per_second: flow.heard as f64 / first.since(began).as_secs_f64(),
         goodput_percent: 100.0 * case.frames as f64 * FULL_PAYLOAD_BYTES * 8.0
@@ -255,21 +258,4 @@ pub fn play(case: &Case) -> anyhow::Result<Played> {
         root: stats[0],
         all: stats.into_iter().fold(StreamStats::default(), |sum, one| sum + one),
     })
-}
-
-/// The application takes what is there; whether that was the end.
-fn take(machine: &mut Receiver, taken_bytes: &mut u64, now: Instant) -> bool {
-    let mut end = None;
-    while let Some(arrival) = machine.peek() {
-        match arrival {
-            Arrival::Bytes(bytes) | Arrival::Message(bytes) => *taken_bytes += bytes.len() as u64,
-            Arrival::End(trailer) => end = Some(trailer),
-        }
-        machine.consume(now);
-    }
-    if let Some(Trailer { bytes, digest }) = end {
-        let outcome = if bytes == *taken_bytes { Outcome::Delivered } else { Outcome::Damaged };
-        machine.conclude(now, outcome, *taken_bytes, digest, "");
-    }
-    end.is_some()
 }

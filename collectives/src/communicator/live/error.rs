@@ -1,29 +1,28 @@
 //! What a call of the communicator can fail with.
 
 use crate::communicator::{CommunicatorError, Named};
-use ethbcast_transport::packet::{DriveError, InterfaceError, OpenError};
+use crate::membership::live::StationError;
+use ethbcast_transport::packet::DriveError;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
 /// Why a call of the communicator failed; each sentence says what to do.
 #[derive(Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// No such interface, or none that will do.
+    /// There is no interface that will do, the group cannot be called so, or the socket cannot be opened.
     #[error(transparent)]
-    Interface(#[from] InterfaceError),
-    /// The socket cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    Station(#[from] StationError),
     /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),
     /// The background thread cannot be started.
     #[error("no thread for the communicator's background work: {0}")]
-    Thread(std::io::Error),
+    Thread(#[source] std::io::Error),
     /// The system gives no random number, which names this run of the process.
     #[error("no random number to join with: {0}")]
-    Random(getrandom::Error),
+    Random(#[source] std::io::Error),
     /// A message did not come, or did not go, in time.
     #[error("{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more time")]
     TimedOut {

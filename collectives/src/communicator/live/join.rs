@@ -3,14 +3,14 @@
 use super::{Communicator, Error, Options};
 use crate::communicator::{Config, Member};
 use crate::membership::Station;
-use crate::membership::host;
-use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
+use crate::membership::live::{Opening, RingRoom, StationError};
+use ethbcast_transport::packet::{Clock, Port, PortConfig, Shared};
+use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 
-/// Frames the receive ring holds at least: what several origins' credit lets come at once.
-const RING_FRAMES: usize = 8192;
+/// What several origins' credit lets come at once, unless frames are so long that it takes too much memory.
+const RING_ROOM: RingRoom = RingRoom { credit_frames: 8192, margin_frames: 0, most_bytes: 16 << 20 };
 
 impl Communicator {
     /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks are there; ranks are in the
@@ -28,17 +28,14 @@ impl Communicator {
     /// As [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
         let (port, station) = open(group, options)?;
-        let nonce = getrandom::u64().map_err(Error::Random)?;
+        let nonce = getrandom::u64().map_err(|error| Error::Random(std::io::Error::other(error)))?;
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {
-            station,
-            nonce,
-            size,
             preset: options.preset,
             calibration: options.calibration.clone(),
             join_by: Some(now + options.join_within),
-            feed_bytes: Config::FEED_BYTES,
+            ..Config::new(station, size, nonce)
         };
         let shared = Shared::start(port, Member::begin(now, config)?, clock).map_err(Error::Thread)?;
         let joined = |member: &mut Member, _| match member.joined() {
@@ -53,21 +50,17 @@ impl Communicator {
     }
 }
 
-fn open(group: &str, options: &Options) -> Result<(Port, Station), Error> {
-    let interface = Interface::find(options.interface.as_deref())?;
-    let mtu_bytes = interface.mtu_bytes.min(usize::from(u16::MAX));
-    // Whoever receives files under the same name is not meant.
-    let group_mac = group_mac(&format!("{group}/ranks"));
-    let mut config = PortConfig { group: Some(group_mac), spin: options.spin, ..PortConfig::new(options.ether_type) };
-    config.receive_ring_bytes = (RING_FRAMES * (mtu_bytes + HEADER_BYTES + 128)).min(config.receive_ring_bytes * 2);
-    let port = Port::open(&interface, config)?;
-    let station = Station {
-        host: host::name(options.host.as_deref()),
-        group: group.to_owned(),
-        mac: interface.mac,
-        group_mac,
-        ether_type: options.ether_type,
-        mtu_bytes: mtu_bytes as u16,
+fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError> {
+    let mut port = PortConfig::new(options.ether_type);
+    port.busy_poll = options.spin;
+    let opening = Opening {
+        interface: options.interface.as_deref(),
+        host: options.host.as_deref(),
+        group,
+        // Whoever receives files under the same name is not meant.
+        group_mac: group_mac(&format!("{group}/ranks")),
+        mtu_bytes: None,
+        port,
     };
-    Ok((port, station))
+    opening.open(|_| RING_ROOM)
 }

@@ -2,13 +2,12 @@
 
 use super::{ReceiverConfig, ReceiverEndpoint};
 use crate::measure::Responder;
-use crate::membership::timers::TimerTable;
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::jitter;
 use crate::session::message::{Message, ViewPart};
 use crate::session::view::{Assembler, View};
-use crate::timer::JOIN;
 use ethbcast_transport::wire::{Frame, Header};
-use ethbcast_transport::{Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 
 /// Asks to join again and again, until a view names this host; answers the root's short probe meanwhile.
 #[derive(Debug)]
@@ -23,13 +22,13 @@ impl Joining {
         let station = endpoint.station();
         let responder = Responder::new(station.identity(0, Header::NO_RANK), usize::from(station.mtu_bytes), None);
         let mut timers = TimerTable::default();
-        timers.set(JOIN, now);
+        timers.set(Wait::Join, now);
         Joining { assembler: Assembler::default(), responder, timers }
     }
 
     /// Takes a PROBE.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.responder.on_frame(now, frame);
+        self.responder.handle_frame(now, frame);
     }
 
     /// Takes a part of a view; the view once it is whole.
@@ -38,7 +37,7 @@ impl Joining {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
-        if !self.timers.take_due(JOIN, now) {
+        if !self.timers.take_due(Wait::Join, now) {
             return;
         }
         let ReceiverConfig { station, nonce, free_bytes, timing, .. } = endpoint.config();
@@ -51,12 +50,12 @@ impl Joining {
         };
         // At a random moment: requests that collided at the root's port must not collide again.
         let half = timing.join / 2;
-        self.timers.set(JOIN, now + half + jitter(half, nonce ^ now.as_nanos()));
+        self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
         endpoint.send(root, &message);
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.responder.poll(now, buffer)
+        self.responder.poll_transmit(now, buffer)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {

@@ -20,7 +20,7 @@ use super::view::View;
 use crate::measure::kind::PROBE;
 use crate::membership::ControlStats;
 use crate::membership::presence::LastHeard;
-use crate::timer;
+use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Header};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
@@ -266,12 +266,12 @@ impl Machine for Receiver {
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let ReceiverConfig { patience, timing, .. } = self.endpoint.config();
         let own = match &self.phase {
-            Phase::Listening => return patience.map(|patience| Deadline { at: self.began + patience, why: timer::ANNOUNCE }),
+            Phase::Listening => return patience.map(|patience| Wait::Announce.at(self.began + patience)),
             Phase::Joining(joining) => joining.poll_timeout(),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Ended(_) => return None,
         };
-        let silence = self.root.as_ref().map(|root| Deadline { at: root.heard.silent_for_at(timing.dead), why: timer::DEAD });
+        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard.silent_for_at(timing.dead)));
         own.into_iter().chain(silence).min()
     }
 

@@ -1,12 +1,11 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
 use super::{End, ReceiverEndpoint, ReceiverEvent};
-use crate::membership::timers::TimerTable;
+use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::turn;
 use crate::session::blocks::Blocks;
 use crate::session::message::{Digest, Done, MemberState, Message, Outcome, ViewPart};
 use crate::session::view::{Assembler, View};
-use crate::timer::{LEAVE, STATUS, VERDICT, VIEW};
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -39,7 +38,7 @@ impl Running {
         // All members begin at the same moment; their signs of life are spread over the period.
         let offset = config.timing.status * u32::from(rank) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
-        timers.set(STATUS, now + offset);
+        timers.set(Wait::Status, now + offset);
         log::info!("rank {rank} of {receivers} receivers via {}", view.via);
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via: view.via, size: view.size });
         Running {
@@ -81,10 +80,10 @@ impl Running {
         }
         if report.outcome != Outcome::Delivered {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
-            self.timers.set(LEAVE, now + endpoint.config().timing.status * 5);
+            self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
         self.report = Some(Message::Done(report));
-        self.timers.set(VERDICT, now + self.turn());
+        self.timers.set(Wait::Verdict, now + self.turn());
         true
     }
 
@@ -114,7 +113,7 @@ impl Running {
     /// A view is confirmed once for each repetition, when its last part comes by.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart) {
         if self.view.epoch == part.epoch && self.digest == part.digest && part.at + 1 == part.count {
-            self.timers.set_if_clear(VIEW, now + self.turn());
+            self.timers.set_unless_set(Wait::View, now + self.turn());
         }
     }
 
@@ -123,10 +122,10 @@ impl Running {
         let mine = heard.get(usize::from(self.rank) / 8).is_some_and(|byte| byte >> (self.rank % 8) & 1 == 1);
         if mine && self.report.is_some() {
             self.confirmed = true;
-            self.timers.clear(VERDICT);
+            self.timers.clear(Wait::Verdict);
         }
         match self.confirmed {
-            true => (over || self.timers.is_set(LEAVE)).then_some(End::Confirmed),
+            true => (over || self.timers.is_set(Wait::Leave)).then_some(End::Confirmed),
             false => over.then_some(End::Dropped),
         }
     }
@@ -134,22 +133,22 @@ impl Running {
     /// Lets time pass; how the session ends, if it does.
     pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         let timing = endpoint.config().timing;
-        if self.timers.take_due(VIEW, now) {
+        if self.timers.take_due(Wait::View, now) {
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest });
         }
-        if self.timers.take_due(STATUS, now) {
+        if self.timers.take_due(Wait::Status, now) {
             let frames = self.blocks.frames() - self.blocks.backlog_frames();
             endpoint.send(root, &Message::Status { state: self.state(), frames });
-            self.timers.set(STATUS, now + timing.status);
+            self.timers.set(Wait::Status, now + timing.status);
         }
-        if self.timers.take_due(VERDICT, now)
+        if self.timers.take_due(Wait::Verdict, now)
             && let Some(report) = &self.report
         {
             endpoint.send(root, report);
-            self.timers.set(VERDICT, now + timing.verdict);
+            self.timers.set(Wait::Verdict, now + timing.verdict);
         }
         self.blocks.handle_timeout(now);
-        self.timers.take_due(LEAVE, now).then(|| self.end(End::Unconfirmed))
+        self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {

@@ -1,8 +1,8 @@
 //! The end of a session: the root repeats its last word.
 
 use super::RootEndpoint;
+use crate::membership::timers::Wait;
 use crate::session::message::Message;
-use crate::timer::VERDICT;
 use ethbcast_transport::{Deadline, Instant};
 
 /// Repeats the last word: the verdict on all, or that the root gives up.
@@ -32,6 +32,6 @@ impl Closing {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
-        Some(Deadline { at: self.next, why: VERDICT })
+        Some(Wait::Verdict.at(self.next))
     }
 }

@@ -20,6 +20,13 @@ pub struct Wanted {
     pub patience: Duration,
 }
 
+impl Wanted {
+    /// Exactly so many, within a minute.
+    pub fn exactly(receivers: usize) -> Wanted {
+        Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
+    }
+}
+
 /// What the root was told about the way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Route {

@@ -3,7 +3,7 @@
 use super::members::MemberReport;
 use crate::session::message::Refusal;
 use ethbcast_planning::plan::file::SavedPlanError;
-use ethbcast_planning::plan::{PlanError, Report};
+use ethbcast_planning::plan::{CheckReport, PlanError};
 use ethbcast_planning::topology::TopologyError;
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub enum NoPlan {
     },
     /// The planner has made a plan that breaks its own rules.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
-    Unsound(Box<Report>),
+    Unsound(Box<CheckReport>),
 }
 
 fn listed(joined: &[String], refused: &[(String, Refusal)]) -> String {

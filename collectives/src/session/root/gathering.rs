@@ -4,14 +4,13 @@ use super::applicants::{Answer, Applicants, Offer};
 use super::first_view::first_view;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
-use crate::membership::timers::TimerTable;
+use crate::membership::timers::{TimerTable, Wait};
 use crate::session::message::{Message, Refusal};
 use crate::session::view::View;
-use crate::timer::{ANNOUNCE, JOIN};
 use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::{Frame, Header, Peer};
-use ethbcast_transport::{Deadline, Instant, MacAddr};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 
 /// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Gathering {
     /// Begins to invite at `now`.
     pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
         let mut timers = TimerTable::default();
-        timers.set(ANNOUNCE, now);
+        timers.set(Wait::Announce, now);
         let calibration = config.calibration.clone();
         Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, timers }
     }
@@ -95,7 +94,7 @@ impl Gathering {
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Step {
         match &mut self.prober {
             Some(prober) if matches!(frame.header.kind, kind::ECHO | kind::REPORT) => {
-                prober.on_frame(now, frame);
+                prober.handle_frame(now, frame);
                 self.watch_probe()
             }
             _ => {
@@ -106,25 +105,25 @@ impl Gathering {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> Step {
-        if self.timers.take_due(ANNOUNCE, now) {
+        if self.timers.take_due(Wait::Announce, now) {
             endpoint.send_to_group(&endpoint.config().invitation());
-            self.timers.set(ANNOUNCE, now + endpoint.config().timing.announce);
+            self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
         }
         if let Some(prober) = &mut self.prober {
-            prober.on_timeout(now);
+            prober.handle_timeout(now);
             return self.watch_probe();
         }
         self.watch(now, endpoint)
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.prober.as_mut()?.poll(now, buffer)
+        self.prober.as_mut()?.poll_transmit(now, buffer)
     }
 
-    pub(super) fn poll_timeout(&self, config: &RootConfig) -> Option<Deadline> {
+    pub(super) fn poll_timeout(&self, now: Instant, config: &RootConfig) -> Option<Deadline> {
         let other = match &self.prober {
-            Some(prober) => prober.deadline(),
-            None => Some(Deadline { at: self.began + config.wanted.patience, why: JOIN }),
+            Some(prober) => prober.poll_timeout(now),
+            None => Some(Wait::Join.at(self.began + config.wanted.patience)),
         };
         self.timers.next().into_iter().chain(other).min()
     }

@@ -312,7 +312,7 @@ impl Machine for Root {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.phase {
-            Phase::Gathering(gathering) => gathering.poll_timeout(self.endpoint.config()),
+            Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
             Phase::Ended(_) => None,

@@ -3,12 +3,11 @@
 use super::members::{MemberReport, Members};
 use super::{RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
-use crate::membership::timers::TimerTable;
+use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::Blocks;
 use crate::session::is_of_stream;
 use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Trailer};
 use crate::session::view::View;
-use crate::timer::{ANNOUNCE, DEAD, STATUS, VERDICT, VIEW};
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Part};
@@ -55,7 +54,7 @@ impl Running {
         endpoint: &mut RootEndpoint,
     ) -> Running {
         let config = endpoint.config();
-        timers.set(STATUS, now + config.timing.status);
+        timers.set(Wait::Status, now + config.timing.status);
         let mut running = Running {
             digest: Digest::default(),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
@@ -196,7 +195,7 @@ impl Running {
     }
 
     fn on_done(&mut self, now: Instant, rank: u16, done: Done, endpoint: &mut RootEndpoint) {
-        self.timers.set_if_clear(VERDICT, now);
+        self.timers.set_unless_set(Wait::Verdict, now);
         let claimed = done.outcome == Outcome::Delivered;
         if claimed && self.trailer != Some(Trailer { bytes: done.bytes, digest: done.digest }) {
             let text = "it claims delivery of other bytes than were sent".to_owned();
@@ -211,19 +210,19 @@ impl Running {
 
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
-        if self.timers.take_due(ANNOUNCE, now) {
+        if self.timers.take_due(Wait::Announce, now) {
             // A late receiver asks to join when it hears this, and is told that it is too late.
             endpoint.send_to_group(&endpoint.config().invitation());
-            self.timers.set(ANNOUNCE, now + timing.announce * 5);
+            self.timers.set(Wait::Announce, now + timing.announce * 5);
         }
-        if self.timers.take_due(VIEW, now) {
+        if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
         }
-        if self.timers.take_due(STATUS, now) {
+        if self.timers.take_due(Wait::Status, now) {
             endpoint.send_to_group(&Message::Status { state: MemberState::Alive, frames: 0 });
-            self.timers.set(STATUS, now + timing.status);
+            self.timers.set(Wait::Status, now + timing.status);
         }
-        if self.timers.take_due(VERDICT, now) {
+        if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict { over: false, heard: self.members.heard() });
         }
         self.watch_silence(now, endpoint);
@@ -243,7 +242,7 @@ impl Running {
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let silence = self.members.next_silence().map(|at| Deadline { at, why: DEAD });
+        let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
         [self.timers.next(), silence, self.blocks.poll_timeout(now)].into_iter().flatten().min()
     }
 
@@ -259,14 +258,14 @@ impl Running {
         for part in self.view.parts(self.view.payload_bytes.into()) {
             endpoint.send_to_group(&Message::View(part));
         }
-        self.timers.set(VIEW, now + endpoint.config().timing.view);
+        self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
     fn check_ready(&mut self, endpoint: &mut RootEndpoint) {
         if !self.members.all_ready(self.view.epoch) {
             return;
         }
-        self.timers.clear(VIEW);
+        self.timers.clear(Wait::View);
         if self.flow == Flow::Held {
             self.flow = Flow::Open;
             endpoint.tell(RootEvent::Started { receivers: self.members.present() });

@@ -1,0 +1,161 @@
+//! Opening a port: the group's name and the MTU are checked, and the receive ring has room for all that may come at once.
+
+use super::host;
+use crate::membership::station::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
+use ethbcast_transport::wire::HEADER_BYTES;
+
+/// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the Ethernet header.
+const SLOT_OVERHEAD_BYTES: usize = 128;
+
+/// What a receive ring must have room for: a sum of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingRoom {
+    /// Frames that the streams' credit lets come before anything of them is taken.
+    pub credit_frames: u64,
+    /// Frames that no credit counts: control messages, acknowledgements, repairs sent twice.
+    pub margin_frames: u64,
+    /// The most memory it may take, in bytes.
+    pub most_bytes: usize,
+}
+
+impl RingRoom {
+    /// Room for one stream of a session with so much credit: it cannot overflow the ring.
+    pub const fn for_session(credit_frames: u64) -> RingRoom {
+        RingRoom { credit_frames, margin_frames: 256, most_bytes: usize::MAX }
+    }
+
+    /// The memory for it, in bytes: an eighth more than the slots, which do not fill the kernel's blocks.
+    pub const fn bytes(&self, interface_mtu_bytes: usize) -> usize {
+        let frames = (self.credit_frames + self.margin_frames) as usize;
+        let bytes = frames * (interface_mtu_bytes + SLOT_OVERHEAD_BYTES) * 9 / 8;
+        if bytes < self.most_bytes { bytes } else { self.most_bytes }
+    }
+}
+
+/// Why a port was not opened; each sentence says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StationError {
+    /// A group's name that is empty or too long.
+    #[error("the group name has {bytes} bytes: choose one of 1 to {MAX_GROUP_BYTES}")]
+    GroupName {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A larger MTU than the interface's.
+    #[error("an MTU of {wanted} is more than interface {interface} carries: use at most {available}")]
+    LargeMtu {
+        /// What was asked for, in bytes.
+        wanted: usize,
+        /// The interface.
+        interface: String,
+        /// What it carries, in bytes.
+        available: usize,
+    },
+    /// A smaller MTU than the protocol needs.
+    #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {LEAST_MTU_BYTES} on interface {interface}")]
+    SmallMtu {
+        /// What it would be.
+        mtu_bytes: usize,
+        /// The interface.
+        interface: String,
+    },
+    /// No such interface, or none that will do.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// How to open a port for a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The interface; without it, the only Ethernet interface that is up.
+    pub interface: Option<&'a str>,
+    /// This host's name; without it, what [`host::name`] finds.
+    pub host: Option<&'a str>,
+    /// The group's name.
+    pub group: &'a str,
+    /// The group's multicast address.
+    pub group_mac: MacAddr,
+    /// The MTU to use, in bytes; without it, the interface's.
+    pub mtu_bytes: Option<u32>,
+    /// The socket's other settings; its group and ring are set here.
+    pub port: PortConfig,
+}
+
+impl Opening<'_> {
+    /// Finds the interface and opens its port. `ring` says what may come at once in frames of this many bytes of payload.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub fn open(&self, ring: impl FnOnce(usize) -> RingRoom) -> Result<(Port, Station), StationError> {
+        check_group(self.group)?;
+        let interface = Interface::find(self.interface)?;
+        let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
+        // Slots hold the interface's MTU, whatever the frames of this group are.
+        let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
+        let mut config = self.port;
+        (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
+        let port = Port::open(&interface, config)?;
+        let station = Station {
+            host: host::name(self.host),
+            group: self.group.to_owned(),
+            mac: interface.mac,
+            group_mac: self.group_mac,
+            ether_type: self.port.ether_type,
+            mtu_bytes,
+        };
+        let Station { host, group, group_mac, .. } = &station;
+        log::info!("{host} on {} ({}), MTU {mtu_bytes}, group {group} at {group_mac}", interface.name, interface.mac);
+        Ok((port, station))
+    }
+}
+
+/// Whether a group may be called so.
+///
+/// # Errors
+/// [`StationError::GroupName`].
+pub fn check_group(group: &str) -> Result<(), StationError> {
+    let bytes = group.len();
+    if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
+}
+
+/// The MTU to use.
+fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationError> {
+    let available = interface.mtu_bytes.min(usize::from(u16::MAX));
+    let wanted = wanted.map_or(available, |mtu_bytes| mtu_bytes as usize);
+    let interface = interface.name.clone();
+    if wanted > available {
+        Err(StationError::LargeMtu { wanted, interface, available })
+    } else if wanted < usize::from(LEAST_MTU_BYTES) {
+        Err(StationError::SmallMtu { mtu_bytes: wanted, interface })
+    } else {
+        Ok(wanted as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_has_room_for_credit_and_margin_and_stays_below_its_limit() {
+        assert_eq!(RingRoom::for_session(4096).bytes(1500), (4096 + 256) * (1500 + 128) * 9 / 8);
+        assert_eq!(RingRoom { most_bytes: 1 << 20, ..RingRoom::for_session(4096) }.bytes(1500), 1 << 20);
+    }
+
+    #[test]
+    fn an_mtu_that_cannot_be_is_refused_with_one_that_can() {
+        let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
+        let interface = Interface { name: "eth0".to_owned(), index: 1, mac, mtu_bytes: 1500 };
+        assert_eq!(check_mtu(&interface, None).expect("the interface's own"), 1500);
+        let refused = |wanted| check_mtu(&interface, Some(wanted)).expect_err("it cannot be").to_string();
+        assert_eq!(refused(1501), "an MTU of 1501 is more than interface eth0 carries: use at most 1500");
+        assert_eq!(refused(100), "an MTU of 100 is too small: ethbcast needs at least 576 on interface eth0");
+        assert_eq!(check_group("").expect_err("empty").to_string(), "the group name has 0 bytes: choose one of 1 to 64");
+    }
+}

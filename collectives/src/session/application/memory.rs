@@ -1,0 +1,83 @@
+//! A source and a sink in memory.
+
+use super::{Next, Sink, Source, Tally, Verdict};
+use crate::session::{Outcome, Trailer};
+use ethbcast_transport::Instant;
+
+/// Bytes in memory, to be sent; whatever holds them: a `Vec`, a slice, an `Rc`.
+#[derive(Clone, Debug)]
+pub struct Content<B> {
+    bytes: B,
+    trailer: Trailer,
+    pushed: usize,
+}
+
+impl<B: AsRef<[u8]>> Content<B> {
+    /// All of `bytes`; digests them.
+    pub fn new(bytes: B) -> Content<B> {
+        let mut tally = Tally::default();
+        tally.add(bytes.as_ref());
+        let trailer = tally.trailer();
+        Content { bytes, trailer, pushed: 0 }
+    }
+
+    /// What they add up to.
+    pub fn trailer(&self) -> Trailer {
+        self.trailer
+    }
+
+    /// All of them.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl<B: AsRef<[u8]>> Source for Content<B> {
+    fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
+        let rest = &self.bytes.as_ref()[self.pushed..];
+        if rest.is_empty() { Next::End(self.trailer) } else { Next::Bytes(rest) }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.pushed += bytes;
+    }
+}
+
+/// Received bytes, in memory; the verdict is given at once.
+#[derive(Clone, Debug, Default)]
+pub struct Collected {
+    bytes: Vec<u8>,
+    verdict: Option<Verdict>,
+}
+
+impl Collected {
+    /// What has come so far; verified only if the verdict says so.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// No more bytes are wanted.
+    pub fn refuse(&mut self, outcome: Outcome, text: &str) {
+        let bytes = self.bytes.len() as u64;
+        self.verdict = Some(Verdict { outcome, bytes, digest: [0; 32], text: text.to_owned() });
+    }
+}
+
+impl Sink for Collected {
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        let mut tally = Tally::default();
+        tally.add(&self.bytes);
+        self.verdict = Some(match tally.verify(trailer) {
+            Ok(()) => tally.verdict(Outcome::Delivered, ""),
+            Err(text) => tally.verdict(Outcome::Damaged, text),
+        });
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+        self.verdict.take()
+    }
+}

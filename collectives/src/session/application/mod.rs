@@ -1,0 +1,45 @@
+//! What uses a session: a [`Source`] that feeds a [`Root`](super::Root), a [`Sink`] that a
+//! [`Receiver`](super::Receiver) feeds. No sockets, no threads, no clock.
+//!
+//! [`Sending`] and [`Receiving`] do what every application has to do in its turn, between input and output of the
+//! machine: push what there is room for and end the stream with its digest; take what has arrived for as long as
+//! there is room for it and report what became of it. A simulation runs them as [`Participant`]s:
+//!
+//! ```
+//! use ethbcast_collectives::session::application::{Collected, Content, Participant};
+//! use ethbcast_collectives::session::{Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Wanted};
+//! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
+//! use ethbcast_transport::{Instant, wire::group_mac};
+//! use std::time::Duration;
+//!
+//! let station = |host: usize| Station::new("files", &format!("n{host}"), host_mac(host), 1500);
+//! let config = RootConfig { wanted: Wanted::exactly(2), probe: false, ..RootConfig::new(station(0), 1, "greeting") };
+//! let root = Root::new(Instant::START, config);
+//! let mut hosts = vec![Participant::root(root, Content::new(b"the same bytes everywhere"))];
+//! for host in [1, 2] {
+//!     let receiver = Receiver::new(Instant::START, ReceiverConfig::new(station(host), host as u64));
+//!     hosts.push(Participant::receiver(receiver, Collected::default()));
+//! }
+//! let card = HostSettings { groups: vec![group_mac("files")], ..HostSettings::default() };
+//! let network = Network::star(3, Cable::new(1_000_000_000, Duration::from_micros(1)), &card);
+//! let mut simulation = Simulation::new(&network, hosts, NoFaults);
+//! let end = simulation.run(Instant::START + Duration::from_secs(10), |_, host, now| host.turn(now));
+//! assert!(end.is_quiet());
+//! for host in &simulation.machines()[1..] {
+//!     let receiving = host.receiving().expect("all but the root receive");
+//!     assert_eq!(receiving.verdict().map(|verdict| verdict.outcome), Some(Outcome::Delivered));
+//!     assert_eq!(receiving.sink().bytes(), b"the same bytes everywhere");
+//! }
+//! ```
+
+mod memory;
+mod participant;
+mod receiving;
+mod sending;
+mod tally;
+
+pub use memory::{Collected, Content};
+pub use participant::Participant;
+pub use receiving::{Receiving, Sink, Verdict};
+pub use sending::{Next, Sending, Source};
+pub use tally::Tally;

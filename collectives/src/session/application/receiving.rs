@@ -1,0 +1,201 @@
+//! The application at a receiver: moves what arrives into a sink, and says what became of it.
+
+use crate::session::{Arrival, Digest, End, Outcome, Receiver, ReceiverEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::time::Duration;
+
+/// Where a receiver's bytes go.
+pub trait Sink {
+    /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Takes the next bytes; `message_end` if they are the last of a message.
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
+
+    /// That was all, and this is what it must add up to. A verdict follows some time later.
+    fn finish(&mut self, now: Instant, trailer: Trailer);
+
+    /// There is room, and nothing more has arrived.
+    fn idle(&mut self, _now: Instant) {}
+
+    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted.
+    fn verdict(&mut self, now: Instant) -> Option<Verdict>;
+
+    /// When to ask for the verdict if nothing else happens before.
+    fn verdict_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Something has happened at the receiver.
+    fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
+}
+
+/// What became of the bytes at one receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Delivered, or what went wrong.
+    pub outcome: Outcome,
+    /// Bytes taken.
+    pub bytes: u64,
+    /// Their BLAKE3.
+    pub digest: Digest,
+    /// A sentence on a failure, for the root's report.
+    pub text: String,
+}
+
+/// A [`Sink`] at work.
+#[derive(Debug)]
+pub struct Receiving<K> {
+    sink: K,
+    /// What the root offers.
+    offer: String,
+    /// When the first bytes, or the end, came.
+    began: Option<Instant>,
+    concluded: Option<Instant>,
+    verdict: Option<Verdict>,
+    cancelled: bool,
+    end: Option<End>,
+}
+
+impl<K: Sink> Receiving<K> {
+    /// Will put what comes into `sink`.
+    pub fn new(sink: K) -> Receiving<K> {
+        let offer = String::new();
+        Receiving { sink, offer, began: None, concluded: None, verdict: None, cancelled: false, end: None }
+    }
+
+    /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the verdict
+    /// once there is one. Returns when it wants to be called again, if it does not depend on the receiver.
+    pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
+        while let Some(event) = receiver.poll_event() {
+            self.handle_event(now, event);
+        }
+        if self.verdict.is_some() {
+            return None;
+        }
+        if !self.cancelled {
+            self.take(receiver, now);
+        }
+        self.ask_verdict(now);
+        if let (Some(verdict), false) = (&self.verdict, self.cancelled) {
+            receiver.conclude(now, verdict.outcome, verdict.bytes, verdict.digest, &verdict.text);
+        }
+        self.sink.verdict_at()
+    }
+
+    /// Takes note of one event, for whoever wants to see the receiver's events, too.
+    pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
+        self.sink.on_event(now, &event);
+        match event {
+            ReceiverEvent::Invited { source, .. } => self.offer = source,
+            ReceiverEvent::Started { .. } => {}
+            ReceiverEvent::Ended(end) => self.end = Some(end),
+        }
+    }
+
+    fn take(&mut self, receiver: &mut Receiver, now: Instant) {
+        while self.sink.has_room() {
+            match receiver.peek() {
+                Some(Arrival::Bytes(bytes)) => self.sink.write(now, bytes, false),
+                Some(Arrival::Message(bytes)) => self.sink.write(now, bytes, true),
+                Some(Arrival::End(trailer)) => self.sink.finish(now, trailer),
+                None => {
+                    self.sink.idle(now);
+                    break;
+                }
+            }
+            receiver.consume(now);
+            self.began.get_or_insert(now);
+        }
+    }
+
+    /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
+    pub fn ask_verdict(&mut self, now: Instant) {
+        if self.verdict.is_none()
+            && let Some(verdict) = self.sink.verdict(now)
+        {
+            self.concluded = Some(now);
+            self.verdict = Some(verdict);
+        }
+    }
+
+    /// The user has had enough: nothing more is taken, and the root is told.
+    pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant) {
+        if !std::mem::replace(&mut self.cancelled, true) {
+            receiver.conclude(now, Outcome::Interrupted, 0, [0; 32], "interrupted by its user");
+        }
+    }
+
+    /// The sink.
+    pub fn sink(&self) -> &K {
+        &self.sink
+    }
+
+    /// The sink.
+    pub fn sink_mut(&mut self) -> &mut K {
+        &mut self.sink
+    }
+
+    /// The sink, when all is over.
+    pub fn into_sink(self) -> K {
+        self.sink
+    }
+
+    /// What the root offers, in its own words; empty before its invitation.
+    pub fn offer(&self) -> &str {
+        &self.offer
+    }
+
+    /// What became of the bytes, once that is known.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// How the session ended here, once it has.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// From the first bytes to the verdict; zero unless there were both.
+    pub fn took(&self) -> Duration {
+        self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
+    }
+}
+
+/// A sink that somebody else owns.
+impl<K: Sink + ?Sized> Sink for &mut K {
+    fn has_room(&self) -> bool {
+        (**self).has_room()
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        (**self).write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        (**self).finish(now, trailer);
+    }
+
+    fn idle(&mut self, now: Instant) {
+        (**self).idle(now);
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+        (**self).verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        (**self).verdict_at()
+    }
+
+    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
+        (**self).on_event(now, event);
+    }
+}

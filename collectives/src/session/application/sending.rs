@@ -1,0 +1,125 @@
+//! The application at a root: moves bytes from a source into the stream.
+
+use crate::session::{Root, RootEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::ops::ControlFlow;
+
+/// Where a root's bytes come from.
+pub trait Source {
+    /// What comes next. Asked only while there is room for it. `passed` says whether every application has passed all
+    /// that was pushed ([`Root::is_passed`]), for sources that wait for that.
+    fn next(&mut self, now: Instant, passed: bool) -> Next<'_>;
+
+    /// The root has taken so many of the bytes that [`next`](Source::next) showed.
+    fn advance(&mut self, bytes: usize);
+
+    /// Something has happened at the root. A break gives up: all are told this sentence.
+    fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a [`Source`] has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<'a> {
+    /// The next bytes, one at least.
+    Bytes(&'a [u8]),
+    /// What was shown before is a message, which ends here.
+    Message {
+        /// Whether [`Root::is_passed`] has to say soon when every application has passed it.
+        reported: bool,
+    },
+    /// Nothing yet; it will be asked again in the next turn.
+    Nothing,
+    /// Nothing before this moment.
+    Until(Instant),
+    /// That was all, and this is what it adds up to.
+    End(Trailer),
+    /// There will be no more: all are told this sentence.
+    Failed(String),
+}
+
+/// A [`Source`] at work.
+#[derive(Debug)]
+pub struct Sending<S> {
+    source: S,
+    trailer: Option<Trailer>,
+    failed: Option<String>,
+}
+
+impl<S: Source> Sending<S> {
+    /// Will send what `source` has.
+    pub fn new(source: S) -> Sending<S> {
+        Sending { source, trailer: None, failed: None }
+    }
+
+    /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it wants
+    /// to be called again, if it does not depend on the root.
+    pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
+        while let Some(event) = root.poll_event() {
+            self.handle_event(root, now, &event);
+        }
+        while root.wants_data() {
+            match self.source.next(now, root.is_passed()) {
+                Next::Bytes(bytes) => {
+                    let taken = root.push(bytes);
+                    self.source.advance(taken);
+                }
+                Next::Message { reported } => {
+                    let ended = if reported { root.end_message() } else { root.end_message_quietly() };
+                    debug_assert!(ended, "a root that wants data ends a message");
+                }
+                Next::End(trailer) => {
+                    self.trailer = Some(trailer);
+                    root.finish(trailer);
+                }
+                Next::Failed(text) => self.fail(root, now, text),
+                Next::Until(moment) => return Some(moment),
+                Next::Nothing => break,
+            }
+        }
+        None
+    }
+
+    /// Takes note of one event, for whoever wants to see the root's events, too.
+    pub fn handle_event(&mut self, root: &mut Root, now: Instant, event: &RootEvent) {
+        if let ControlFlow::Break(text) = self.source.on_event(now, event) {
+            self.fail(root, now, text);
+        }
+    }
+
+    fn fail(&mut self, root: &mut Root, now: Instant, text: String) {
+        root.abort(now, &text);
+        self.failed.get_or_insert(text);
+    }
+
+    /// The source.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// What all were told when the source gave up, if it did.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// What the stream added up to, once the source has come to its end.
+    pub fn trailer(&self) -> Option<Trailer> {
+        self.trailer
+    }
+}
+
+/// A source that somebody else owns.
+impl<S: Source + ?Sized> Source for &mut S {
+    fn next(&mut self, now: Instant, passed: bool) -> Next<'_> {
+        (**self).next(now, passed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        (**self).advance(bytes);
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        (**self).on_event(now, event)
+    }
+}

@@ -1,0 +1,271 @@
+//! Sessions on real hosts: any reader to any writers, over a packet socket.
+//!
+//! A sender is given a reader, every receiver a writer; both return when the session is over. They need root or
+//! `CAP_NET_RAW`.
+//!
+//! ```no_run
+//! use ethbcast_collectives::session::{Options, Session};
+//! use std::fs::File;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // On the host that has the bytes:
+//! let report = Session::send("images", File::open("image.qcow2")?, &Options::new().receivers(7))?;
+//! println!("{} receivers have {} bytes after {:?}", report.verified(), report.bytes(), report.took);
+//! // On each of the seven others:
+//! let report = Session::receive("images", File::create("image.part")?, &Options::new())?;
+//! std::fs::rename("image.part", "image.qcow2")?;
+//! # Ok(()) }
+//! ```
+//!
+//! This folder is where the session's state machines meet a socket, a clock, threads and random numbers. Reader and writer
+//! run on threads of their own ([`read_ahead`], [`write_behind`]), so that a slow disk slows the stream down and nothing
+//! else.
+
+mod cancel;
+mod error;
+mod options;
+mod progress;
+mod read_ahead;
+mod report;
+mod write_behind;
+
+pub use cancel::Cancel;
+pub use error::Error;
+pub use options::Options;
+pub use progress::Progress;
+pub use read_ahead::{ReadAhead, Reader, read_ahead};
+pub use report::{ReceiveReport, SendReport};
+pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
+
+use super::application::{Receiving, Sending, Sink, Source};
+use super::{Receiver, Root, Station};
+use crate::membership::live::{Opening, RingRoom};
+use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
+use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::{Instant, Tuning};
+use progress::Teller;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+/// An open port, on which sessions of one group are held one after the other.
+///
+/// [`Session::send`] and [`Session::receive`] do all that it takes. A program with a source or a sink of its own
+/// ([`application`](super::application)) opens a session and runs roots and receivers on it.
+pub struct Session {
+    port: Port,
+    station: Station,
+    /// The engine's numbers, with the buffer that the port's ring was made for.
+    tuning: Tuning,
+    waker: Arc<Waker>,
+    clock: Clock,
+}
+
+impl Session {
+    /// Sends all that `reader` has to the receivers of `group`, and returns when every one of them has verified it.
+    ///
+    /// The reader runs on a thread of its own, which is waited for: a reader that blocks holds up the end of the session,
+    /// also of one that was cancelled.
+    ///
+    /// # Errors
+    /// If the port cannot be opened, too few receivers come, the reader fails, or not all receivers have verified the
+    /// bytes: [`Error::Undelivered`] has the report. Whoever takes part is told.
+    pub fn send(group: &str, reader: impl Read + Send, options: &Options) -> Result<SendReport, Error> {
+        let mut session = Session::open(group, options)?;
+        session.check_topology(options)?;
+        thread::scope(|scope| {
+            let what = if options.source.is_empty() { "the bytes to send" } else { &options.source };
+            let (reader, mut source) = read_ahead(reader, what, options.size, &session.waker);
+            start(scope, "reader", || reader.run())?;
+            let report = session.run_root(options, &mut source);
+            source.take_error().map_or(report, Err)?.all_verified()
+        })
+    }
+
+    /// Receives what is sent to `group` and gives it to `writer` as it comes. Only a returned report says that the bytes are
+    /// all there and are the sender's: after an error the writer may have taken some of them.
+    ///
+    /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the sender down, and holds up
+    /// the end of the session.
+    ///
+    /// # Errors
+    /// If the port cannot be opened, no sender comes, it turns this host away or gives up, the writer fails, or the bytes
+    /// are not the sender's. Whoever takes part is told.
+    pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
+        let mut session = Session::open(group, options)?;
+        thread::scope(|scope| {
+            let (writer, sink) = write_behind(Output(writer), &session.waker);
+            start(scope, "writer", || writer.run())?;
+            let mut receiving = Receiving::new(sink);
+            let receiver = session.run_receiver(options, &mut receiving)?;
+            receiving.sink_mut().close(Duration::MAX);
+            receiving.ask_verdict(session.now());
+            let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
+            match report.check() {
+                Ok(()) => Ok(report),
+                Err(Error::Write { outcome, text, .. }) => {
+                    Err(Error::Write { outcome, text, cause: receiving.sink_mut().take_cause() })
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Opens a port for `group`, as interface, host, EtherType and MTU of the options say.
+    ///
+    /// # Errors
+    /// If the group's name or the MTU cannot be, there is no such interface, or no permission.
+    pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
+        let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
+        options.cancel.watch(&waker);
+        let opening = Opening {
+            interface: options.interface.as_deref(),
+            host: options.host.as_deref(),
+            group,
+            group_mac: group_mac(group),
+            mtu_bytes: options.mtu_bytes,
+            port: PortConfig::new(options.ether_type),
+        };
+        let mut tuning = Tuning::default();
+        // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of smaller
+        // frames.
+        let (port, station) = opening.open(|payload_bytes| {
+            tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
+            RingRoom::for_session(tuning.feed.frames)
+        })?;
+        Ok(Session { port, station, tuning, waker, clock: Clock::start() })
+    }
+
+    /// Sends what `source` has to the receivers of the group; however they fared is in the report.
+    ///
+    /// # Errors
+    /// If the session does not come about, the source gives up ([`Error::GaveUp`]), or it is cancelled.
+    pub fn run_root<S: Source>(&mut self, options: &Options, source: S) -> Result<SendReport, Error> {
+        let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
+        let began = self.clock.now();
+        let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning));
+        let mut sending = Sending::new(source);
+        let mut teller = Teller::new(options);
+        let mut cancelled = false;
+        drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
+            if let Some(reason) = options.cancel.reason() {
+                cancelled = true;
+                root.abort(now, reason);
+            }
+            while let Some(event) = root.poll_event() {
+                teller.root_event(root, &event);
+                sending.handle_event(root, now, &event);
+            }
+            sending.turn(root, now);
+            teller.root_moved(root, now);
+            if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.log_counters();
+        if cancelled {
+            return Err(Error::Cancelled { delivered: false });
+        }
+        if let Some(text) = sending.failed() {
+            return Err(Error::GaveUp(text.to_owned()));
+        }
+        if let Some(failure) = root.failure() {
+            return Err(failure.clone().into());
+        }
+        Ok(SendReport {
+            session,
+            choice: root.choice().cloned(),
+            trailer: sending.trailer(),
+            took: root.took(),
+            total: self.clock.now().since(began),
+            stream: root.stream_stats(),
+            control: root.control_stats(),
+            receivers: root.reports().cloned().collect(),
+            held_up_by: teller.held_up_by(&root),
+        })
+    }
+
+    /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] says what it came to.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn run_receiver<K: Sink>(&mut self, options: &Options, receiving: &mut Receiving<K>) -> Result<Receiver, Error> {
+        let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
+        let config = options.receiver_config(&self.station, nonce, &self.tuning);
+        let mut receiver = Receiver::new(self.clock.now(), config);
+        let mut teller = Teller::new(options);
+        drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
+            if options.cancel.is_cancelled() {
+                receiving.cancel(receiver, now);
+            }
+            while let Some(event) = receiver.poll_event() {
+                teller.receiver_event(&event);
+                receiving.handle_event(now, event);
+            }
+            receiving.turn(receiver, now);
+            teller.receiver_moved(receiver, now);
+            if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.log_counters();
+        Ok(receiver)
+    }
+
+    /// Checks that the topology names this host, before anybody is waited for.
+    ///
+    /// # Errors
+    /// [`Error::NotInTopology`].
+    pub fn check_topology(&self, options: &Options) -> Result<(), Error> {
+        let host = &self.station.host;
+        let Some(topology) = options.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else {
+            return Ok(());
+        };
+        Err(Error::NotInTopology { host: host.clone(), known: nodeset::fold(topology.hosts()) })
+    }
+
+    /// This host's place on the wire.
+    pub fn station(&self) -> &Station {
+        &self.station
+    }
+
+    /// Wakes the session's loop: for threads that have something for its source or sink.
+    pub fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// The time by the session's clock, which starts when the port is opened.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The session's clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the socket has done so far.
+    pub fn counters(&mut self) -> Counters {
+        self.port.counters()
+    }
+
+    fn log_counters(&mut self) {
+        let counters = self.counters();
+        log::info!("socket: {counters:?}");
+        if counters.kernel_dropped > 0 {
+            log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").field("station", &self.station).finish_non_exhaustive()
+    }
+}
+
+/// Starts a thread that ends with the session.
+fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<(), Error> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
+}

@@ -1,0 +1,139 @@
+//! What a session tells its user while it runs.
+
+use super::Options;
+use crate::session::{Blocks, MemberReport, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::HEADER_BYTES;
+use std::collections::BTreeMap;
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// To a sender: a receiver has joined.
+    Joined {
+        /// Its name.
+        host: &'a str,
+        /// How many have joined.
+        receivers: usize,
+    },
+    /// To a sender: a receiver was turned away.
+    Refused {
+        /// Its name.
+        host: &'a str,
+        /// Why, and what to do.
+        text: &'a str,
+    },
+    /// To a sender: a receiver went away before the start.
+    Left {
+        /// Its name.
+        host: &'a str,
+    },
+    /// To a receiver: a sender was found.
+    Invited {
+        /// Its name.
+        host: &'a str,
+        /// What it sends.
+        source: &'a str,
+        /// Its bytes, if known in advance.
+        size: Option<u64>,
+    },
+    /// All are there: the bytes begin to flow.
+    Started {
+        /// This host's rank; 0 is the sender's.
+        rank: u16,
+        /// How many receivers there are.
+        receivers: usize,
+        /// How the bytes travel.
+        via: Via,
+        /// How many bytes, if known in advance.
+        size: Option<u64>,
+    },
+    /// So many bytes are there: to a sender, at the slowest receiver.
+    Moved {
+        /// Bytes.
+        bytes: u64,
+        /// To a sender: the slowest receiver, and what it is busy with.
+        slowest: Option<(&'a str, MemberState)>,
+    },
+    /// To a sender: what became of one receiver.
+    Reported(&'a MemberReport),
+}
+
+/// Tells the user, bytes not too often.
+pub(super) struct Teller<'a> {
+    options: &'a Options,
+    told_at: Option<Instant>,
+    /// By rank, how often it was seen to take frames more slowly than they came.
+    blocked: BTreeMap<u16, u32>,
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(options: &'a Options) -> Teller<'a> {
+        Teller { options, told_at: None, blocked: BTreeMap::new() }
+    }
+
+    pub(super) fn root_event(&self, root: &Root, event: &RootEvent) {
+        self.options.tell(match event {
+            RootEvent::Joined { host, receivers } => Progress::Joined { host, receivers: *receivers },
+            RootEvent::Refused { host, text } => Progress::Refused { host, text },
+            RootEvent::Left { host } => Progress::Left { host },
+            RootEvent::Started { receivers } => {
+                let Some(view) = root.view() else { return };
+                Progress::Started { rank: 0, receivers: *receivers, via: view.via, size: view.size }
+            }
+            RootEvent::Reported(report) => Progress::Reported(report),
+            RootEvent::AllReported => return,
+        });
+    }
+
+    pub(super) fn receiver_event(&self, event: &ReceiverEvent) {
+        self.options.tell(match event {
+            ReceiverEvent::Invited { host, source, size } => Progress::Invited { host, source, size: *size },
+            &ReceiverEvent::Started { rank, receivers, via, size } => Progress::Started { rank, receivers, via, size },
+            ReceiverEvent::Ended(_) => return,
+        });
+    }
+
+    /// Whether it is time to speak of bytes again.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.told_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
+        if due {
+            self.told_at = Some(now);
+        }
+        due
+    }
+
+    /// What the slowest receiver has taken; and takes note of who is blocked.
+    pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
+        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == MemberState::Blocked) {
+            *self.blocked.entry(rank).or_default() += 1;
+        }
+        let (Some(view), Some((rank, state, frames))) = (root.view(), root.states().min_by_key(|state| state.2)) else {
+            return;
+        };
+        if self.is_due(now) {
+            let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
+            let bytes = (frames * payload_bytes).min(view.size.unwrap_or(u64::MAX));
+            let slowest = Some((view.members[usize::from(rank)].host.as_str(), state));
+            self.options.tell(Progress::Moved { bytes, slowest });
+        }
+    }
+
+    /// What has arrived in order.
+    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, now: Instant) {
+        let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
+        let Some(arrived) = receiver.streams().map(arrived) else { return };
+        if self.is_due(now) {
+            let size = receiver.view().and_then(|view| view.size);
+            self.options.tell(Progress::Moved { bytes: arrived.min(size.unwrap_or(u64::MAX)), slowest: None });
+        }
+    }
+
+    /// The receiver that was blocked most often.
+    pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
+        let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
+        root.view().map(|view| view.members[usize::from(rank)].host.clone())
+    }
+}

@@ -1,0 +1,134 @@
+//! A reader on a thread of its own, which reads ahead of the stream and digests on the way.
+
+use super::Error;
+use crate::session::Trailer;
+use crate::session::application::{Next, Source, Tally};
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::Waker;
+use std::io::{self, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// Bytes read at once: large enough for BLAKE3 to use wide vectors, small enough to start quickly.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Chunks read ahead: 2 MiB.
+const CHUNKS_AHEAD: usize = 8;
+
+#[derive(Debug)]
+enum Chunk {
+    Bytes(Vec<u8>),
+    End(Trailer),
+    Failed(Error),
+}
+
+/// The source of a session whose bytes a [`Reader`] reads.
+#[derive(Debug)]
+pub struct ReadAhead {
+    chunks: Receiver<Chunk>,
+    used: SyncSender<Vec<u8>>,
+    chunk: Vec<u8>,
+    pushed: usize,
+    error: Option<Error>,
+}
+
+/// The other end, to be [run](Reader::run) on a thread.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    what: String,
+    size: Option<u64>,
+    chunks: SyncSender<Chunk>,
+    used: Receiver<Vec<u8>>,
+    waker: Arc<Waker>,
+}
+
+/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every chunk. Other than
+/// `size` bytes, if that is given, are an error.
+pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<R>, ReadAhead) {
+    let (to_machine, chunks) = sync_channel(CHUNKS_AHEAD);
+    let (used, recycled) = sync_channel(CHUNKS_AHEAD);
+    let (what, waker) = (what.to_owned(), Arc::clone(waker));
+    let reader = Reader { input, what, size, chunks: to_machine, used: recycled, waker };
+    (reader, ReadAhead { chunks, used, chunk: Vec::new(), pushed: 0, error: None })
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads until the end, an error, or the end of the session.
+    pub fn run(mut self) {
+        let mut tally = Tally::default();
+        loop {
+            let mut buffer = self.used.try_recv().unwrap_or_default();
+            buffer.resize(CHUNK_BYTES, 0);
+            let chunk = match fill(&mut self.input, &mut buffer) {
+                Ok(0) => self.end(&tally),
+                Ok(count) => {
+                    buffer.truncate(count);
+                    tally.add(&buffer);
+                    Chunk::Bytes(buffer)
+                }
+                Err(cause) => Chunk::Failed(Error::Read { what: self.what.clone(), bytes: tally.bytes(), cause }),
+            };
+            let more = matches!(chunk, Chunk::Bytes(_));
+            // The other end is gone once the session is over.
+            let wanted = self.chunks.send(chunk).is_ok();
+            self.waker.wake();
+            if !(more && wanted) {
+                return;
+            }
+        }
+    }
+
+    fn end(&self, tally: &Tally) -> Chunk {
+        match self.size.filter(|&size| size != tally.bytes()) {
+            Some(announced) => Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() }),
+            None => Chunk::End(tally.trailer()),
+        }
+    }
+}
+
+/// Reads what there is: a full chunk of a file, whatever has come of a pipe.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+impl ReadAhead {
+    /// Why there were no more bytes, if that was not their end.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    fn fail(&mut self, error: Error) -> Next<'_> {
+        let told = format!("the sender gave up: {error}");
+        self.error = Some(error);
+        Next::Failed(told)
+    }
+}
+
+impl Source for ReadAhead {
+    fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
+        if self.pushed == self.chunk.len() {
+            if self.pushed > 0 {
+                // A reader that has ended needs no buffers: dropping this one is right.
+                drop(self.used.try_send(std::mem::take(&mut self.chunk)));
+                self.pushed = 0;
+            }
+            match self.chunks.try_recv() {
+                Ok(Chunk::Bytes(bytes)) => self.chunk = bytes,
+                Ok(Chunk::End(trailer)) => return Next::End(trailer),
+                Ok(Chunk::Failed(error)) => return self.fail(error),
+                Err(TryRecvError::Empty) => return Next::Nothing,
+                Err(TryRecvError::Disconnected) => return self.fail(Error::GaveUp("the reader panicked".to_owned())),
+            }
+        }
+        Next::Bytes(&self.chunk[self.pushed..])
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.pushed += bytes;
+    }
+}

@@ -1,0 +1,163 @@
+//! What a session came to, on either side.
+
+use super::Error;
+use crate::session::application::{Receiving, Sink, Verdict};
+use crate::session::{ControlStats, End, MemberReport, Outcome, Receiver, Trailer};
+use ethbcast_planning::model::Choice;
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::stream::StreamStats;
+use std::time::Duration;
+
+/// What a session came to, at its sender.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SendReport {
+    /// The session's number.
+    pub session: u32,
+    /// The plan, why it was chosen, and what it was predicted to take.
+    pub choice: Option<Choice>,
+    /// What was sent: how many bytes, and their digest. None unless all were read.
+    pub trailer: Option<Trailer>,
+    /// From the first data frame to the last verdict.
+    pub took: Duration,
+    /// From the first invitation to the end.
+    pub total: Duration,
+    /// Frames of the streams.
+    pub stream: StreamStats,
+    /// Control frames.
+    pub control: ControlStats,
+    /// How every receiver fared, by rank.
+    pub receivers: Vec<MemberReport>,
+    /// The receiver that most often took frames more slowly than they came, if one did.
+    pub held_up_by: Option<String>,
+}
+
+impl SendReport {
+    /// How many bytes were sent.
+    pub fn bytes(&self) -> u64 {
+        self.trailer.map_or(0, |trailer| trailer.bytes)
+    }
+
+    /// How they travelled, once that was decided.
+    pub fn via(&self) -> Option<Via> {
+        self.choice.as_ref().map(|choice| choice.plan.via())
+    }
+
+    /// What the plan was predicted to take, in seconds.
+    pub fn predicted_seconds(&self) -> Option<f64> {
+        self.choice.as_ref().map(|choice| choice.predicted_seconds)
+    }
+
+    /// The bytes' bits by the time they took; zero if they took none.
+    pub fn goodput_bits_per_second(&self) -> f64 {
+        let seconds = self.took.as_secs_f64();
+        if seconds > 0.0 { self.bytes() as f64 * 8.0 / seconds } else { 0.0 }
+    }
+
+    /// The receivers that have verified the bytes.
+    pub fn verified(&self) -> usize {
+        self.receivers.iter().filter(|member| member.outcome == Outcome::Delivered).count()
+    }
+
+    /// The receivers that have not.
+    pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
+        self.receivers.iter().filter(|member| member.outcome != Outcome::Delivered)
+    }
+
+    /// The report, if every receiver has verified the bytes.
+    ///
+    /// # Errors
+    /// [`Error::Undelivered`] with the report, if one has not.
+    pub fn all_verified(self) -> Result<SendReport, Error> {
+        if self.failed().next().is_none() { Ok(self) } else { Err(Error::Undelivered(Box::new(self))) }
+    }
+
+    /// Who failed, and how, in a sentence.
+    pub(super) fn failures(&self) -> String {
+        let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
+        let (failed, all) = (names.len(), self.receivers.len());
+        format!("{failed} of {all} receivers failed: {}; send again to them", names.join(", "))
+    }
+}
+
+/// What a session came to, at one receiver.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReceiveReport {
+    /// This host's name.
+    pub host: String,
+    /// What the sender called its bytes; empty if there was no sender.
+    pub source: String,
+    /// This host's rank, if it became a member.
+    pub rank: Option<u16>,
+    /// How the bytes travelled, if it became a member.
+    pub via: Option<Via>,
+    /// What became of the bytes, if that is known.
+    pub verdict: Option<Verdict>,
+    /// From the first bytes to the verdict.
+    pub took: Duration,
+    /// Frames of the streams.
+    pub stream: StreamStats,
+    /// Control frames.
+    pub control: ControlStats,
+    /// How the session ended here.
+    pub end: Option<End>,
+    /// Whether this host's user ended it.
+    pub cancelled: bool,
+}
+
+impl ReceiveReport {
+    /// What `host` knows at the end.
+    pub fn new<K: Sink>(host: &str, receiver: &Receiver, receiving: &Receiving<K>) -> ReceiveReport {
+        ReceiveReport {
+            host: host.to_owned(),
+            source: receiving.offer().to_owned(),
+            rank: receiver.rank(),
+            via: receiver.view().map(|view| view.via),
+            verdict: receiving.verdict().cloned(),
+            took: receiving.took(),
+            stream: receiver.stream_stats(),
+            control: receiver.control_stats(),
+            end: receiving.end().cloned(),
+            cancelled: receiving.is_cancelled(),
+        }
+    }
+
+    /// How many bytes were taken.
+    pub fn bytes(&self) -> u64 {
+        self.verdict.as_ref().map_or(0, |verdict| verdict.bytes)
+    }
+
+    /// Whether all bytes are here, verified and where they belong.
+    pub fn is_delivered(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Delivered)
+    }
+
+    /// Whether the sender knows of it; if not, its own report may say otherwise.
+    pub fn is_confirmed(&self) -> bool {
+        self.end == Some(End::Confirmed)
+    }
+
+    /// Nothing, if the bytes are here and verified.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.cancelled {
+            return Err(Error::Cancelled { delivered: self.is_delivered() });
+        }
+        match (&self.verdict, &self.end) {
+            (Some(verdict), _) => match verdict.outcome {
+                Outcome::Delivered => Ok(()),
+                Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
+                outcome => Err(Error::Write { outcome, text: verdict.text.clone(), cause: None }),
+            },
+            (None, Some(End::Refused(why, text))) => Err(Error::Refused { why: *why, text: text.clone() }),
+            (None, Some(End::Aborted(text))) => Err(Error::Aborted(text.clone())),
+            (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
+            (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
+            (None, Some(End::Dropped)) => Err(Error::Dropped),
+            (None, Some(End::Confirmed | End::Unconfirmed) | None) => Err(Error::NoVerdict),
+        }
+    }
+}

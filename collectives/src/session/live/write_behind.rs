@@ -1,0 +1,279 @@
+//! A writer on a thread of its own, which is given chunks, digests them, and commits them when they are all verified.
+
+use crate::session::application::{Sink, Tally, Verdict};
+use crate::session::{Outcome, ReceiverEvent, Trailer};
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::Waker;
+use parking_lot::Mutex;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
+const CHUNKS_WAITING: usize = 8;
+/// How long bytes of a slow stream may wait for a chunk to fill.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// Where a [`Writer`] puts the bytes. It is dropped, with whatever is half done, if they do not all come.
+pub trait Storage {
+    /// The session has begun: bytes of this name and size will come.
+    ///
+    /// # Errors
+    /// If there can be no place for them.
+    fn begin(&mut self, _source: &str, _size: Option<u64>) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    /// Takes the next bytes, which are not verified yet.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
+
+    /// All bytes have been written and are the sender's: makes them last.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    fn commit(&mut self) -> Result<(), StorageError>;
+}
+
+/// Why bytes could not be stored.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct StorageError {
+    outcome: Outcome,
+    text: String,
+    #[source]
+    cause: Option<io::Error>,
+}
+
+impl StorageError {
+    /// A failure that the sender hears of as this outcome, with a sentence that says what to do.
+    pub fn new(outcome: Outcome, text: impl Into<String>) -> StorageError {
+        StorageError { outcome, text: text.into(), cause: None }
+    }
+
+    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which `help`
+    /// is added.
+    pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
+        let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
+        StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
+    }
+}
+
+/// Whether there is no room for more.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, verified or not.
+#[derive(Debug)]
+pub struct Output<W>(pub W);
+
+impl<W: Write> Storage for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
+    }
+
+    fn commit(&mut self) -> Result<(), StorageError> {
+        self.0.flush().map_err(|error| StorageError::system("write", error, ""))
+    }
+}
+
+#[derive(Debug)]
+enum Order {
+    Begin { source: String, size: Option<u64> },
+    Write(Vec<u8>),
+    End(Trailer),
+}
+
+/// What a writer and its sink share.
+#[derive(Debug)]
+struct Shared {
+    /// Orders that wait.
+    waiting: AtomicUsize,
+    conclusion: Mutex<Option<(Verdict, Option<io::Error>)>>,
+    waker: Arc<Waker>,
+}
+
+impl Shared {
+    fn conclude(&self, verdict: Verdict, cause: Option<io::Error>) {
+        *self.conclusion.lock() = Some((verdict, cause));
+        self.waker.wake();
+    }
+}
+
+/// The sink of a session whose bytes a [`Writer`] writes.
+#[derive(Debug)]
+pub struct WriteBehind {
+    shared: Arc<Shared>,
+    orders: Option<SyncSender<Order>>,
+    used: Receiver<Vec<u8>>,
+    /// Disconnected when the writer has ended.
+    ended: Receiver<()>,
+    chunk: Vec<u8>,
+    /// When the first bytes of the chunk came.
+    chunk_since: Instant,
+    source: String,
+    cause: Option<io::Error>,
+}
+
+/// The other end, to be [run](Writer::run) on a thread.
+#[derive(Debug)]
+pub struct Writer<S> {
+    shared: Arc<Shared>,
+    storage: S,
+    orders: Receiver<Order>,
+    used: SyncSender<Vec<u8>>,
+    _alive: SyncSender<()>,
+}
+
+/// A sink and the writer that empties it into `storage`; `waker` is told when a chunk has been written and of the verdict.
+pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
+    let (to_writer, orders) = sync_channel(CHUNKS_WAITING);
+    // All buffers are taken, and touched, at once: the peak of a long stream is that of a short one. One more is being
+    // written, one being filled.
+    let (recycle, used) = sync_channel(CHUNKS_WAITING + 2);
+    (0..CHUNKS_WAITING + 2).for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES]).expect("there is room for so many"));
+    let (alive, ended) = sync_channel(0);
+    let (waiting, conclusion) = (AtomicUsize::new(0), Mutex::default());
+    let shared = Arc::new(Shared { waiting, conclusion, waker: Arc::clone(waker) });
+    let writer = Writer { shared: Arc::clone(&shared), storage, orders, used: recycle, _alive: alive };
+    let sink = WriteBehind {
+        shared,
+        orders: Some(to_writer),
+        used,
+        ended,
+        chunk: Vec::new(),
+        chunk_since: Instant::START,
+        source: String::new(),
+        cause: None,
+    };
+    (writer, sink)
+}
+
+impl<S: Storage> Writer<S> {
+    /// Writes what comes until all is committed, something fails, or the session ends.
+    pub fn run(self) {
+        let Writer { shared, mut storage, orders, used, _alive } = self;
+        let mut tally = Tally::default();
+        let mut done = None;
+        while let (None, Ok(order)) = (&done, orders.recv()) {
+            shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            done = obey(&mut storage, &mut tally, &order).transpose();
+            if let Order::Write(chunk) = order {
+                drop(used.try_send(chunk));
+                shared.waker.wake();
+            }
+        }
+        // What is half done is gone before anybody hears of it.
+        drop(storage);
+        match done {
+            None => {}
+            Some(Ok(())) => shared.conclude(tally.verdict(Outcome::Delivered, ""), None),
+            Some(Err(StorageError { outcome, text, cause })) => shared.conclude(tally.verdict(outcome, text), cause),
+        }
+        // Whatever still comes after a failure is thrown away, so that the sink never waits.
+        while orders.recv().is_ok() {}
+    }
+}
+
+/// Carries out one order; something if it was the last.
+fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<Option<()>, StorageError> {
+    match order {
+        Order::Begin { source, size } => storage.begin(source, *size).map(|()| None),
+        Order::Write(chunk) => {
+            tally.add(chunk);
+            storage.write(chunk).map(|()| None)
+        }
+        Order::End(trailer) => {
+            tally.verify(*trailer).map_err(|text| StorageError::new(Outcome::Damaged, text))?;
+            storage.commit().map(Some)
+        }
+    }
+}
+
+impl WriteBehind {
+    /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is. False if
+    /// it is stuck.
+    pub fn close(&mut self, limit: Duration) -> bool {
+        self.orders = None;
+        self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout)
+    }
+
+    /// The writer's own error, if that is why it failed.
+    pub fn take_cause(&mut self) -> Option<io::Error> {
+        self.cause.take()
+    }
+
+    /// Gives an order; there must be room.
+    fn order(&self, order: Order) {
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
+            log::debug!("the writer has ended");
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.chunk.is_empty() {
+            let chunk = std::mem::take(&mut self.chunk);
+            self.order(Order::Write(chunk));
+        }
+    }
+}
+
+impl Sink for WriteBehind {
+    /// Whether two more orders (a last chunk and the end) can be given without waiting.
+    fn has_room(&self) -> bool {
+        self.orders.is_some() && self.shared.waiting.load(Ordering::Relaxed) + 2 <= CHUNKS_WAITING
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
+        if self.chunk.is_empty() {
+            self.chunk = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));
+            self.chunk.clear();
+            self.chunk_since = now;
+        }
+        self.chunk.extend_from_slice(bytes);
+        // No room for another frame like this one.
+        if self.chunk.len() + bytes.len() > CHUNK_BYTES {
+            self.flush();
+        }
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        self.flush();
+        self.order(Order::End(trailer));
+    }
+
+    /// A slow stream (somebody's pipe) is handed on before a chunk is full.
+    fn idle(&mut self, now: Instant) {
+        if now.since(self.chunk_since) >= LINGER {
+            self.flush();
+        }
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+        let has_ended = self.ended.try_recv() == Err(TryRecvError::Disconnected);
+        if let Some((verdict, cause)) = self.shared.conclusion.lock().take() {
+            self.cause = cause;
+            return Some(verdict);
+        }
+        let panicked = has_ended && self.orders.is_some();
+        panicked.then(|| Tally::default().verdict(Outcome::WriteFailed, "the writer panicked"))
+    }
+
+    fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
+        match event {
+            ReceiverEvent::Invited { source, .. } => self.source.clone_from(source),
+            ReceiverEvent::Started { size, .. } => {
+                self.order(Order::Begin { source: self.source.clone(), size: *size });
+            }
+            ReceiverEvent::Ended(_) => {}
+        }
+    }
+}

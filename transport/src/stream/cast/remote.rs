@@ -1,0 +1,170 @@
+//! What a host knows of another that acknowledges a cast to it: where it stands, what it lacks, and how far away it is.
+
+use super::repairs::Outstanding;
+use crate::arq::bits;
+use crate::arq::echo::Echo;
+use crate::arq::evidence::Evidence;
+use crate::arq::rtt::Rtt;
+use crate::feed::{Feed, ReaderId};
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{Ack, Peer};
+use std::time::Duration;
+
+/// One reader of the feed that gets its new frames by cast.
+#[derive(Debug)]
+pub(super) struct Remote {
+    peer: Peer,
+    reader: ReaderId,
+    /// All frames below this have arrived there.
+    cursor: u64,
+    /// All frames below this have arrived there and at everybody behind it.
+    below: u64,
+    /// Its credit, and that of everybody behind it.
+    limit: u64,
+    /// What every application there and behind it has passed.
+    passed: u64,
+    echo: Echo,
+    /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
+    holes: Vec<u8>,
+    outstanding: Outstanding,
+    /// False from a graft until the first acknowledgement says where it stands.
+    synced: bool,
+}
+
+impl Remote {
+    /// A reader at the stream's beginning.
+    pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Remote {
+        let tail = feed.tail();
+        Remote {
+            peer,
+            reader: feed.add_reader(tail).expect("the tail can always be read"),
+            cursor: tail,
+            below: tail,
+            limit: tail + tuning.window.start_frames,
+            passed: 0,
+            echo: Echo::new(tuning),
+            holes: Vec::new(),
+            outstanding: Outstanding::default(),
+            synced: true,
+        }
+    }
+
+    /// One that acknowledged to another host until now: everything still here is kept until it says where it stands. It is known to
+    /// have given credit up to `limit`.
+    pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
+        Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
+    }
+
+    /// Who it is.
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Its rank.
+    pub(super) fn rank(&self) -> u16 {
+        self.peer.rank
+    }
+
+    /// The feed's reader that stands for it and everybody behind it.
+    pub(super) fn reader(&self) -> ReaderId {
+        self.reader
+    }
+
+    /// All frames below this have arrived there.
+    pub(super) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// All frames below this have arrived there and at everybody behind it.
+    pub(super) fn below(&self) -> u64 {
+        self.below
+    }
+
+    /// Its credit, and that of everybody behind it.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What every application there and behind it has passed.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// How far away it is.
+    pub(super) fn rtt(&self) -> &Rtt {
+        self.echo.rtt()
+    }
+
+    /// How long to wait for its answer, `prompt` or held back, after so many fruitless waits.
+    pub(super) fn timeout(&self, prompt: bool, tries: u32) -> Duration {
+        if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
+    }
+
+    /// The repairs it is owed.
+    pub(super) fn outstanding(&self) -> &Outstanding {
+        &self.outstanding
+    }
+
+    /// The repairs it is owed.
+    pub(super) fn outstanding_mut(&mut self) -> &mut Outstanding {
+        &mut self.outstanding
+    }
+
+    /// Whether it has said where it stands since it was grafted.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// Whether this is its first word after a graft, and it needs frames that are gone.
+    pub(super) fn is_orphaned_by(&self, ack: &Ack<'_>) -> bool {
+        !self.synced && ack.cursor < self.cursor
+    }
+
+    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such one.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
+        self.synced = true;
+        self.cursor = ack.cursor;
+        // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes nothing back.
+        self.below = self.below.max(ack.body.below);
+        self.limit = self.limit.max(ack.body.limit);
+        self.passed = self.passed.max(ack.body.passed);
+        self.holes.clear();
+        self.holes.reserve_exact(ack.bitmap.len());
+        self.holes.extend_from_slice(ack.bitmap);
+        self.follow(feed);
+        self.outstanding.settle(ack);
+        self.echo.take(now, ack)
+    }
+
+    /// What its newest echo proves, by an acknowledgement that speaks about all frames below `covered`.
+    pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> Evidence {
+        Evidence { echo: self.echo.newest(), tolerance, covered }
+    }
+
+    /// Lets the reader stand where nothing below is needed any more, as far as this host has got itself.
+    pub(super) fn follow(&self, feed: &mut Feed) {
+        let to = self.below.min(feed.head());
+        if to > feed.position(self.reader) {
+            feed.advance(self.reader, to);
+        }
+    }
+
+    /// Whether it still needs frame `sequence`, as far as its newest acknowledgement says.
+    pub(super) fn lacks(&self, sequence: u64) -> bool {
+        if sequence <= self.cursor {
+            return sequence == self.cursor;
+        }
+        !bits::get(&self.holes, sequence - self.cursor - 1)
+    }
+
+    /// Whether the feed is full of frames that are kept only for those behind it.
+    pub(super) fn retains(&self, feed: &Feed) -> bool {
+        feed.position(self.reader) < self.cursor.min(feed.head()) && feed.highest() >= feed.limit()
+    }
+
+    /// Bytes that its holes and repairs take, beside itself.
+    pub(super) fn repairs_bytes(&self) -> usize {
+        self.holes.capacity() + self.outstanding.bytes()
+    }
+}

@@ -1,0 +1,248 @@
+//! The repairs of a cast: those that it is to send, each with who is to have it, and those that one remote reader is owed.
+
+use crate::arq::bits::Bits;
+use crate::arq::stamp::Stamp;
+use crate::time::Instant;
+use crate::wire::Ack;
+
+/// Who is to be sent a repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Losers {
+    /// One rank, so far; others have until then to report the same loss.
+    One {
+        rank: u16,
+        until: Instant,
+    },
+    Several,
+}
+
+impl Losers {
+    fn is_only(self, loser: u16) -> bool {
+        matches!(self, Losers::One { rank, .. } if rank == loser)
+    }
+
+    /// When the repair may go.
+    fn ready_at(self) -> Instant {
+        match self {
+            Losers::One { until, .. } => until,
+            Losers::Several => Instant::START,
+        }
+    }
+}
+
+/// A place for each slot of the feed, so that no loss at all makes it grow.
+#[derive(Debug)]
+pub(super) struct Repairs {
+    queued: Bits,
+    losers: Box<[Losers]>,
+    count: usize,
+    /// Nothing is queued outside of this range.
+    tail: u64,
+    end: u64,
+}
+
+impl Repairs {
+    pub(super) fn new(slots: u64) -> Repairs {
+        let losers = vec![Losers::Several; slots as usize].into_boxed_slice();
+        Repairs { queued: Bits::new(slots), losers, count: 0, tail: 0, end: 0 }
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & (self.losers.len() as u64 - 1)) as usize
+    }
+
+    fn get(&self, sequence: u64) -> Losers {
+        self.losers[self.slot(sequence)]
+    }
+
+    /// Whether nothing is queued.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether frame `sequence` is queued.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
+    }
+
+    /// Notes that a frame was lost. A second loser makes it several.
+    pub(super) fn lose(&mut self, sequence: u64, losers: Losers) {
+        let slot = self.slot(sequence);
+        if !self.has(sequence) {
+            self.queued.set(sequence);
+            self.count += 1;
+            self.end = self.end.max(sequence + 1);
+            self.losers[slot] = losers;
+        } else if let (Losers::One { rank, .. }, before) = (losers, self.losers[slot])
+            && before.is_only(rank)
+        {
+            // It has said so before, and waits no longer for that.
+        } else {
+            self.losers[slot] = Losers::Several;
+        }
+    }
+
+    /// Takes frame `sequence` out.
+    pub(super) fn remove(&mut self, sequence: u64) {
+        if self.has(sequence) {
+            self.queued.clear(sequence);
+            self.count -= 1;
+        }
+    }
+
+    /// All that is queued, lowest number first.
+    fn iter(&self) -> impl Iterator<Item = (u64, Losers)> + '_ {
+        let next = |from: u64| if self.count == 0 { None } else { self.queued.first(from, self.end) };
+        std::iter::successors(next(self.tail), move |&found| next(found + 1)).map(|sequence| (sequence, self.get(sequence)))
+    }
+
+    /// The lowest number that may go now.
+    pub(super) fn first_ready(&self, now: Instant) -> Option<(u64, Losers)> {
+        self.iter().find(|(_, losers)| losers.ready_at() <= now)
+    }
+
+    /// When the first of all may go.
+    pub(super) fn ready_at(&self) -> Option<Instant> {
+        self.iter().map(|(_, losers)| losers.ready_at()).min()
+    }
+
+    /// Frames below `tail` are not kept any more.
+    pub(super) fn forget_below(&mut self, tail: u64) {
+        while self.count > 0
+            && let Some(first) = self.queued.first(self.tail, self.end.min(tail))
+        {
+            self.remove(first);
+        }
+        self.tail = self.tail.max(tail);
+        self.end = self.end.max(tail);
+    }
+
+    /// Takes out what only `rank` has lost.
+    pub(super) fn forget_rank(&mut self, rank: u16) {
+        let only: Vec<u64> = self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
+        only.into_iter().for_each(|sequence| self.remove(sequence));
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.queued.bytes() + size_of_val(&*self.losers)
+    }
+}
+
+/// A reader is owed at most so many repairs at a time; its next acknowledgement names again what else it lacks. Twice what one
+/// link carries in a round trip at 1 Gbit/s, and 2 KiB.
+const MOST: usize = 128;
+
+/// How many of the last repairs ask for an acknowledgement.
+const ASKING: usize = 4;
+
+/// The repairs that one reader is owed, with the stamp under which each was last sent to this reader alone: none while it is queued.
+/// In rising order.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    entries: Vec<(u64, Stamp)>,
+}
+
+impl Outstanding {
+    fn find(&self, sequence: u64) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&sequence, |&(sequence, _)| sequence)
+    }
+
+    /// The stamp of the last transmission to this reader alone; no stamp while the frame is queued.
+    pub(super) fn get(&self, sequence: u64) -> Option<Stamp> {
+        self.find(sequence).ok().map(|at| self.entries[at].1)
+    }
+
+    /// Queues a repair, for the first time or again; false if there is no room.
+    pub(super) fn queue(&mut self, sequence: u64) -> bool {
+        match self.find(sequence) {
+            Ok(at) => self.entries[at].1 = Stamp::NONE,
+            Err(_) if self.entries.len() >= MOST => return false,
+            Err(at) => self.entries.insert(at, (sequence, Stamp::NONE)),
+        }
+        true
+    }
+
+    /// A queued repair has been sent.
+    pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
+        if let Ok(at) = self.find(sequence) {
+            self.entries[at].1 = stamp;
+        }
+    }
+
+    /// Forgets a frame.
+    pub(super) fn remove(&mut self, sequence: u64) {
+        if let Ok(at) = self.find(sequence) {
+            self.entries.remove(at);
+        }
+    }
+
+    /// Forgets what has arrived.
+    pub(super) fn settle(&mut self, ack: &Ack<'_>) {
+        if !self.entries.is_empty() {
+            self.entries.retain(|&(sequence, _)| !ack.has(sequence));
+        }
+    }
+
+    /// What is queued, lowest number first.
+    pub(super) fn queued(&self) -> impl Iterator<Item = u64> + '_ {
+        self.entries.iter().filter(|(_, stamp)| *stamp == Stamp::NONE).map(|&(sequence, _)| sequence)
+    }
+
+    /// Whether there is hardly room for others, so that only an acknowledgement helps. As the frame that asks for it may be lost
+    /// like those before it, several do.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.entries.len() >= MOST && self.queued().nth(ASKING).is_none()
+    }
+
+    /// Whether any has been sent and not settled.
+    pub(super) fn is_sent(&self) -> bool {
+        self.entries.iter().any(|&(_, stamp)| stamp != Stamp::NONE)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(u64, Stamp)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn one(rank: u16, until_us: u64) -> Losers {
+        Losers::One { rank, until: Instant::from_nanos(until_us * 1000) }
+    }
+
+    #[test]
+    fn one_loser_waits_for_others_and_several_do_not() {
+        let mut repairs = Repairs::new(16);
+        repairs.forget_below(10);
+        repairs.lose(20, one(3, 500));
+        repairs.lose(18, one(4, 700));
+        repairs.lose(20, one(3, 900));
+        let at = |us| Instant::START + Duration::from_micros(us);
+        assert_eq!((repairs.first_ready(at(499)), repairs.ready_at()), (None, Some(at(500))));
+        assert_eq!(repairs.first_ready(at(800)), Some((18, one(4, 700))));
+        repairs.lose(20, one(5, 900));
+        assert_eq!(repairs.first_ready(at(0)), Some((20, Losers::Several)));
+        repairs.forget_rank(4);
+        assert!(!repairs.has(18) && repairs.has(20));
+        repairs.forget_below(21);
+        assert!(repairs.is_empty() && !repairs.has(20));
+        repairs.lose(36, one(3, 0));
+        assert!(repairs.has(36), "the slot of 20 can be used again");
+    }
+
+    #[test]
+    fn a_repair_is_queued_sent_queued_again_and_at_most_so_many_are_owed() {
+        let mut outstanding = Outstanding::default();
+        assert!(outstanding.queue(7) && outstanding.queue(3) && outstanding.queue(7));
+        assert_eq!(outstanding.queued().collect::<Vec<_>>(), [3, 7]);
+        outstanding.sent(3, Stamp(20));
+        outstanding.sent(4, Stamp(21));
+        assert_eq!((outstanding.get(3), outstanding.get(4), outstanding.get(7)), (Some(Stamp(20)), None, Some(Stamp::NONE)));
+        assert!((100..100 + MOST as u64 - 2).all(|sequence| outstanding.queue(sequence)));
+        assert!(!outstanding.queue(99) && outstanding.queue(3), "no room for another, but for one that is known");
+        assert!(outstanding.bytes() <= MOST * 16);
+    }
+}

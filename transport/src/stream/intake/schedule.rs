@@ -1,0 +1,108 @@
+//! How often a receiver acknowledges what arrives without trouble.
+
+use crate::tuning::Tuning;
+use std::time::Duration;
+
+/// Every how many frames a receiver acknowledges, and after how long; more often if it is the designated one of a cast.
+#[derive(Debug)]
+pub(super) struct AckSchedule {
+    rank: u16,
+    every: u64,
+    delay: Duration,
+    /// What holds for the designated receiver, where there is one.
+    designated: Option<(u64, Duration)>,
+    is_designated: bool,
+    /// The frame of so many that it acknowledges, so that not all speak at the same time.
+    turn: Option<u64>,
+    /// Under strict go-back-n nobody may be silent for longer than the window.
+    window: u64,
+}
+
+impl AckSchedule {
+    pub(super) fn new(rank: u16, tuning: &Tuning) -> AckSchedule {
+        AckSchedule {
+            rank,
+            every: tuning.ack.every_frames,
+            // Whoever comes late in the round waits up to twice as long.
+            delay: tuning.ack.delay + tuning.ack.delay * tuning.ack.turn_permille.unwrap_or(0) as u32 / 1000,
+            designated: tuning.designates().then_some((tuning.designated.every_frames, tuning.designated.delay)),
+            is_designated: tuning.designated.first,
+            turn: tuning.ack.turn_permille.map(|permille| tuning.ack.every_frames * permille / 1000),
+            window: tuning.strict_window(),
+        }
+    }
+
+    /// The root has said who is the designated receiver.
+    pub(super) fn designate(&mut self, rank: u16) {
+        self.is_designated = rank == self.rank;
+    }
+
+    fn as_designated(&self) -> Option<(u64, Duration)> {
+        self.designated.filter(|_| self.is_designated)
+    }
+
+    /// Whether a frame whose sender cannot go on concerns this receiver: it is the designated one or there is none, or what it has
+    /// granted is used up, be it credit or the window.
+    pub(super) fn must_answer(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
+        self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
+    }
+
+    /// Whether frame `sequence` is to be acknowledged with the `unacknowledged` before it, of which `most` would use up half of the
+    /// credit. What is pushed one receiver answers for all (EQA §3.3).
+    pub(super) fn is_due(&self, sequence: u64, unacknowledged: u64, pushed: bool, most: u64) -> bool {
+        let every = match self.as_designated() {
+            Some((every, _)) => every,
+            None if self.is_silent(pushed) => return unacknowledged >= self.window,
+            None => self.every,
+        };
+        let in_turn = self.turn.is_some_and(|turn| sequence % self.every == turn && unacknowledged >= self.every / 2);
+        in_turn || unacknowledged >= every.min(most)
+    }
+
+    /// Time until the next acknowledgement.
+    pub(super) fn delay(&self, pushed: bool) -> Option<Duration> {
+        match self.as_designated() {
+            Some((_, delay)) => Some(delay),
+            None => (!self.is_silent(pushed)).then_some(self.delay),
+        }
+    }
+
+    /// Whether another receiver answers for this one.
+    pub(super) fn is_silent(&self, pushed: bool) -> bool {
+        pushed && !self.is_designated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
+        let tuning = Tuning::default().for_cast(100, 0);
+        let mut schedule = AckSchedule::new(1, &tuning);
+        let often = tuning.designated.every_frames;
+        assert!(!schedule.is_due(500, often - 1, false, 5000) && schedule.is_due(500, often, false, 5000));
+        assert!(schedule.must_answer(false, 1));
+        schedule.designate(7);
+        assert!(!schedule.is_due(500, often, false, 5000) && schedule.is_due(500, 16, false, 16));
+        assert!(
+            !schedule.is_due(2048, 1000, false, 5000) && schedule.is_due(2048, 1024, false, 5000),
+            "its turn is the first of 2048"
+        );
+        assert!(schedule.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
+        assert!(!schedule.must_answer(false, 1) && schedule.must_answer(true, 1));
+        schedule.designate(1);
+        assert!(schedule.is_due(500, often, false, 5000));
+    }
+
+    #[test]
+    fn a_pushed_frame_is_not_acknowledged_by_the_others_until_the_window_is_used_up() {
+        let tuning = Tuning::push_pull().for_cast(4, 2);
+        let schedule = AckSchedule::new(3, &tuning);
+        assert!(!schedule.is_due(8, 9, true, 8) && schedule.is_due(8, 16, true, 8));
+        assert_eq!((schedule.delay(true), schedule.delay(false)), (None, Some(tuning.ack.delay)));
+        assert!(schedule.is_due(12, tuning.ack.every_frames, false, 8));
+        assert!(!schedule.must_answer(false, 9) && schedule.must_answer(false, 16));
+    }
+}
