@@ -7,7 +7,8 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Identity;
 use std::collections::VecDeque;
 
-/// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events for its user.
+/// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
+/// for its user.
 #[derive(Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,

@@ -20,14 +20,15 @@
 //! Ended
 //! ```
 //!
-//! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream ([`Blocks`]). The root
-//! alone decides who is a member: it counts silence, and every change is a new [`View`] with the next number (epoch), from which
-//! all hosts derive their parents and children.
+//! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream
+//! ([`Blocks`]). The root alone decides who is a member: it counts silence, and every change is a new [`View`] with the
+//! next number (epoch), from which all hosts derive their parents and children.
 //!
-//! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything else from
-//! the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it listens;
-//! from then on the root that invited it, and of the other members of its view nothing but the stream. DONE is believed at once,
-//! ORPHAN only of the child's parent, a REFUSE only if it names this run of the receiver.
+//! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything
+//! else from the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it
+//! listens; from then on the root that invited it, and of the other members of its view nothing but the stream. The root
+//! checks a DONE against what it sent, believes an ORPHAN of the child's parent only; a receiver obeys a REFUSE only if it
+//! names this run of it.
 //!
 //! **Timers.** Each phase has its own, so that none outlives it:
 //!
@@ -47,7 +48,7 @@
 //! | receiver: Running | view | the confirmation of a view, each host at a moment of its own |
 //! | | status | the sign of life and the progress |
 //! | | verdict | the report is repeated until it is confirmed |
-//! | | leaving | a receiver that failed goes, confirmed or not |
+//! | | leave | a receiver that failed goes, confirmed or not |
 //! | | silence | the root is dead |
 //!
 //! The streams' own timers come on top while a session runs.

@@ -1,8 +1,9 @@
 //! The streams of a session at one host: one, or one for each block where a message travels in blocks.
 //!
-//! In blocks ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames are dealt to the streams in turn, a block of consecutive frames to each, and every
-//! stream has a tree of its own. The reader takes them back in the same turn. A message ends in all streams at once: in the one
-//! that carries its last frame by that frame, in the others by an empty one; dealing then starts over with the first stream.
+//! In blocks ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames are dealt to the streams in
+//! turn, a block of consecutive frames to each, and every stream has a tree of its own. The reader takes them back in
+//! the same turn. A message ends in all streams at once: in the one that carries its last frame by that frame, in the
+//! others by an empty one; dealing then starts over with the first stream.
 
 mod stream;
 
@@ -52,7 +53,7 @@ impl Blocks {
         }
         let open = |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
         let streams: Vec<Stream> = view.trees().iter().zip(FIRST_STREAM..).map(open).collect();
-        // The view's number and nothing else: who deals and who takes must agree on it, whatever their feeds are.
+        // From the view alone: root and receivers must deal alike, whatever the size of their feeds.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let turns = (0..streams.len()).collect();
         let mut blocks =
@@ -91,7 +92,7 @@ impl Blocks {
         self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// Whether every application has passed all that was pushed; certain to come true after the end of a message.
+    /// Whether every application has consumed all that was pushed; certain to come true after the end of a message.
     pub fn is_passed(&self) -> bool {
         self.streams.iter().all(|stream| stream.passed() == stream.feed().head())
     }
@@ -141,7 +142,7 @@ impl Blocks {
                 others.for_each(|at| assert!(self.streams[at].push(&[], ending), "there was room in all"));
                 self.start_over();
             }
-            // Whoever reads finds the trailer where its turn is; the others end alike, so that all are complete.
+            // A reader finds the trailer in the stream whose turn it is; the others carry it, too, so that all end.
             Ending::Stream => {
                 let others = (0..self.streams.len()).filter(|&at| at != self.turn);
                 others.for_each(|at| assert!(self.streams[at].push(payload, ending), "there was room in all"));
@@ -247,8 +248,8 @@ impl Part for Blocks {
             return Some(length);
         }
         if self.streams.len() > 1 {
-            // The block that is halfway first, so that one after the other is whole; then that of the rank with the longest way
-            // to go: down the binomial tree the high ranks hang below all others.
+            // The block that is halfway first, so that one after the other is whole; then that of the rank with the
+            // longest way to go: down the binomial tree the high ranks hang below all others.
             let streams = &self.streams;
             self.turns.sort_by_cached_key(|&at| {
                 let (halfway, next) = streams[at].sending();
@@ -259,7 +260,7 @@ impl Part for Blocks {
             if let Some(length) = self.streams[at].poll_transmit(now, buffer) {
                 return Some(length);
             }
-            // Who shared the link with a block would only delay both.
+            // Two blocks on the link at once would only delay each other.
             if self.streams[at].is_pausing() {
                 return None;
             }

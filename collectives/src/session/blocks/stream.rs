@@ -34,8 +34,8 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and acknowledgements if it is
-/// the paper's; and under a cast how often and when to speak among so many.
+/// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and
+/// acknowledgements if it is the paper's; and under a cast how often and when to speak among so many.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: u16) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {

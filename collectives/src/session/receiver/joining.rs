@@ -48,7 +48,7 @@ impl Joining {
             mtu_bytes: station.mtu_bytes,
             free_bytes: *free_bytes,
         };
-        // Not all at the same moment again, or the same ones would go under in the root's port each time.
+        // At a random moment: requests that collided at the root's port must not collide again.
         let half = timing.join / 2;
         self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
         endpoint.send(root, &message);

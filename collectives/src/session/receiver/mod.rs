@@ -1,7 +1,7 @@
 //! A receiver of a session: answers an invitation, takes and relays the stream, reports what became of it.
 //!
-//! Here is what its user and its driver see. It listens for an invitation, is [`joining`] and then [`running`] as a member; each
-//! phase has its own fields and timers.
+//! Here is what its user and its driver see. It listens for an invitation, is `joining` and then `running` as a
+//! member; each phase has its own fields and timers.
 
 mod config;
 mod event;
@@ -116,7 +116,8 @@ impl Receiver {
         })
     }
 
-    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room.
+    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the
+    /// room.
     ///
     /// # Panics
     /// If it showed nothing.
@@ -127,7 +128,8 @@ impl Receiver {
         }
     }
 
-    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.
+    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
+    /// session.
     pub fn conclude(&mut self, now: Instant, outcome: Outcome, bytes: u64, digest: Digest, text: &str) {
         let report = Done { outcome, bytes, digest, text: text.to_owned() };
         let noted = match &mut self.phase {

@@ -35,7 +35,7 @@ impl Running {
         endpoint.adopt(rank, view.epoch);
         let (config, receivers) = (endpoint.config(), view.members.len() - 1);
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
-        // All begin at the same moment, and are to speak at different ones.
+        // All members begin at the same moment; their signs of life are spread over the period.
         let offset = config.timing.status * u32::from(rank) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
@@ -159,7 +159,8 @@ impl Running {
         self.timers.next().into_iter().chain(self.blocks.poll_timeout(now)).min()
     }
 
-    /// How a session ends that the root does not end: what counts is whether it has this host's report; without one it is `otherwise`.
+    /// How a session ends without a word of the root: by whether it has this host's report; without a report,
+    /// `otherwise`.
     pub(super) fn end(&self, otherwise: End) -> End {
         match (&self.report, self.confirmed) {
             (_, true) => End::Confirmed,

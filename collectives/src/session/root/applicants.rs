@@ -46,7 +46,8 @@ pub(super) struct Applicants {
 }
 
 impl Applicants {
-    /// Takes a request to join; an applicant that has not repeated its own for `alive_for` does not stand in the way of another.
+    /// Takes a request to join; an applicant that has not repeated its own for `alive_for` does not stand in the way of
+    /// another.
     pub(super) fn on_join(&mut self, now: Instant, mac: MacAddr, join: &Message, offer: Offer<'_>, alive_for: Duration) -> Answer {
         let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Known };
         if let Some(applicant) = self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac) {

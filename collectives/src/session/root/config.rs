@@ -69,8 +69,8 @@ pub struct RootConfig {
 }
 
 impl RootConfig {
-    /// A root that waits 30 s for receivers, one at least, and sends `source` to all who have joined, by the way of least predicted
-    /// time. `session` is drawn at random.
+    /// A root that waits 30 s for receivers, one at least, and sends `source` to all who have joined, by the way of
+    /// least predicted time. `session` is drawn at random.
     pub fn new(station: Station, session: u32, source: &str) -> RootConfig {
         RootConfig {
             station,

@@ -14,7 +14,8 @@ use ethbcast_transport::wire::HEADER_BYTES;
 /// The rate taken for a cable's if nothing was measured: what most cables carry.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Makes ranks and plan of those who have joined, in this order behind the root; also what the plan is predicted to take.
+/// Makes ranks and plan of those who have joined, in this order behind the root; also what the plan is predicted to
+/// take.
 ///
 /// # Errors
 /// [`NoPlan`] if there is no plan for them that is sound.
@@ -48,7 +49,7 @@ pub(super) fn first_view(
         size: config.size,
         members: members.collect(),
     };
-    // What is reported is what is done.
+    // The report names the segment that is really used.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
     Ok((view, choice))
 }

@@ -52,7 +52,8 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
-    /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is there.
+    /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is
+    /// there.
     pub(super) fn is_open_to(&self, nonce: u64, config: &RootConfig) -> bool {
         let full = self.prober.is_some() && config.wanted.enough.is_some();
         !full || self.applicants.has(nonce)
@@ -149,7 +150,8 @@ impl Gathering {
         if self.prober.is_some() {
             return Step::Wait;
         }
-        // One receiver gets all of the time: with a share of it, what a bucket or a buffer lets through would pass for the link's rate.
+        // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken for
+        // the link's rate.
         let config = endpoint.config();
         let Some(speaker) = self.applicants.sample().filter(|_| config.probe && self.calibration.is_none()) else {
             return Step::Start;

@@ -1,7 +1,7 @@
 //! The root of a session: invites, decides the view, feeds the stream, collects the reports.
 //!
-//! Here is what its user and its driver see. What it does depends on its phase: [`gathering`] receivers, [`running`] the session,
-//! [`closing`] it; each phase has its own fields and timers.
+//! Here is what its user and its driver see. What it does depends on its phase: `gathering` receivers, `running`
+//! the session, `closing` it; each phase has its own fields and timers.
 
 mod applicants;
 mod closing;
@@ -156,20 +156,22 @@ impl Root {
         self.streams().is_some_and(Blocks::is_passed)
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an end.
+    /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an
+    /// end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         self.phase.running_mut().map_or(0, |running| running.push(bytes))
     }
 
-    /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon says when
-    /// every application has consumed them. False, and nothing ended, while there is no room.
+    /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon
+    /// says when every application has consumed them. False, and nothing ended, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Message))
     }
 
-    /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with what follows.
+    /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with
+    /// what follows.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Quiet))

@@ -93,7 +93,8 @@ impl Running {
         self.flow == Flow::Open && self.trailer.is_none() && self.blocks.has_room()
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or for an end.
+    /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or
+    /// for an end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
         let payload_bytes = self.blocks.payload_bytes();
         let mut taken = 0;
@@ -150,7 +151,8 @@ impl Running {
         self.flow = Flow::Shut;
     }
 
-    /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a stranger.
+    /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
+    /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64) -> bool {
         let rank = self.view.members.iter().position(|member| member.nonce == nonce);
         if let Some(rank) = rank {
@@ -209,7 +211,7 @@ impl Running {
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
-            // Who comes too late hears that there is a session, asks, and is told so.
+            // A late receiver asks to join when it hears this, and is told that it is too late.
             endpoint.send_to_group(&endpoint.config().invitation());
             self.timers.set(Wait::Announce, now + timing.announce * 5);
         }

@@ -38,7 +38,8 @@ pub struct View {
     pub epoch: u32,
     /// How the bytes travel.
     pub via: Via,
-    /// Frames in a segment: a relay has all of a segment before it sends any of it on, and sends it to one child after the other.
+    /// Frames in a segment: a relay has all of a segment before it sends any of it on, and sends it to one child after
+    /// the other.
     pub segment_frames: u32,
     /// What receivers do with frames out of order.
     pub policy: Policy,
