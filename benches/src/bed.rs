@@ -72,6 +72,6 @@ impl Bed {
             frame_payload_bytes: FRAME_PAYLOAD_BYTES,
             calibration,
         };
-        Ok(price(via, &situation)?.candidate.predicted_seconds)
+        Ok(price(via, &situation)?.estimate.predicted_seconds)
     }
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{Deadline, MacAddr, Machine};
 use pnet::datalink::{self, Channel, DataLinkReceiver, DataLinkSender};
 
 use crate::cluster::INTERFACE;
 
 /// A local experimental EtherType (IEEE 802), other than the tool's.
-const ETHER_TYPE: u16 = 0x88b6;
+const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;
@@ -44,14 +45,14 @@ pub trait End: Sized {
 /// A frame for the bench to send, from nobody in particular.
 pub fn frame_to(mac: MacAddr, payload_bytes: usize) -> Vec<u8> {
     let from = [2, 0, 0, 0, 0, 1];
-    let header = [&mac.octets()[..], &from, &ETHER_TYPE.to_be_bytes()].concat();
+    let header = [&mac.octets()[..], &from, &ETHER_TYPE.octets()].concat();
     debug_assert_eq!(header.len(), HEADER_BYTES);
     [header, vec![0x5a; payload_bytes]].concat()
 }
 
 /// Whether a frame is the bench's. Port's filter has seen to that already; pnet hands over every frame.
 fn is_ours(frame: &[u8]) -> bool {
-    frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.to_be_bytes())
+    frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.octets())
 }
 
 /// This project's driver.

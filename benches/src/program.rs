@@ -38,7 +38,7 @@ impl Program {
     /// If there is no such host.
     pub fn on(&self, lab: &Lab, host: &str, subcommand: &str) -> anyhow::Result<Command> {
         let mut command = lab.command(host, &self.path)?;
-        command.arg(subcommand).env("ETHBCAST_HOST", host);
+        command.arg(subcommand);
         Ok(command)
     }
 

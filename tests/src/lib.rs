@@ -1,5 +1,5 @@
-//! Shared helpers of the tests: whole sessions and communicators under the simulator, and the built program on the hosts of a lab.
+//! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a lab.
 
 pub mod communicator;
+pub mod lab;
 pub mod session;
-pub mod tool;

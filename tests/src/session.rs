@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink, Verdict};
 use ethbcast_collectives::session::{
-    End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Streams, Trailer, Wanted,
+    Blocks, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -111,8 +111,7 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
     // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
-    let settings =
-        HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
+    let settings = HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
     Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
@@ -127,7 +126,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     }
     let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
         let again = host.turn(now);
-        let sound = host.streams().map_or(Ok(()), Streams::audit);
+        let sound = host.streams().map_or(Ok(()), Blocks::audit);
         sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
         again
     });

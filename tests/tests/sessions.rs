@@ -15,7 +15,7 @@ const RUNS: u64 = 20_000;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     // A small feed: its memory is taken anew for each of tens of thousands of runs.
-    let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+    let tuning = Tuning::default().with_feed_frames(64);
     Case { via, receivers, bytes, mtu_bytes: 300, tuning, crashes: Vec::new(), gives_up: None }
 }
 
@@ -40,7 +40,7 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut case = case(via, receivers, random.below(20_000) as usize);
     if random.chance(0.2) {
         let preset = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() };
-        case.tuning = Tuning { feed_frames: 64, ..preset };
+        case.tuning = preset.with_feed_frames(64);
     }
     let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
@@ -150,7 +150,7 @@ fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
 fn what_a_dying_relay_had_and_its_child_had_not_is_still_kept_by_its_parent() {
     for seed in 0..20 {
         let mut case = case(Via::Chain, 5, 3_000_000);
-        case.tuning = Tuning { feed_frames: 256, ..Tuning::default() };
+        case.tuning = Tuning::default().with_feed_frames(256);
         case.crashes = vec![(3, Duration::from_millis(60 + 7 * seed))];
         // The child loses a third of its frames, so that it lags far behind the relay.
         let faults = RandomFaults::new(seed).loss_at(4, 0.35);
@@ -207,7 +207,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_get_everything() {
 
 /// A cast to so many that, above 128, most of them acknowledge to another receiver.
 fn crowd(receivers: usize, bytes: usize) -> Case {
-    Case { tuning: Tuning { feed_frames: 256, ..Tuning::default() }, ..case(Via::Cast, receivers, bytes) }
+    Case { tuning: Tuning::default().with_feed_frames(256), ..case(Via::Cast, receivers, bytes) }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub const MIN_MTU_BYTES: usize = LEAST_MTU_BYTES as usize;
 pub fn options(args: &WireArgs) -> Options {
     let mut options = Options::new();
     options.interface.clone_from(&args.interface);
-    options.host.clone_from(&args.host);
+    options.host = crate::lab::host_name(args.host.as_deref());
     options.ether_type = args.ether_type;
     options
 }
@@ -80,9 +80,10 @@ impl Wire {
     /// # Errors
     /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs) -> anyhow::Result<Wire> {
+        let host = crate::lab::host_name(args.host.as_deref());
         let opening = Opening {
             interface: args.interface.as_deref(),
-            host: args.host.as_deref(),
+            host: host.as_deref(),
             group: &args.group,
             group_mac: group_mac(&args.group),
             mtu_bytes: None,

@@ -10,8 +10,8 @@ use std::path::Path;
 /// Larger files than this are no topologies; a file of a million hosts by name has some 10 MB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Reads a topology, and prints on stderr what had to be ignored or assumed; what it is, is told by its content. The name of
-/// a test bed will do if there is no such file.
+/// Reads a topology, and prints on stderr what had to be ignored or assumed; what it is, is told by its content. The
+/// name of a test bed will do if there is no such file.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).

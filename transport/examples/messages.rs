@@ -6,7 +6,7 @@
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-use ethbcast_transport::wire::DEFAULT_ETHER_TYPE;
+use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::wire::{Identity, Peer};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
     let network = Network::star(2, Cable::GIGABIT, &host_settings);
     let peers = [0, 1].map(|rank| Peer { rank, mac: host_mac(rank.into()) });
     let machine = |rank: u16| {
-        let identity = Identity { session: 7, stream: 0, rank, mac: host_mac(rank.into()), ether_type: DEFAULT_ETHER_TYPE };
+        let identity = Identity { session: 7, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
         Mailbox::new(identity, &peers, PAYLOAD_BYTES, settings.clone())
     };
     let mut simulation = Simulation::new(&network, vec![machine(0), machine(1)], NoFaults);

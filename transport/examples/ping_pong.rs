@@ -9,7 +9,7 @@
 
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, HEADER_BYTES};
+use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
 use ethbcast_transport::wire::{Identity, Peer};
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -53,8 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// A mailbox on an interface, driven by whoever calls.
 fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Mailbox>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
-    let port = Port::open(&interface, PortConfig::new(DEFAULT_ETHER_TYPE))?;
-    let identity = Identity { session: 1, stream: 0, rank, mac: interface.mac, ether_type: DEFAULT_ETHER_TYPE };
+    let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
+    let identity = Identity { session: 1, stream: 0, rank, mac: interface.mac, ether_type: EtherType::DEFAULT };
     let mailbox = Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default());
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }

@@ -5,7 +5,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn main() {
     let network = Network::star(HOSTS, Cable::GIGABIT, &settings);
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
     let machine = |host: usize| {
-        let identity = Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE };
+        let identity = Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
         Alone::new(match host {
             0 => {
                 let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };
@@ -44,9 +44,8 @@ fn main() {
         while let Some((payload, _ending)) = stream.peek() {
             assert!(payload.iter().all(|&byte| byte == taken[host] as u8), "bytes in their place, in order");
             taken[host] += 1;
-            stream.consume();
+            stream.consume(now);
         }
-        stream.drained(now);
         None
     });
 

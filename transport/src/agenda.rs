@@ -61,6 +61,7 @@ impl Agenda {
 
     /// Gives the parts their turns until one has written a frame; its length. `serve` lets part `at` write, and says how long the
     /// frame is, if there is one, and when the part falls due next.
+    #[must_use = "a frame that is not sent is lost"]
     pub fn poll(&mut self, mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>)) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {
             let (length, deadline) = serve(at);
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn who_has_something_to_send_takes_turns_and_who_has_not_leaves_the_queue() {
         let mut agenda = Agenda::default();
-        let mut left = [2, 0, 1];
+        let mut left = [2_usize, 0, 1];
         (0..3).for_each(|part| agenda.touch(part, None));
         agenda.touch(0, None);
         let mut order = Vec::new();

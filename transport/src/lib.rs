@@ -3,9 +3,13 @@
 //! Every protocol part is a state machine without socket, clock, thread or random source ([`Machine`]); two drivers run the
 //! same machines: [`packet`] on AF_PACKET rings and the real clock, [`sim`] on a simulated switched Ethernet and a virtual one.
 
+#![warn(missing_debug_implementations)]
+
 mod agenda;
 mod arq;
+mod drive;
 pub mod feed;
+pub mod link;
 pub mod machine;
 pub mod messages;
 #[cfg(all(feature = "packet", target_os = "linux"))]
@@ -19,7 +23,9 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
+pub use drive::drive;
+pub use link::Link;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
-pub use time::Instant;
-pub use tuning::{Policy, Tuning};
+pub use time::{Instant, TimeSource};
+pub use tuning::{Policy, Tuning, TuningError};

@@ -21,6 +21,7 @@ pub trait Machine {
     /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is none.
     ///
     /// `buffer` must hold the largest frame of the link (14 bytes + MTU).
+    #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
@@ -57,7 +58,7 @@ impl Timer {
     pub const OPERATION: Timer = Timer("operation");
 }
 
-/// A machine that somebody else owns.
+// A machine stays one behind a pointer: every call is handed on to it.
 macro_rules! forward {
     ($($owner:ty),*) => {
         $(impl<M: Machine + ?Sized> Machine for $owner {

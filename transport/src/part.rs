@@ -19,6 +19,7 @@ pub trait Part {
     fn handle_timeout(&mut self, now: Instant);
 
     /// Writes the next frame into `buffer`, which must hold the largest frame of the link; its length, `None` if there is none.
+    #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.

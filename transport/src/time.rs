@@ -3,6 +3,12 @@
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
+/// A clock that a driver reads: the real one, or a test's.
+pub trait TimeSource {
+    /// The time since the driver started; never less than before.
+    fn now(&self) -> Instant;
+}
+
 /// A moment, in nanoseconds since the driver started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);

@@ -1,5 +1,5 @@
-//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: DESIGN §5's
-//! collapse, by calculation and as simulated.
+//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: the collapse
+//! that `docs/design.md` §3 calculates, and the same as simulated.
 //!
 //! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To accept another
 //! one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency`.
@@ -7,7 +7,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Policy, Tuning};
 use std::fs;
@@ -39,7 +39,7 @@ struct Row {
 #[derive(Clone, Copy, Debug)]
 struct Efficiency {
     simulated: f64,
-    /// DESIGN §5: each of a frame's losses has a window sent again, or just the frame.
+    /// By `docs/design.md` §3: each of a frame's losses has a window sent again, or just the frame.
     calculated: f64,
 }
 
@@ -71,31 +71,31 @@ impl Row {
 }
 
 const TEXT_HEADING: &str = "\
-New frames of all data frames a cast's root sends, in percent. Simulated: 1 Gbit/s, full frames, a round trip of 70 frames,
-every delivery lost alike (acknowledgements too), repairs counted whether broadcast or unicast. Calculated: 1 / (1 + N p W)
-for strict go-back-n, 1 / (1 + N p) for hole repair. The window is the feed's slots; strict go-back-n keeps to it as well.
-
-window receivers    loss     strict calculated  hole repair calculated
+New frames of all data frames a cast's root sends, in percent. \
+Simulated: 1 Gbit/s, full frames, a round trip of 70 frames,\n\
+every delivery lost alike (acknowledgements too), repairs counted whether broadcast or unicast. \
+Calculated: 1 / (1 + N p W)\n\
+for strict go-back-n, 1 / (1 + N p) for hole repair. \
+The window is the feed's slots; strict go-back-n keeps to it as well.\n\
+\n\
+window receivers    loss     strict calculated  hole repair calculated\n\
 ";
 
 const CSV_HEADING: &str = "window_frames,receivers,loss,strict_percent,strict_calculated_percent,\
                            hole_repair_percent,hole_repair_calculated_percent\n";
 
 fn tuning(policy: Policy, window_frames: u64) -> Tuning {
-    Tuning {
-        policy,
-        feed_frames: window_frames,
-        window_start_frames: window_frames,
-        window_min_frames: window_frames,
-        window_max_frames: window_frames,
-        ack_every_frames: window_frames / 4,
-        ..Tuning::default()
-    }
+    let mut tuning = Tuning { policy, ..Tuning::default() }.with_feed_frames(window_frames);
+    tuning.window.start_frames = window_frames;
+    tuning.window.min_frames = window_frames;
+    tuning.window.max_frames = window_frames;
+    tuning.ack.every_frames = window_frames / 4;
+    tuning
 }
 
 fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-    let identity = Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE };
+    let identity = Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
     let tuning = tuning(policy, window_frames);
     Alone::new(if host == 0 {
         let outlet = Outlet::Cast { group: group_mac("efficiency"), listeners: (1..=receivers).map(peer).collect() };
@@ -124,10 +124,9 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
             return None;
         }
         while stream.peek().is_some() {
-            stream.consume();
+            stream.consume(now);
             taken[host] += 1;
         }
-        stream.drained(now);
         None
     });
     let case = format!("{policy:?}, window {window_frames}, {receivers} receivers, loss {loss}");
@@ -164,7 +163,7 @@ fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
         assert!(row.holes.simulated > row.holes.calculated - 2.0, "what one repair cannot help many can share: {row:?}");
     }
     let collapsed = rows.iter().find(|row| (row.window_frames, row.receivers, row.loss) == (64, 100, 0.001));
-    let Row { strict, holes, .. } = collapsed.expect("DESIGN §5's case is in the table");
+    let Row { strict, holes, .. } = collapsed.expect("the case of `docs/design.md` is in the table");
     assert_eq!([strict.calculated, holes.calculated].map(|percent| format!("{percent:.1}")), ["13.5", "90.9"]);
     assert!(holes.simulated > 85.0 && strict.simulated < holes.simulated / 2.0, "{strict:?}, {holes:?}");
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
     // A small feed: its memory is taken anew for each of tens of thousands of runs.
-    let tuning = Tuning { feed_frames: 256, ..Tuning::default() };
+    let tuning = Tuning::default().with_feed_frames(256);
     Case { path, hosts, frames, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 }
 }
 
@@ -26,12 +26,12 @@ fn case(path: Path, hosts: usize, frames: u64) -> Case {
 type Protocol = fn(Case) -> Case;
 
 fn strict(case: Case) -> Case {
-    Case { tuning: Tuning { feed_frames: 64, ..Tuning::paper() }, ..case }
+    Case { tuning: Tuning::paper().with_feed_frames(64), ..case }
 }
 
 /// Push-Pull Broadcast, with so few frames pushed that some are pulled.
 fn push_pull(case: Case) -> Case {
-    Case { tuning: Tuning { feed_frames: 64, push_frames: Some(3), ..Tuning::push_pull() }, ..case }
+    Case { tuning: Tuning::push_pull().with_feed_frames(64).with_push_frames(Some(3)), ..case }
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_bu
     ];
     for (path, protocol, factor) in cases {
         let case = protocol(case(path, 3, 6));
-        let name = format!("{path:?} {:?} pushes {:?}", case.tuning.policy, case.tuning.push_frames);
+        let name = format!("{path:?} {:?} pushes {:?}", case.tuning.policy, case.tuning.cast.push_frames);
         let mut worst = 0;
         for pattern in 0..1_u64 << 14 {
             let replay = format!("{name} pattern={pattern:#x}");
@@ -131,7 +131,7 @@ fn heavy_random_faults_are_survived_within_a_frame_budget() {
 #[test]
 fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
     for path in [Path::Chain, Path::Cast] {
-        let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+        let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { tuning, lazy_frames: 60, ..case(path, 4, 2000) };
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!(price.totals.data_resent, 0, "{path:?}");
@@ -142,7 +142,7 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
 #[test]
 fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {
     for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
-        let tuning = Tuning { feed_frames: 64, ..Tuning::default() };
+        let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { tuning, last_takes: Some(Duration::from_micros(200)), ..case(path, 9, 500) };
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!((price.totals.data_resent, price.totals.beyond_credit), (0, 0), "{path:?}");
@@ -186,7 +186,8 @@ fn messages_are_passed_whatever_gets_lost() {
 fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other() {
     let segmented = |path, segment_frames| {
         let base = case(path, 8, 1000);
-        let tuning = Tuning { feed_frames: 4096, segment_frames, ..base.tuning };
+        let mut tuning = base.tuning.clone().with_feed_frames(4096);
+        tuning.feed.segment_frames = segment_frames;
         broadcast(&Case { tuning, ..base }, NoFaults, &format!("{path:?} {segment_frames}")).quiet_at
     };
     // The chain fills one segment's time later at each relay.

@@ -14,7 +14,7 @@ use ethbcast_benches::table::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 
@@ -147,7 +147,7 @@ fn peer(host: usize) -> Peer {
 }
 
 fn identity(host: usize) -> Identity {
-    Identity { session: 42, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+    Identity { session: 42, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
 }
 
 fn cast(nodes: usize, payload_bytes: usize) -> Stream {
@@ -178,9 +178,8 @@ fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
             peak = peak.max(stream.memory().added_bytes());
         }
         while stream.peek().is_some() {
-            stream.consume();
+            stream.consume(now);
         }
-        stream.drained(now);
         None
     });
     ensure!(outcome.is_quiet(), "the simulated broadcast to {} receivers did not end: {outcome:?}", nodes - 1);

@@ -26,7 +26,7 @@ const LONG_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 1500;
 /// "Spinning" means never to sleep: longer than any wait here.
 const FOR_EVER: Duration = Duration::from_secs(1);
-/// What [`PortConfig::spin`](ethbcast_transport::packet::PortConfig::spin) is by default.
+/// What [`PortConfig::busy_poll`](ethbcast_transport::packet::PortConfig::busy_poll) is by default.
 const BY_DEFAULT: Duration = Duration::from_micros(100);
 /// BTP1 and BTP2 to compare; 65 535 is a full frame.
 const PUSHES: [(usize, usize); 8] =

@@ -10,7 +10,7 @@ use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
 use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
-use ethbcast_planning::model::papers::Network;
+use ethbcast_planning::model::papers::Cluster;
 use ethbcast_planning::model::{Shape, best_segment};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
@@ -56,7 +56,7 @@ fn main() -> anyhow::Result<()> {
         Table::new(&["algorithm", "network", "ranks", "segment", "predicted s", "T s", "ratio", "expected", "off %", "Table 1"]);
     let mut furthest: f64 = 0.0;
     let mut lines: Vec<Series> = Vec::new();
-    for network in Network::ALL {
+    for network in Cluster::ALL {
         let mut of_network: Vec<Series> = ROWS.iter().map(|row| Series::new(format!("{}", row.via), [])).collect();
         for ranks in [8, 16, 32, 64] {
             for (row, line) in ROWS.iter().zip(&mut of_network) {
@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
                 furthest = furthest.max(off.abs());
             }
         }
-        if network == Network::Fast {
+        if network == Cluster::Fast {
             // `flat` would flatten every other line.
             lines = of_network.into_iter().zip(&ROWS).filter(|(_, row)| row.via != Via::Flat).map(|(line, _)| line).collect();
         }
@@ -89,7 +89,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Adds a row; the ratio, and how far it is off as a share of what Table 1 has.
-fn compare(row: &Row, network: Network, ranks: usize, table: &mut Table) -> anyhow::Result<(f64, f64)> {
+fn compare(row: &Row, network: Cluster, ranks: usize, table: &mut Table) -> anyhow::Result<(f64, f64)> {
     let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
     let members: Vec<usize> = (0..ranks).collect();
     let plan = plan::make(row.via, &topology, 0, &members, &Costs::default())?;

@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use ethbcast_benches::table::Table;
 use ethbcast_planning::model::Shape;
-use ethbcast_planning::model::papers::{Cell, MESSAGES_BYTES, Network, table_3};
+use ethbcast_planning::model::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
@@ -63,8 +63,8 @@ fn cells() -> anyhow::Result<Vec<Cell>> {
 }
 
 /// The four columns of the paper, in its order.
-const COLUMNS: [(Network, bool); 4] =
-    [(Network::Fast, true), (Network::Fast, false), (Network::Gigabit, true), (Network::Gigabit, false)];
+const COLUMNS: [(Cluster, bool); 4] =
+    [(Cluster::Fast, true), (Cluster::Fast, false), (Cluster::Gigabit, true), (Cluster::Gigabit, false)];
 
 fn tree(linear: bool) -> &'static str {
     if linear { "linear" } else { "binary" }

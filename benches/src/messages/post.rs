@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
 use ethbcast_transport::wire::{Identity, Peer};
 
 use super::hop::Hop;
 use crate::cluster::INTERFACE;
 
 /// A local experimental EtherType (IEEE 802), other than the tool's.
-const ETHER_TYPE: u16 = 0x88b6;
+const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 /// The tag of all messages.
 const TAG: u32 = 1;
 /// No call takes so long unless something is broken.
@@ -36,7 +36,9 @@ impl Post {
         hop.on_both(|host| {
             let interface = Interface::find(Some(INTERFACE))?;
             let identity = Identity { session: 7, stream: 0, rank: host as u16, mac: interface.mac, ether_type: ETHER_TYPE };
-            let port = Port::open(&interface, PortConfig { spin, ..PortConfig::new(ETHER_TYPE) })?;
+            let mut config = PortConfig::new(ETHER_TYPE);
+            config.busy_poll = spin;
+            let port = Port::open(&interface, config)?;
             let mailbox = Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone());
             Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: 1 - host as u16 })
         })

@@ -1,10 +1,58 @@
-//! Topology, plans and their price: arithmetic, values in, values out. No socket, no clock, no random source.
+//! Topologies, broadcast plans and what they cost: arithmetic, values in, values out.
+//!
+//! No socket, no clock, no thread and no random source: equal input gives equal output on every host, and ties are
+//! broken by number. The crate depends on no transport; whoever links it alone compiles no socket.
+//!
+//! Four modules; each imports only those before it:
+//! - [`topology`]: which host hangs on which switch. A [`Topology`](topology::Topology) is valid by construction; it is
+//!   read from our own files, from Slurm's, from LLDP, or is a test bed by name.
+//! - [`plan`]: who sends to whom, in what order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] judges
+//!   any [`Plan`](plan::Plan) against a topology and shares no code with the planners.
+//! - [`model`]: how long that takes, by a [`Calibration`](model::Calibration) of the network. [`model::choose`] finds
+//!   the plan and the segment of least predicted time.
+//! - [`draw`]: a topology, and a plan over it, as text, as DOT and as SVG.
+//!
+//! ```
+//! use ethbcast_planning::model::{Calibration, Situation, choose};
+//! use ethbcast_planning::plan::{self, Via};
+//! use ethbcast_planning::topology::Topology;
+//!
+//! // 32 hosts on four switches in a row, cables of 1 Gbit/s, and switches that police broadcast.
+//! let topology = Topology::builtin("fig9-4").expect("one of the test beds");
+//! let members: Vec<usize> = (0..topology.hosts().len()).collect();
+//! let calibration = &Calibration::assumed(1_000_000_000, 1468).with_cast_max(1000)?;
+//! let (topology, members, size_bytes) = (&topology, &members, Some(64 << 20));
+//! let choice =
+//!     choose(&Situation { topology, root_host: 0, members, size_bytes, frame_payload_bytes: 1468, calibration })?;
+//! assert_eq!(choice.plan.via(), Via::Chain);
+//! assert!(plan::check(topology, &choice.plan, members).is_good());
+//! assert!(choice.predicted_seconds < 0.6, "{}", choice.reason);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Host ids and ranks
+//! A host id counts the hosts of a topology, a rank the members of a plan; the table `members[rank] == host` joins the
+//! two. Both are `usize`, and names tell them apart: `root_host`, `host` and `members` are host ids, `rank`, `root` and
+//! what a [`Plan`](plan::Plan) returns are ranks. They are no types of their own because nearly all that is done with
+//! them is to index tables and to compute (`rank ^ mask`, `(rank + root) % ranks`): types that allow both keep nobody
+//! from a mistake, and types that allow neither would unwrap at almost every use. What crosses from one to the other is
+//! checked when it is used: planners refuse members that are no hosts, and the checker a table that is not one host for
+//! each rank.
+//!
+//! # Errors
+//! What was read from a text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says
+//! what was expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
 
 pub mod draw;
+mod duration;
 pub mod model;
 mod natural_order;
 pub mod plan;
 mod schema;
+mod source_error;
 pub mod topology;
 
+pub use duration::duration;
 pub use natural_order::natural_order;
+pub use schema::SchemaProblem;
+pub use source_error::SourceError;

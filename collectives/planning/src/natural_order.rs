@@ -17,7 +17,7 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
 }
 
 /// Cuts the leading run of digits, or of anything else, off a name that is not empty.
-fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
+pub(crate) fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
     let digits = rest.starts_with(|character: char| character.is_ascii_digit());
     let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
     let (piece, tail) = rest.split_at(end);
@@ -46,6 +46,13 @@ mod tests {
         shuffled.reverse();
         shuffled.sort_by(|left, right| natural_order(left, right));
         assert_eq!(shuffled, sorted);
+    }
+
+    #[test]
+    fn zeros_in_front_decide_last() {
+        let mut hosts = vec!["n10", "n2", "a", "n1", "n01", "n1b", "n1a2", "n001", "n1a10", "10", "9", "n"];
+        hosts.sort_by(|left, right| natural_order(left, right));
+        assert_eq!(hosts, ["9", "10", "a", "n", "n001", "n01", "n1", "n1a2", "n1a10", "n1b", "n2", "n10"]);
     }
 
     proptest! {

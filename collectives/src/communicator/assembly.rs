@@ -3,7 +3,7 @@
 use super::body::Call;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
-use super::roll::{Digest, Entry, Roll};
+use super::roster::{Digest, Entry, Roster};
 use crate::membership::LEAST_MTU_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
@@ -36,20 +36,20 @@ pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,
     /// The list, once as many are there as there are to be.
-    roll: Option<Roll>,
+    roster: Option<Roster>,
     /// When to call next.
     due: Instant,
 }
 
 impl Assembly {
     pub(super) fn new(now: Instant, config: Config) -> Assembly {
-        let mut assembly = Assembly { config, callers: BTreeMap::new(), roll: None, due: now };
+        let mut assembly = Assembly { config, callers: BTreeMap::new(), roster: None, due: now };
         assembly.recount(now);
         assembly
     }
 
-    pub(super) fn roll(&self) -> Option<&Roll> {
-        self.roll.as_ref()
+    pub(super) fn roster(&self) -> Option<&Roster> {
+        self.roster.as_ref()
     }
 
     pub(super) fn due(&self) -> Instant {
@@ -74,7 +74,7 @@ impl Assembly {
             mtu_bytes: station.mtu_bytes,
             preset: *preset as u8,
             joined,
-            digest: self.roll.as_ref().map_or([0; 32], Roll::digest),
+            digest: self.roster.as_ref().map_or([0; 32], Roster::digest),
             group: station.group.clone(),
             host: station.host.clone(),
         }
@@ -119,18 +119,18 @@ impl Assembly {
     /// Makes the list if as many are there as there are to be. Whoever has a new one says so at once.
     fn recount(&mut self, now: Instant) {
         let complete = self.callers.len() + 1 == usize::from(self.config.size);
-        let roll = complete.then(|| {
+        let roster = complete.then(|| {
             let station = &self.config.station;
             let own = Entry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
             let others = self.callers.iter();
             let others = others.map(|(&mac, caller)| Entry { mac, nonce: caller.nonce, host: caller.host.clone() });
             let mtu_bytes = self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
-            Roll::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)
+            Roster::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)
         });
-        if roll.is_some() && roll != self.roll {
+        if roster.is_some() && roster != self.roster {
             self.due = now;
         }
-        self.roll = roll;
+        self.roster = roster;
     }
 
     /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process that has ended.
@@ -156,12 +156,14 @@ impl Assembly {
 
     /// A frame of the session that this list makes: its sender knows that all have the list.
     pub(super) fn is_of_session(&self, session: u32, rank: u16, mac: MacAddr) -> bool {
-        self.roll.as_ref().is_some_and(|roll| roll.session() == session && roll.is(rank, mac) && mac != self.config.station.mac)
+        self.roster
+            .as_ref()
+            .is_some_and(|roster| roster.session() == session && roster.is(rank, mac) && mac != self.config.station.mac)
     }
 
     /// Whether all have announced the same list.
     pub(super) fn is_confirmed(&self) -> bool {
-        self.roll.as_ref().is_some_and(|roll| self.callers.values().all(|caller| caller.digest == roll.digest()))
+        self.roster.as_ref().is_some_and(|roster| self.callers.values().all(|caller| caller.digest == roster.digest()))
     }
 
     /// Forgets who has not called for long; an error when patience ends.
@@ -181,7 +183,7 @@ impl Assembly {
 
     /// Why the group is not complete.
     fn lateness(&self) -> CommunicatorError {
-        let (size, digest) = (self.config.size, self.roll.as_ref().map(Roll::digest));
+        let (size, digest) = (self.config.size, self.roster.as_ref().map(Roster::digest));
         let running = |caller: &Caller| caller.joined && Some(caller.digest) != digest;
         if self.callers.values().any(running) {
             return CommunicatorError::Running { hosts: self.names(running) };

@@ -1,7 +1,7 @@
 //! The bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
 
 use super::failure::Failure;
-use super::roll::Digest;
+use super::roster::Digest;
 use super::signature::Signature;
 use crate::membership::codec::{Reader, Writer};
 

@@ -46,6 +46,12 @@ impl Config {
     /// What `feed_bytes` is unless there is a reason: a feed of 1024 full frames for each of 44 ranks.
     pub const FEED_BYTES: u64 = 64 << 20;
 
+    /// One of `size` ranks that waits for the others as long as it takes and casts every broadcast.
+    pub fn new(station: Station, size: u16, nonce: u64) -> Config {
+        let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
+        Config { station, size, nonce, preset, calibration: None, join_by: None, feed_bytes }
+    }
+
     /// # Errors
     /// Names the first value that cannot be.
     pub(super) fn check(&self) -> Result<(), CommunicatorError> {
@@ -76,8 +82,9 @@ impl Config {
 
     /// The numbers of streams, before those that depend on the number of receivers.
     pub(super) fn tuning(&self) -> Tuning {
-        let tuning = self.preset.tuning();
-        Tuning { feed_frames: FEED_FRAMES, feed_bytes: self.feed_bytes / u64::from(self.size), ..tuning }
+        let mut tuning = self.preset.tuning().with_feed_frames(FEED_FRAMES);
+        tuning.feed.bytes = self.feed_bytes / u64::from(self.size);
+        tuning
     }
 }
 

@@ -22,6 +22,7 @@ impl fmt::Display for Named {
 
 /// Why a communicator cannot be joined, or a call on it fails; each sentence says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum CommunicatorError {
     /// A name that is empty or too long.
     #[error("the {what} name has {bytes} bytes: choose one of 1 to {most}")]
@@ -191,6 +192,14 @@ pub enum CommunicatorError {
     /// A rank sends what is no part of the collective in progress, and it is not known of which.
     #[error("{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version everywhere")]
     Garbled(Named),
+}
+
+impl CommunicatorError {
+    /// Whether messages that others have asked for have to end first.
+    pub fn is_queue_full(&self) -> bool {
+        use CommunicatorError::{Receives, Sends};
+        matches!(self, Sends(SendError::QueueFull { .. }) | Receives(RecvError::QueueFull { .. }))
+    }
 }
 
 fn missing(ranks: &[Named]) -> String {

@@ -1,13 +1,13 @@
 //! Why a group's collectives cannot go on: found by one rank, told to all.
 
 use super::error::{CommunicatorError, Named};
-use super::roll::Roll;
+use super::roster::Roster;
 use super::signature::Signature;
 use crate::membership::codec::{Reader, Writer};
 
 /// A reason, and the first collective it stands in the way of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub struct Failure {
     /// Collectives with lower numbers may still succeed.
     pub(super) from: u64,
     pub(super) what: What,
@@ -15,7 +15,7 @@ pub(super) struct Failure {
 
 /// See the variants of [`CommunicatorError`] with the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub enum What {
     Mismatch { one: (u16, Signature), other: (u16, Signature) },
     Gone { rank: u16 },
     Left { rank: u16 },
@@ -62,8 +62,8 @@ impl Failure {
     }
 
     /// The same as an error of rank `own`, ranks by their names.
-    pub(super) fn error(&self, own: u16, roll: &Roll) -> CommunicatorError {
-        let named = |rank: u16| Named { rank, host: roll.host(rank).to_owned() };
+    pub(super) fn error(&self, own: u16, roster: &Roster) -> CommunicatorError {
+        let named = |rank: u16| Named { rank, host: roster.host(rank).to_owned() };
         match self.what {
             What::Mismatch { one, other } => {
                 CommunicatorError::Mismatch { one: named(one.0), other: named(other.0), signatures: (one.1, other.1) }

@@ -24,12 +24,12 @@ mod failure;
 pub mod kind;
 mod live;
 mod member;
-mod roll;
+mod roster;
 mod signature;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
-pub use collective::{Allgather, Barrier, Broadcast, Gather, Progress, Scatter};
 pub use crate::preset::Preset;
+pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Progress, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Named};
 pub use live::{Communicator, Error, Options};

@@ -6,6 +6,7 @@ use std::fmt;
 /// A call that all ranks make together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Operation {
     /// One rank's bytes to all.
     Broadcast = 1,

@@ -1,10 +1,10 @@
 //! Finding hosts that answer.
 
-use super::body::{ProbeBody, Task, read_name, write_name};
-use super::post::{header, link};
-use ethbcast_transport::wire::Identity;
-use ethbcast_transport::wire::{self, Flags, Frame, OVERHEAD_BYTES};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+use super::body::{ProbeBody, Task};
+use super::kind;
+use crate::membership::timers::Wait;
+use ethbcast_transport::wire::{self, Frame, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
 /// Between two invitations.
@@ -88,23 +88,24 @@ impl Finder {
     fn wants_somebody(&self) -> bool {
         self.wanted.count.is_some() || !self.wanted.hosts.is_empty()
     }
+}
 
-    /// Takes a frame that has been parsed; all but answers to its own invitations are ignored.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.kind != crate::measure::kind::ECHO || frame.header.session != self.identity.session {
+impl Part for Finder {
+    /// Takes an answer to one of its own invitations; all other frames are ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.kind != kind::ECHO || frame.header.session != self.identity.session {
             return;
         }
-        let Some((ProbeBody { task: Task::Invite, number, .. }, rest)) = ProbeBody::read(frame.payload) else { return };
-        let Some(host) = read_name(rest) else { return };
+        let Some((ProbeBody { task: Task::Invite, number, .. }, mut rest)) = ProbeBody::read(frame.payload) else { return };
+        let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
             self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize });
             self.settled_at = (!self.wants_somebody()).then_some(now + SETTLED_AFTER);
         }
-        self.on_timeout(now);
+        self.handle_timeout(now);
     }
 
-    /// Lets time pass.
-    pub fn on_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         let complete = if self.wants_somebody() {
             self.found.len() >= self.wanted.count.unwrap_or(0) && self.missing().is_empty()
         } else {
@@ -117,42 +118,14 @@ impl Finder {
         }
     }
 
-    /// Writes the next frame into `buffer`; `None` if there is none.
-    pub fn poll(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if !std::mem::take(&mut self.invite) {
-            return None;
-        }
-        let payload = &mut buffer[OVERHEAD_BYTES..];
-        ProbeBody::plain(Task::Invite).write(payload);
-        let length = ProbeBody::BYTES + write_name(&mut payload[ProbeBody::BYTES..], &self.group);
-        let header = header(&self.identity, crate::measure::kind::PROBE, 0, 0, Flags::default());
-        Some(wire::seal(buffer, link(&self.identity, self.group_mac), &header, length))
-    }
-
-    /// When to call [`on_timeout`](Finder::on_timeout) again.
-    pub fn deadline(&self) -> Option<Deadline> {
-        let moments = [Some(self.invite_at), Some(self.began + self.wanted.patience), self.settled_at];
-        let at = moments.into_iter().flatten().min()?;
-        (!self.done).then_some(Deadline { at, why: crate::timer::ANNOUNCE })
-    }
-}
-
-impl Machine for Finder {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Ok(frame) = wire::parse(frame) {
-            self.on_frame(now, &frame);
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.on_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll(now, buffer)
+    fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let invitation = std::mem::take(&mut self.invite).then(|| ProbeBody::plain(Task::Invite).named(&self.group))?;
+        Some(self.identity.write(buffer, self.group_mac, &self.identity.header(kind::PROBE), &invitation))
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        self.deadline()
+        let moments = [Some(self.invite_at), Some(self.began + self.wanted.patience), self.settled_at];
+        let at = moments.into_iter().flatten().min()?;
+        (!self.done).then_some(Wait::Announce.at(at))
     }
 }

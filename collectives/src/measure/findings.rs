@@ -1,7 +1,6 @@
 //! What has been measured so far.
 
 use super::parcel::Parcel;
-use super::result::CastFinding;
 use ethbcast_transport::wire::Peer;
 use std::collections::BTreeMap;
 
@@ -10,6 +9,21 @@ const MUTE_TESTS: u32 = 3;
 
 /// Samples of one size, in nanoseconds.
 type Samples = BTreeMap<usize, Vec<u64>>;
+
+/// How frames to the group address fare.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum CastFinding {
+    /// They arrive as fast as unicast does.
+    FullRate,
+    /// Above a certain rate they are thrown away, while unicast arrives: the switch's storm control, most likely.
+    Policed {
+        /// The rate that gets through.
+        knee_frames_per_second: u64,
+    },
+    /// It was not asked for, or nobody could say.
+    #[default]
+    NotMeasured,
+}
 
 /// What is known of one target.
 #[derive(Debug)]

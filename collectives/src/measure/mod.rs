@@ -2,8 +2,8 @@
 //! rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
 //!
 //! Three state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Responder`] answers both. Each is a
-//! [`Machine`](ethbcast_transport::Machine) for a driver, and can be embedded in another one that hands it the PROBE, ECHO and REPORT frames
-//! of its session. `docs/protocol.md` §14 describes the frames.
+//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that hands it the
+//! PROBE, ECHO and REPORT frames of its session. `docs/protocol.md` §14 describes the frames.
 //!
 //! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers frames
 //! that says little. Here a train of messages is sent with a bounded number of frames in flight, and the *responder* says when
@@ -17,7 +17,7 @@ mod findings;
 pub mod kind;
 mod knee;
 mod parcel;
-mod post;
+mod probe;
 mod prober;
 mod responder;
 mod result;
@@ -28,7 +28,8 @@ mod tests;
 
 pub use calibrate::calibrate;
 pub use finder::{Answerer, Finder, Wanted};
+pub use findings::CastFinding;
 pub use prober::Prober;
-pub use responder::{Card, Responder};
-pub use result::{CastFinding, Point, ProbeResult, TargetResult};
+pub use responder::{HostInfo, Responder};
+pub use result::{Point, ProbeResult, TargetResult};
 pub use settings::ProbeSettings;

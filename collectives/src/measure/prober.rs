@@ -1,23 +1,24 @@
 //! The host that measures.
 
 use super::body::ReportBody;
-use super::findings::{Findings, Target};
-use super::post::Post;
-use super::result::{CastFinding, ProbeResult};
+use super::findings::{CastFinding, Findings, Target};
+use super::kind;
+use super::probe::ProbeWriter;
+use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
-use super::step::{Cast, Echo, Largest, Ping, Report, Roll, Step, Train};
-use ethbcast_transport::wire::{self, Flags, Frame};
-use ethbcast_transport::wire::{Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use super::step::{Cast, Echo, Largest, Ping, Report, RollCall, Step, Train};
+use crate::membership::timers::Wait;
+use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, Part};
 use std::collections::VecDeque;
 
 /// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
 ///
-/// It is a [`Machine`], or is embedded: handed the frames of its session by [`on_frame`](Prober::on_frame), and so on. At
-/// every moment [`result`](Prober::result) says what has been found out so far.
+/// It is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone). At every moment
+/// [`result`](Prober::result) says what has been found out so far.
 #[derive(Debug)]
 pub struct Prober {
-    post: Post,
+    writer: ProbeWriter,
     settings: ProbeSettings,
     ends_at: Instant,
     findings: Findings,
@@ -29,7 +30,7 @@ pub struct Prober {
 /// What is being found out; each stage builds on the ones before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Roll,
+    RollCall,
     Largest,
     Sizes,
     Cast,
@@ -39,7 +40,7 @@ enum Stage {
 /// Something to do within a stage.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    Roll,
+    RollCall,
     Largest { target: usize },
     Ping { target: usize, bytes: usize },
     Train { target: usize, bytes: usize },
@@ -55,7 +56,7 @@ impl Prober {
         let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
         let mut prober = Prober {
             // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
-            post: Post::new(identity, now.as_micros() as u32),
+            writer: ProbeWriter::new(identity, now.as_micros() as u32),
             ends_at: now + settings.budget,
             findings: Findings {
                 targets: targets.into_iter().map(Target::new).collect(),
@@ -63,8 +64,8 @@ impl Prober {
                 cast: CastFinding::NotMeasured,
             },
             settings,
-            stage: Stage::Roll,
-            agenda: VecDeque::from([Item::Roll]),
+            stage: Stage::RollCall,
+            agenda: VecDeque::from([Item::RollCall]),
             step: None,
         };
         prober.go_on();
@@ -79,38 +80,6 @@ impl Prober {
     /// What has been found out, whether all is done or not.
     pub fn result(&self) -> ProbeResult {
         ProbeResult::new(&self.findings)
-    }
-
-    /// Takes a frame that has been parsed; all but its targets' answers are ignored.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        let header = &frame.header;
-        let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);
-        let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.post.session()) else { return };
-        let (test, last) = (header.stamp, header.flags.has(Flags::LAST));
-        match header.kind {
-            crate::measure::kind::ECHO => {
-                let payload_bytes = frame.payload.len();
-                step.on_echo(now, Echo { target, test, last, payload_bytes });
-            }
-            crate::measure::kind::REPORT => {
-                let Some(body) = ReportBody::read(frame.payload) else { return };
-                step.on_report(now, Report { target, test, seen: header.sequence, asked: last, body });
-            }
-            _ => return,
-        }
-        self.on_timeout(now);
-    }
-
-    /// Lets time pass.
-    pub fn on_timeout(&mut self, now: Instant) {
-        if let Some(step) = &mut self.step {
-            step.on_timeout(now);
-            if now >= self.ends_at {
-                self.cut_short();
-            } else {
-                self.go_on();
-            }
-        }
     }
 
     /// Time is up: what the present test has found out counts, the rest is left out.
@@ -143,7 +112,7 @@ impl Prober {
         let (findings, settings) = (&self.findings, &self.settings);
         let present = |target: usize| findings.targets[target].present;
         match item {
-            Item::Roll => Some(Box::new(Roll::new(findings, settings))),
+            Item::RollCall => Some(Box::new(RollCall::new(findings, settings))),
             Item::Largest { target } => present(target).then(|| Box::new(Largest::new(target, findings, settings)) as _),
             Item::Ping { target, bytes } => present(target).then(|| Box::new(Ping::new(target, bytes, findings, settings)) as _),
             Item::Train { target, bytes } => present(target).then(|| Box::new(Train::new(target, bytes, findings, settings)) as _),
@@ -154,8 +123,10 @@ impl Prober {
     fn next_stage(&mut self) {
         let targets = 0..self.findings.targets.len();
         (self.stage, self.agenda) = match self.stage {
-            Stage::Roll if self.settings.seeks_mtu => (Stage::Largest, targets.map(|target| Item::Largest { target }).collect()),
-            Stage::Roll | Stage::Largest => (Stage::Sizes, self.sizes()),
+            Stage::RollCall if self.settings.seeks_mtu => {
+                (Stage::Largest, targets.map(|target| Item::Largest { target }).collect())
+            }
+            Stage::RollCall | Stage::Largest => (Stage::Sizes, self.sizes()),
             Stage::Sizes => (Stage::Cast, VecDeque::from([Item::Cast])),
             Stage::Cast | Stage::Done => (Stage::Done, VecDeque::new()),
         };
@@ -178,36 +149,47 @@ impl Prober {
             })
             .collect()
     }
-
-    /// Writes the next frame into `buffer`, which must hold the largest frame of the link; `None` if there is none.
-    pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.step.as_mut()?.poll(now, &mut self.post, buffer)
-    }
-
-    /// When and why to call [`on_timeout`](Prober::on_timeout) and [`poll`](Prober::poll) again.
-    pub fn deadline(&self) -> Option<Deadline> {
-        let end = Deadline { at: self.ends_at, why: crate::timer::DEAD };
-        let step = self.step.as_ref()?;
-        Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
-    }
 }
 
-impl Machine for Prober {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Ok(frame) = wire::parse(frame) {
-            self.on_frame(now, &frame);
+impl Part for Prober {
+    /// Takes an answer of its targets; all other frames are ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let header = &frame.header;
+        let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);
+        let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.writer.session()) else { return };
+        let (test, last) = (header.stamp, header.flags.has(Flags::LAST));
+        match header.kind {
+            kind::ECHO => {
+                let payload_bytes = frame.payload.len();
+                step.on_echo(now, Echo { target, test, last, payload_bytes });
+            }
+            kind::REPORT => {
+                let Some(body) = ReportBody::decode(frame.payload) else { return };
+                step.on_report(now, Report { target, test, seen: header.sequence, asked: last, body });
+            }
+            _ => return,
         }
+        self.handle_timeout(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.on_timeout(now);
+        if let Some(step) = &mut self.step {
+            step.on_timeout(now);
+            if now >= self.ends_at {
+                self.cut_short();
+            } else {
+                self.go_on();
+            }
+        }
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll(now, buffer)
+        self.step.as_mut()?.poll(now, &mut self.writer, buffer)
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        self.deadline()
+        let end = Wait::Silence.at(self.ends_at);
+        let step = self.step.as_ref()?;
+        Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
     }
 }

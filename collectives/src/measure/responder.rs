@@ -1,11 +1,11 @@
 //! The host that answers.
 
-use super::body::{ProbeBody, ReportBody, Task, read_name, write_name};
+use super::body::{ProbeBody, ReportBody, Task};
+use super::kind;
 use super::parcel::Parcel;
-use super::post::{header, link};
-use ethbcast_transport::wire::Identity;
-use ethbcast_transport::wire::{self, Flags, Frame, HEADER_BYTES, OVERHEAD_BYTES};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+use super::probe::header;
+use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BYTES};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
 
 /// Answers that may wait for room to send; more are not given.
@@ -16,9 +16,9 @@ const MAX_PROBERS: usize = 16;
 const MAX_ECHO_BYTES: usize = 1 << 20;
 const MAX_ECHO_FRAMES: u64 = 256;
 
-/// What a responder says to an invitation.
+/// What a responder says of its host when it is invited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct HostInfo {
     /// Name of the group it listens to; invitations to others are ignored.
     pub group: String,
     /// Its host name.
@@ -27,13 +27,13 @@ pub struct Card {
 
 /// Answers PROBE frames: echoes, counts, reports.
 ///
-/// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed frames by
-/// [`on_frame`](Responder::on_frame); as a [`Machine`] it takes whatever its driver lets through.
+/// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed some;
+/// [`Alone`](ethbcast_transport::Alone) it takes whatever its driver lets through.
 #[derive(Debug)]
 pub struct Responder {
     identity: Identity,
     mtu_bytes: usize,
-    card: Option<Card>,
+    info: Option<HostInfo>,
     answers: VecDeque<Answer>,
     tallies: Vec<Tally>,
     frames_sent: u64,
@@ -49,7 +49,7 @@ struct Answer {
 
 #[derive(Debug)]
 enum What {
-    Card,
+    Info,
     Echo { parcel: Parcel, next: u64 },
     Report { seen: u64, body: ReportBody, asked: bool },
 }
@@ -66,34 +66,16 @@ struct Tally {
 }
 
 impl Responder {
-    /// A responder on an interface with this MTU; without a card it does not answer invitations.
+    /// A responder on an interface with this MTU; without `info` it does not answer invitations.
     ///
     /// Of the identity's session nothing is used: an answer carries the session of its PROBE.
-    pub fn new(identity: Identity, mtu_bytes: usize, card: Option<Card>) -> Responder {
-        Responder { identity, mtu_bytes, card, answers: VecDeque::new(), tallies: Vec::new(), frames_sent: 0 }
+    pub fn new(identity: Identity, mtu_bytes: usize, info: Option<HostInfo>) -> Responder {
+        Responder { identity, mtu_bytes, info, answers: VecDeque::new(), tallies: Vec::new(), frames_sent: 0 }
     }
 
     /// Frames it has sent.
     pub fn frames_sent(&self) -> u64 {
         self.frames_sent
-    }
-
-    /// Takes a PROBE that has been parsed; all other frames are ignored.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.kind != crate::measure::kind::PROBE || frame.source.is_multicast() {
-            return;
-        }
-        let Some((body, rest)) = ProbeBody::read(frame.payload) else { return };
-        match body.task {
-            Task::Invite => {
-                if self.card.as_ref().is_some_and(|card| read_name(rest).is_some_and(|group| group == card.group)) {
-                    self.answer(frame, What::Card);
-                }
-            }
-            Task::Ping => self.on_ping(frame, body),
-            Task::Train => self.on_train(now, frame, body),
-            Task::Ask => self.report(frame, true),
-        }
     }
 
     /// The echo goes out when the message's last frame is there, as it does between processes (§5.1).
@@ -160,35 +142,66 @@ impl Responder {
             self.answers.push_back(Answer { to: frame.source, session: frame.header.session, test: frame.header.stamp, what });
         }
     }
+}
 
-    /// Writes the next answer's frame into `buffer`, which must hold the largest frame of the link; `None` if there is none.
-    pub fn poll(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
+impl Part for Responder {
+    /// Takes a PROBE; all other frames are ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.kind != kind::PROBE || frame.source.is_multicast() {
+            return;
+        }
+        let Some((body, mut rest)) = ProbeBody::read(frame.payload) else { return };
+        match body.task {
+            Task::Invite => {
+                if self.info.as_ref().is_some_and(|info| rest.text().is_some_and(|group| group == info.group)) {
+                    self.answer(frame, What::Info);
+                }
+            }
+            Task::Ping => self.on_ping(frame, body),
+            Task::Train => self.on_train(now, frame, body),
+            Task::Ask => self.report(frame, true),
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.answers.front_mut()?;
-        let payload = &mut buffer[OVERHEAD_BYTES..];
-        let (kind, index, payload_bytes, over, last) = match &mut answer.what {
-            What::Card => (crate::measure::kind::ECHO, 0, write_card(payload, self.mtu_bytes, self.card.as_ref()), true, true),
+        let identity = Identity { session: answer.session, ..self.identity };
+        let (length, over) = match &mut answer.what {
+            What::Info => {
+                let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);
+                let host = self.info.as_ref().map_or("", |info| &info.host);
+                let body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
+                let header = header(&identity, kind::ECHO, answer.test, 0, Flags::LAST);
+                (identity.write(buffer, answer.to, &header, &body), true)
+            }
             What::Report { seen, body, asked } => {
-                body.write(payload);
-                (crate::measure::kind::REPORT, *seen, ReportBody::BYTES, true, *asked)
+                let flags = if *asked { Flags::LAST } else { Flags::default() };
+                let header = header(&identity, kind::REPORT, answer.test, *seen, flags);
+                (identity.write(buffer, answer.to, &header, &body.encode()), true)
             }
             What::Echo { parcel, next } => {
-                let (index, length) = (*next, parcel.payload_of(*next));
-                payload[..length].fill(0);
-                ProbeBody::plain(Task::Ping).write(payload);
+                let (index, payload_bytes) = (*next, parcel.payload_of(*next));
                 *next += 1;
                 let over = *next == parcel.frames();
-                (crate::measure::kind::ECHO, index, length, over, over)
+                let payload = &mut buffer[OVERHEAD_BYTES..][..payload_bytes];
+                payload.fill(0);
+                ProbeBody::plain(Task::Ping).write(payload);
+                let flags = if over { Flags::LAST } else { Flags::default() };
+                let header = header(&identity, kind::ECHO, answer.test, index, flags);
+                (identity.seal(buffer, answer.to, &header, payload_bytes), over)
             }
         };
-        let flags = if last { Flags::LAST } else { Flags::default() };
-        let identity = Identity { session: answer.session, ..self.identity };
-        let header = header(&identity, kind, answer.test, index, flags);
-        let length = wire::seal(buffer, link(&identity, answer.to), &header, payload_bytes);
         if over {
             self.answers.pop_front();
         }
         self.frames_sent += 1;
         Some(length)
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        None
     }
 }
 
@@ -198,30 +211,4 @@ fn fresh_place(tallies: &mut Vec<Tally>, fresh: Tally) -> Tally {
         tallies.remove(0);
     }
     fresh
-}
-
-/// The answer to an invitation: task, MTU, name.
-fn write_card(payload: &mut [u8], mtu_bytes: usize, card: Option<&Card>) -> usize {
-    let number = u32::try_from(mtu_bytes).unwrap_or(u32::MAX);
-    ProbeBody { task: Task::Invite, payload_bytes: 0, number }.write(payload);
-    let host = card.map_or("", |card| &card.host);
-    ProbeBody::BYTES + write_name(&mut payload[ProbeBody::BYTES..], host)
-}
-
-impl Machine for Responder {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Ok(frame) = wire::parse(frame) {
-            self.on_frame(now, &frame);
-        }
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll(now, buffer)
-    }
-
-    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        None
-    }
 }

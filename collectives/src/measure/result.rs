@@ -1,6 +1,6 @@
 //! What measuring comes to.
 
-use super::findings::{Findings, Target, median};
+use super::findings::{CastFinding, Findings, Target, median};
 use ethbcast_transport::wire::Peer;
 
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
@@ -29,21 +29,6 @@ pub struct TargetResult {
     pub path_mtu_bytes: Option<usize>,
     /// Share of frames lost on the way there.
     pub loss: f64,
-}
-
-/// How frames to the group address fare.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum CastFinding {
-    /// They arrive as fast as unicast does.
-    FullRate,
-    /// Above a certain rate they are thrown away, while unicast arrives: the switch's storm control, most likely.
-    Policed {
-        /// The rate that gets through.
-        knee_frames_per_second: u64,
-    },
-    /// It was not asked for, or nobody could say.
-    #[default]
-    NotMeasured,
 }
 
 /// What a [`Prober`](super::Prober) has found out: medians over the hosts, and each host by itself.

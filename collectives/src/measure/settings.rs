@@ -8,8 +8,6 @@ use std::time::Duration;
 const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 /// The message that finds out who answers, and the shortest that a short probe measures, in bytes.
 pub(super) const SMALL_BYTES: usize = 64;
-/// The smallest MTU that a session can use.
-pub(super) const MIN_MTU_BYTES: usize = 576;
 
 /// What a [`Prober`](super::Prober) measures.
 #[derive(Clone, Debug, PartialEq, Eq)]

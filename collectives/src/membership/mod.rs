@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub mod live;
 pub(crate) mod presence;
 pub(crate) mod station;
+pub(crate) mod timers;
 pub(crate) mod timing;
 
 pub use live::host;

@@ -220,7 +220,10 @@ mod tests {
         let mut presence = Presence::new(at(0), 0, 2, Duration::from_millis(1500));
         presence.on_bye(1, 7, at(50));
         presence.on_bye(1, 7, at(40));
-        assert_eq!((presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)), (Some(at(50)), None, Some(1)));
+        assert_eq!(
+            (presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)),
+            (Some(at(50)), None, Some(1))
+        );
         assert!(presence.hear(at(45), 1) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(1)]);
         assert_eq!((presence.next_farewell(), presence.standing(1)), (None, Standing::Left { calls: 7 }));

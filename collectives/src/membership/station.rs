@@ -1,7 +1,7 @@
 //! What every host of a group knows about itself.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, Identity};
+use ethbcast_transport::wire::{self, EtherType, Identity};
 
 /// The smallest MTU there is, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol §2).
 pub const LEAST_MTU_BYTES: u16 = 576;
@@ -20,7 +20,7 @@ pub struct Station {
     /// The group's multicast address.
     pub group_mac: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The link's MTU, in bytes.
     pub mtu_bytes: u16,
 }
@@ -28,7 +28,7 @@ pub struct Station {
 impl Station {
     /// A host in `group`, with the group's usual address and the EtherType for local use.
     pub fn new(group: &str, host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
-        let (group_mac, ether_type) = (wire::group_mac(group), wire::DEFAULT_ETHER_TYPE);
+        let (group_mac, ether_type) = (wire::group_mac(group), EtherType::DEFAULT);
         Station { host: host.to_owned(), group: group.to_owned(), mac, group_mac, ether_type, mtu_bytes }
     }
 

@@ -1,6 +1,5 @@
-//! The clockwork of a session; DESIGN §8 unless said otherwise.
+//! How often hosts speak, and how long they wait for each other.
 
-use ethbcast_transport::Instant;
 use std::time::Duration;
 
 /// Periods and patience of a session.
@@ -39,6 +38,9 @@ impl Default for Timing {
     }
 }
 
+/// Between two repetitions of what all should hear soon: why a group cannot go on, or a good-bye.
+pub(crate) const HURRY: Duration = Duration::from_micros(12_500);
+
 /// Up to so many receivers a switch's port holds what they say at the same moment.
 const AT_ONCE: usize = 128;
 /// Above, a short frame's time at 100 Mbit/s lies between one and the next, so that the root's port does not overflow.
@@ -53,15 +55,6 @@ pub(crate) fn turn(rank: u16, members: usize) -> Duration {
 pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {
     // Fibonacci hashing (Knuth 6.4): the upper bits of the product depend on all of the seed.
     period * (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as u32 / 1024
-}
-
-/// Takes a timer's moment if it has come.
-pub(crate) fn take_due(due: &mut Option<Instant>, now: Instant) -> bool {
-    let is_due = due.is_some_and(|at| at <= now);
-    if is_due {
-        *due = None;
-    }
-    is_due
 }
 
 #[cfg(test)]

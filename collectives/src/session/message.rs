@@ -1,5 +1,6 @@
-//! The control messages of a session (DESIGN §6), one struct's worth of fields each.
+//! The control messages of a session.
 
+use super::kind;
 use crate::membership::codec::{Reader, Writer};
 use ethbcast_transport::wire::Kind;
 
@@ -9,41 +10,47 @@ pub type Digest = [u8; 32];
 /// Stands for "not known in advance" where a size is announced.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// How a member fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Outcome {
-    /// Digest verified, on disk, visible under its name.
-    Delivered = 0,
-    /// No room for the announced size.
-    NoSpace = 1,
-    /// Writing, syncing or renaming failed.
-    WriteFailed = 2,
-    /// The bytes do not match the root's digest.
-    Damaged = 3,
-    /// Its user stopped it.
-    Interrupted = 4,
-    /// It fell silent.
-    Silent = 5,
-    /// The host it depended on died and took frames with it that nobody else kept.
-    Orphaned = 6,
+/// Declares an enum whose values go over the wire as one byte, counted from 0.
+macro_rules! wire_enum {
+    ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $value:literal,)* }) => {
+        $(#[$meta])*
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$about])* $variant = $value,)*
+        }
+
+        impl $name {
+            const ALL: &[$name] = &[$($name::$variant),*];
+
+            fn read(from: &mut Reader<'_>) -> Option<$name> {
+                $name::ALL.get(usize::from(from.u8()?)).copied()
+            }
+        }
+    };
+}
+
+wire_enum! {
+    /// How a member fared.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    Outcome {
+        /// Digest verified, on disk, visible under its name.
+        Delivered = 0,
+        /// No room for the announced size.
+        NoSpace = 1,
+        /// Writing, syncing or renaming failed.
+        WriteFailed = 2,
+        /// The bytes do not match the root's digest.
+        Damaged = 3,
+        /// Its user stopped it.
+        Interrupted = 4,
+        /// It fell silent.
+        Silent = 5,
+        /// The host it depended on died and took frames with it that nobody else kept.
+        Orphaned = 6,
+    }
 }
 
 impl Outcome {
-    const ALL: [Outcome; 7] = [
-        Outcome::Delivered,
-        Outcome::NoSpace,
-        Outcome::WriteFailed,
-        Outcome::Damaged,
-        Outcome::Interrupted,
-        Outcome::Silent,
-        Outcome::Orphaned,
-    ];
-
-    fn from_wire(value: u8) -> Option<Outcome> {
-        Outcome::ALL.get(usize::from(value)).copied()
-    }
-
     /// The word for it in reports.
     pub fn word(self) -> &'static str {
         match self {
@@ -58,20 +65,21 @@ impl Outcome {
     }
 }
 
-/// Why the root turns a receiver away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Refusal {
-    /// Its MTU is below the root's.
-    SmallMtu = 0,
-    /// It has less free space than the announced size.
-    NoSpace = 1,
-    /// The session has started, or is full.
-    Late = 2,
-    /// Another receiver on the same interface is there already.
-    Twin = 3,
-    /// The topology file does not name it.
-    NotInTopology = 4,
+wire_enum! {
+    /// Why the root turns a receiver away.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    Refusal {
+        /// Its MTU is below the root's.
+        SmallMtu = 0,
+        /// It has less free space than the announced size.
+        NoSpace = 1,
+        /// The session has started, or is full.
+        Late = 2,
+        /// Another receiver on the same interface is there already.
+        Twin = 3,
+        /// The topology file does not name it.
+        NotInTopology = 4,
+    }
 }
 
 impl Refusal {
@@ -85,27 +93,50 @@ impl Refusal {
             Refusal::NotInTopology => "not in the topology",
         }
     }
-
-    const ALL: [Refusal; 5] = [Refusal::SmallMtu, Refusal::NoSpace, Refusal::Late, Refusal::Twin, Refusal::NotInTopology];
 }
 
-/// What a member is busy with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum State {
-    /// Nothing holds it up.
-    #[default]
-    Alive = 0,
-    /// Its application takes frames more slowly than they come.
-    Blocked = 1,
-    /// It waits for frames.
-    Starved = 2,
-    /// It has everything and checks it.
-    Verifying = 3,
+wire_enum! {
+    /// What a member is busy with.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    MemberState {
+        /// Nothing holds it up.
+        #[default]
+        Alive = 0,
+        /// Its application takes frames more slowly than they come.
+        Blocked = 1,
+        /// It waits for frames.
+        Starved = 2,
+        /// It has everything and checks it.
+        Verifying = 3,
+    }
 }
 
-impl State {
-    const ALL: [State; 4] = [State::Alive, State::Blocked, State::Starved, State::Verifying];
+/// A slice of an encoded view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewPart {
+    /// The view's number.
+    pub epoch: u32,
+    /// Digest of the whole encoded view.
+    pub digest: Digest,
+    /// Which slice, from 0.
+    pub at: u16,
+    /// How many slices there are.
+    pub count: u16,
+    /// The slice.
+    pub bytes: Vec<u8>,
+}
+
+/// What became of the stream at a member, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// How it fared.
+    pub outcome: Outcome,
+    /// Bytes it received.
+    pub bytes: u64,
+    /// Their BLAKE3.
+    pub digest: Digest,
+    /// A sentence on a failure.
+    pub text: String,
 }
 
 /// A control message.
@@ -147,18 +178,7 @@ pub enum Message {
         text: String,
     },
     /// A slice of an encoded view.
-    View {
-        /// The view's number.
-        epoch: u32,
-        /// Digest of the whole encoded view.
-        digest: Digest,
-        /// Which slice, from 0.
-        part: u16,
-        /// How many slices there are.
-        parts: u16,
-        /// The slice.
-        bytes: Vec<u8>,
-    },
+    View(ViewPart),
     /// A member holds a view.
     Ready {
         /// The view's number.
@@ -169,7 +189,7 @@ pub enum Message {
     /// A sign of life.
     Status {
         /// What the member is busy with.
-        state: State,
+        state: MemberState,
         /// Frames its application has taken.
         frames: u64,
     },
@@ -178,17 +198,8 @@ pub enum Message {
         /// The child.
         rank: u16,
     },
-    /// A member's own verdict.
-    Done {
-        /// How it fared.
-        outcome: Outcome,
-        /// Bytes it received.
-        bytes: u64,
-        /// Their BLAKE3.
-        digest: Digest,
-        /// A sentence on a failure.
-        text: String,
-    },
+    /// What became of the stream at a member.
+    Done(Done),
     /// Whose verdicts the root has.
     Verdict {
         /// Whether the session is over.
@@ -204,44 +215,32 @@ pub enum Message {
 }
 
 impl Message {
-    /// The kind that goes into the frame's header.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Message::Announce { .. } => crate::session::kind::ANNOUNCE,
-            Message::Join { .. } => crate::session::kind::JOIN,
-            Message::Refuse { .. } => crate::session::kind::REFUSE,
-            Message::View { .. } => crate::session::kind::VIEW,
-            Message::Ready { .. } => crate::session::kind::READY,
-            Message::Status { .. } => crate::session::kind::STATUS,
-            Message::Orphan { .. } => crate::session::kind::ORPHAN,
-            Message::Done { .. } => crate::session::kind::DONE,
-            Message::Verdict { .. } => crate::session::kind::VERDICT,
-            Message::Abort { .. } => crate::session::kind::ABORT,
-        }
-    }
-
-    /// The message's body.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        match self {
+    /// The kind that goes into the frame's header, and the body.
+    pub fn encode(&self) -> (Kind, Vec<u8>) {
+        let mut body = Writer::default();
+        let out = &mut body;
+        let (kind, _) = match self {
             Message::Announce { group, host, source, size, mtu_bytes } => {
-                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).name(group).name(host).name(source)
+                let size = size.unwrap_or(UNKNOWN_SIZE);
+                (kind::ANNOUNCE, out.u64(size).u16(*mtu_bytes).name(group).name(host).name(source))
             }
             Message::Join { nonce, group, host, mtu_bytes, free_bytes } => {
-                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host)
+                (kind::JOIN, out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host))
             }
-            Message::Refuse { nonce, why, text } => out.u64(*nonce).u8(*why as u8).text(text),
-            Message::View { epoch, digest, part, parts, bytes } => {
-                out.u32(*epoch).bytes(digest).u16(*part).u16(*parts).bytes(bytes)
+            Message::Refuse { nonce, why, text } => (kind::REFUSE, out.u64(*nonce).u8(*why as u8).text(text)),
+            Message::View(ViewPart { epoch, digest, at, count, bytes }) => {
+                (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
             }
-            Message::Ready { epoch, digest } => out.u32(*epoch).bytes(digest),
-            Message::Status { state, frames } => out.u8(*state as u8).u64(*frames),
-            Message::Orphan { rank } => out.u16(*rank),
-            Message::Done { outcome, bytes, digest, text } => out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text),
-            Message::Verdict { over, heard } => out.u8(u8::from(*over)).bytes(heard),
-            Message::Abort { text } => out.text(text),
+            Message::Ready { epoch, digest } => (kind::READY, out.u32(*epoch).bytes(digest)),
+            Message::Status { state, frames } => (kind::STATUS, out.u8(*state as u8).u64(*frames)),
+            Message::Orphan { rank } => (kind::ORPHAN, out.u16(*rank)),
+            Message::Done(Done { outcome, bytes, digest, text }) => {
+                (kind::DONE, out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text))
+            }
+            Message::Verdict { over, heard } => (kind::VERDICT, out.u8(u8::from(*over)).bytes(heard)),
+            Message::Abort { text } => (kind::ABORT, out.text(text)),
         };
-        out.into_bytes()
+        (kind, body.into_bytes())
     }
 
     /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
@@ -249,35 +248,29 @@ impl Message {
         let mut from = Reader::new(body);
         let from = &mut from;
         Some(match kind {
-            crate::session::kind::ANNOUNCE => {
+            kind::ANNOUNCE => {
                 let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
                 let mtu_bytes = from.u16()?;
                 Message::Announce { group: from.text()?, host: from.text()?, source: from.text()?, size, mtu_bytes }
             }
-            crate::session::kind::JOIN => {
+            kind::JOIN => {
                 let (nonce, free_bytes, mtu_bytes) = (from.u64()?, from.u64()?, from.u16()?);
                 Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes }
             }
-            crate::session::kind::REFUSE => {
-                let (nonce, why) = (from.u64()?, Refusal::ALL.get(usize::from(from.u8()?)).copied()?);
-                Message::Refuse { nonce, why, text: from.text()? }
+            kind::REFUSE => Message::Refuse { nonce: from.u64()?, why: Refusal::read(from)?, text: from.text()? },
+            kind::VIEW => {
+                let (epoch, digest, at, count) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
+                Message::View(ViewPart { epoch, digest, at, count, bytes: from.rest().to_vec() })
             }
-            crate::session::kind::VIEW => {
-                let (epoch, digest, part, parts) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
-                Message::View { epoch, digest, part, parts, bytes: from.rest().to_vec() }
+            kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()? },
+            kind::STATUS => Message::Status { state: MemberState::read(from)?, frames: from.u64()? },
+            kind::ORPHAN => Message::Orphan { rank: from.u16()? },
+            kind::DONE => {
+                let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
+                Message::Done(Done { outcome, bytes, digest: from.array()?, text: from.text()? })
             }
-            crate::session::kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()? },
-            crate::session::kind::STATUS => {
-                let state = State::ALL.get(usize::from(from.u8()?)).copied()?;
-                Message::Status { state, frames: from.u64()? }
-            }
-            crate::session::kind::ORPHAN => Message::Orphan { rank: from.u16()? },
-            crate::session::kind::DONE => {
-                let outcome = Outcome::from_wire(from.u8()?)?;
-                Message::Done { outcome, bytes: from.u64()?, digest: from.array()?, text: from.text()? }
-            }
-            crate::session::kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.rest().to_vec() },
-            crate::session::kind::ABORT => Message::Abort { text: from.text()? },
+            kind::VERDICT => Message::Verdict { over: from.u8()? != 0, heard: from.rest().to_vec() },
+            kind::ABORT => Message::Abort { text: from.text()? },
             _ => return None,
         })
     }
@@ -327,10 +320,11 @@ mod tests {
                 text
             }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))
-                .prop_map(|(epoch, digest, part, parts, bytes)| Message::View { epoch, digest, part, parts, bytes }),
-            (prop::sample::select(State::ALL.to_vec()), any::<u64>()).prop_map(|(state, frames)| Message::Status { state, frames }),
+                .prop_map(|(epoch, digest, at, count, bytes)| Message::View(ViewPart { epoch, digest, at, count, bytes })),
+            (prop::sample::select(MemberState::ALL.to_vec()), any::<u64>())
+                .prop_map(|(state, frames)| Message::Status { state, frames }),
             (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
-                .prop_map(|(outcome, bytes, digest, text)| Message::Done { outcome, bytes, digest, text }),
+                .prop_map(|(outcome, bytes, digest, text)| Message::Done(Done { outcome, bytes, digest, text })),
             (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(over, heard)| Message::Verdict { over, heard }),
         ]
     }
@@ -338,14 +332,15 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_the_same(message in message()) {
-            prop_assert_eq!(Message::decode(message.kind(), &message.encode()), Some(message));
+            let (kind, body) = message.encode();
+            prop_assert_eq!(Message::decode(kind, &body), Some(message));
         }
 
         #[test]
         fn a_body_cut_short_is_refused_or_read_as_something_else_but_never_panics(message in message(), keep in 0..60usize) {
-            let body = message.encode();
+            let (kind, body) = message.encode();
             let cut = &body[..keep.min(body.len())];
-            let _read = Message::decode(message.kind(), cut);
+            let _read = Message::decode(kind, cut);
         }
     }
 }

@@ -1,28 +1,79 @@
-//! Sessions (DESIGN §6): `ANNOUNCE` → `JOIN` → `VIEW` → stream → `DONE` → `VERDICT`.
+//! A session: one root sends a stream of bytes to all receivers that have joined, and learns what became of it at each.
 //!
-//! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream. The root alone decides
-//! who is a member: it counts silence, and every change is a new view that all hosts derive their parents and children from.
+//! ```text
+//! root                                                              receiver
+//!
+//! Gathering   ── ANNOUNCE to the group, every 100 ms ─────────────► Listening
+//!             ◄─────────────────────────── JOIN, every 50–100 ms ── Joining
+//!             ── REFUSE ──────────────────────────────────────────► Ended
+//!             ── PROBE, for up to 50 ms, if nobody has measured ──►
+//!             ◄────────────────────────────────── ECHO, REPORT ────
+//! Running     ── VIEW, in parts, every 50 ms until all are ready ─► Running
+//!             ◄───────────────────────────────────────── READY ────
+//!             ── DATA, HEARTBEAT along the view's trees ──────────►
+//!             ◄─────────────────────────────── ACK to the parent ──
+//!             ◄─── STATUS, every 100 ms, both ways ───────────────►
+//!             ◄── ORPHAN: a relay cannot serve a child it was given
+//!             ◄────────────── DONE, every 50 ms until confirmed ───
+//!             ── VERDICT: whose reports are here ─────────────────►
+//! Closing     ── VERDICT (over) or ABORT, three times ────────────► Ended
+//! Ended
+//! ```
+//!
+//! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream ([`Blocks`]). The root
+//! alone decides who is a member: it counts silence, and every change is a new [`View`] with the next number (epoch), from which
+//! all hosts derive their parents and children.
+//!
+//! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything else from
+//! the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it listens;
+//! from then on the root that invited it, and of the other members of its view nothing but the stream. DONE is believed at once,
+//! ORPHAN only of the child's parent, a REFUSE only if it names this run of the receiver.
+//!
+//! **Timers.** Each phase has its own, so that none outlives it:
+//!
+//! | phase | timer | what falls due |
+//! |---|---|---|
+//! | root: Gathering | announce | the next invitation |
+//! | | join | patience with those who ask, unless the network is being probed |
+//! | root: Running | announce | the next invitation, five times as rare: who comes too late is told so |
+//! | | view | a view that not all have confirmed is repeated |
+//! | | status | the root's sign of life |
+//! | | verdict | whose reports are here is said after each batch of them |
+//! | | silence | a member is suspected, then counted as dead |
+//! | root: Closing | verdict | the last word is repeated |
+//! | receiver: Listening | announce | patience with a root that does not come |
+//! | receiver: Joining | join | the request to join is repeated |
+//! | | silence | the root is dead: the receiver listens for another |
+//! | receiver: Running | view | the confirmation of a view, each host at a moment of its own |
+//! | | status | the sign of life and the progress |
+//! | | verdict | the report is repeated until it is confirmed |
+//! | | leaving | a receiver that failed goes, confirmed or not |
+//! | | silence | the root is dead |
+//!
+//! The streams' own timers come on top while a session runs.
 
 pub mod application;
 mod blocks;
-mod gathering;
+mod endpoint;
 pub mod kind;
 pub mod live;
 mod message;
 mod receiver;
 mod root;
-mod roster;
-mod trees;
-mod tuned;
 mod view;
 
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
-pub use blocks::Streams;
+pub use blocks::{AuditError, Blocks};
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
-pub use gathering::Wanted;
-pub use message::{Digest, Message, Outcome, Refusal, State, Trailer};
+pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
-pub use root::{ASSUMED_RATE_BITS_PER_SECOND, Root, RootConfig, RootEvent, RootFailure, Route};
-pub use roster::MemberReport;
-pub use view::{MAX_MEMBERS, Member, View};
+pub use root::{ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, Wanted};
+pub use view::{MAX_MEMBERS, View, ViewMember};
+
+use ethbcast_transport::wire::{Frame, Kind};
+
+/// Whether a frame concerns the stream, not the session's control.
+fn is_of_stream(frame: &Frame<'_>) -> bool {
+    matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT)
+}

@@ -11,7 +11,7 @@ use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
+use ethbcast_transport::wire::{EtherType, group_mac};
 use std::time::Duration;
 
 /// The group all simulated communicators belong to.
@@ -117,7 +117,7 @@ impl Case {
             group: GROUP.to_owned(),
             mac: host_mac(host),
             group_mac: group_mac(GROUP),
-            ether_type: DEFAULT_ETHER_TYPE,
+            ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtus[host],
         };
         Config {

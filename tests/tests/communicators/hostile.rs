@@ -2,7 +2,7 @@
 
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};
 use ethbcast_transport::sim::{NoFaults, Random, host_mac};
-use ethbcast_transport::wire::{AckBody, DEFAULT_ETHER_TYPE, Flags, Header, Kind, Link, OVERHEAD_BYTES, group_mac, seal};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, seal};
 use std::time::Duration;
 
 fn group() -> Play<NoFaults> {
@@ -17,7 +17,7 @@ fn group() -> Play<NoFaults> {
 fn frame(from: usize, header: Header, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
-    let link = Link { source: host_mac(from), destination: group_mac(GROUP), ether_type: DEFAULT_ETHER_TYPE };
+    let link = EthernetHeader { source: host_mac(from), destination: group_mac(GROUP), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link, &header, body.len());
     frame
 }

@@ -118,7 +118,8 @@ fn when_patience_ends_those_who_were_there_are_named() {
     assert_eq!(hosts, ["n0", "n1", "n3"]);
     assert_eq!(
         play.error(0).to_string(),
-        "3 of 4 were there: n0, n1, n3; start the others, one on each host, and see whether they use this group, size and network"
+        "3 of 4 were there: n0, n1, n3; \
+         start the others, one on each host, and see whether they use this group, size and network"
     );
 }
 

@@ -100,7 +100,8 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
     assert_eq!((signature.number, missing_ranks), (1, vec![named(2)]));
     assert_eq!(
         play.error(0).to_string(),
-        "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: let all ranks call it, or allow more time"
+        "gather #1 of 10 bytes each to rank 0 was not done in time, rank 2 (n2) had not called it: \
+         let all ranks call it, or allow more time"
     );
     // The others had given their blocks and were done; rank 2 learns that it comes too late, and so do all in later calls.
     assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));

@@ -3,7 +3,7 @@
 use super::on_all;
 use ethbcast_collectives::communicator::Communicator;
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::tool::{Site, content, one_switch};
+use ethbcast_tests::lab::{Site, content, one_switch};
 use std::thread;
 use std::time::{Duration, Instant};
 

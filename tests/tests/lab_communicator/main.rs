@@ -1,11 +1,11 @@
-//! The communicator on real frames: the library's calls from threads in network namespaces, its examples, and `perf`'s operations.
+//! The communicator on real frames: the library's calls from threads in network namespaces, its examples.
 
 mod calls;
+mod examples;
 mod mistakes;
-mod programs;
 
 use ethbcast_collectives::communicator::{Communicator, Options};
-use ethbcast_tests::tool::Site;
+use ethbcast_tests::lab::Site;
 use std::thread;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::on_all;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error};
-use ethbcast_tests::tool::{Site, one_switch};
+use ethbcast_tests::lab::{Site, one_switch};
 use std::time::{Duration, Instant};
 
 /// The longest that it may take until all ranks know of a mismatch.

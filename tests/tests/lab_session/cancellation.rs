@@ -2,7 +2,7 @@
 
 use super::{Gate, assert_nothing_left, options, receive, send, wait_until};
 use ethbcast_collectives::session::{Cancel, Error, Outcome, Progress, Session};
-use ethbcast_tests::tool::{Site, content, one_switch};
+use ethbcast_tests::lab::{Site, content, one_switch};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

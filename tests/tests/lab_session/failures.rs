@@ -3,7 +3,7 @@
 use super::{assert_nothing_left, options, receive, send};
 use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::{Error, Outcome, Session};
-use ethbcast_tests::tool::{Site, content, one_switch};
+use ethbcast_tests::lab::{Site, content, one_switch};
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::thread;

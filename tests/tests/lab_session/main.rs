@@ -6,7 +6,7 @@ mod programs;
 mod transfers;
 
 use ethbcast_collectives::session::{Error, Options, ReceiveReport, SendReport, Session};
-use ethbcast_tests::tool::{LIMIT, Site, within};
+use ethbcast_tests::lab::{LIMIT, Site, within};
 use std::fs;
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};

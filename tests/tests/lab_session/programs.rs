@@ -1,6 +1,6 @@
 //! The examples, as programs.
 
-use ethbcast_tests::tool::{LIMIT, Run, Site, content, names_in, one_switch};
+use ethbcast_tests::lab::{LIMIT, Run, Site, content, names_in, one_switch};
 
 fn start(site: &Site, host: &str, program: &str, arguments: &[&str]) -> Run {
     let mut command = site.command(host, program);

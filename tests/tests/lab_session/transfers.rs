@@ -4,7 +4,7 @@ use super::{assert_nothing_left, options, receive, send};
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::{Outcome, Progress, Session};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::tool::{Site, content, one_switch};
+use ethbcast_tests::lab::{Site, content, one_switch};
 use std::sync::{Arc, Mutex};
 use std::thread;
 

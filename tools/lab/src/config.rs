@@ -2,8 +2,8 @@
 
 use ethbcast_planning::topology::Topology;
 
-use crate::LabError;
-use crate::names::{DEFAULT_LAB, check_host_name, check_lab_name};
+use crate::error::LabError;
+use crate::names::{DEFAULT_LAB, LONGEST_LAB_BYTES, is_host_name, is_lab_name, longest_host_bytes};
 use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate};
 
 /// The most hosts, and the most switches, a lab can have: a number that keeps interface names short.
@@ -28,14 +28,15 @@ pub struct LabConfig {
     /// The hosts, the switches and the cables between them.
     pub topology: Topology,
     /// The rate of every cable in each direction, counted in bytes of frames, Ethernet header included (preamble, check
-    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without the
-    /// queues below.
+    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without
+    /// the queues below.
     pub rate_bits_per_second: Option<u64>,
     /// The payload a frame can carry, 68 to 65 535 bytes; default 1500.
     pub mtu_bytes: u32,
     /// The fraction of frames each host loses on arrival, 0 to below 1; default 0.
     ///
-    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them all.
+    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them
+    /// all.
     pub loss: f64,
     /// How much a host queues in front of its shaped cable; default 1 MiB.
     ///
@@ -115,6 +116,19 @@ impl LabConfig {
     }
 }
 
+/// Refuses a name that no lab can have.
+pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
+    if is_lab_name(name) { Ok(()) } else { Err(LabError::BadLabName { name: name.to_owned(), longest: LONGEST_LAB_BYTES }) }
+}
+
+/// Refuses a name that no host of `lab` can have.
+fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {
+    if is_host_name(lab, host) {
+        return Ok(());
+    }
+    Err(LabError::BadHostName { host: host.to_owned(), longest: longest_host_bytes(lab) })
+}
+
 /// Refuses a loss that is no fraction.
 pub(crate) fn check_loss(loss: f64) -> Result<(), LabError> {
     if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss { loss }) }
@@ -170,5 +184,19 @@ mod tests {
         config.mtu_bytes = 65_535;
         assert_eq!(config.burst_bytes(1_000_000_000), 2 * 65_549);
         assert_eq!(config.burst_bytes(HIGHEST_RATE_BITS_PER_SECOND), 62_500_000);
+    }
+
+    #[test]
+    fn a_name_that_would_break_out_of_a_batch_or_a_path_is_refused() {
+        for name in ["", "a-b", "a/b", "a b", "a\nb", "ä", &"x".repeat(65)] {
+            let error = check_lab_name(name).expect_err(name).to_string();
+            assert!(error.contains("letters, digits"), "{error}");
+        }
+        check_lab_name("team_1.b").expect("a good name");
+        for host in ["", "switches", "n 0", "n0\nlink del eth0", "../n0", "n$0", &"h".repeat(250)] {
+            let error = check_host_name("lab", host).expect_err(host).to_string();
+            assert!(error.contains("name it with"), "{error}");
+        }
+        check_host_name("lab", "rack-1.node_02").expect("a good name");
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::LabError;
+use crate::error::LabError;
 use crate::names::HOST_INTERFACE;
 use crate::program::{NFT, run};
 use crate::script::lost_frames;

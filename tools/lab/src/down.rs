@@ -1,12 +1,12 @@
 //! Taking a lab down, whole or in the pieces a crash left: whatever has its name in its name goes.
 
-use crate::LabError;
-use crate::names::{check_lab_name, namespace_of};
+use crate::config::check_lab_name;
+use crate::error::LabError;
+use crate::names::namespace_of;
 use crate::netns::members_of;
 use crate::processes::end_all;
-use crate::program::{IP, run};
+use crate::program::{IP, require_root, run};
 use crate::script::delete_namespaces;
-use crate::up::require_root;
 
 /// How often to look again for namespaces that somebody else, an `up` under way perhaps, made meanwhile.
 const ROUNDS: usize = 3;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::names::DEFAULT_LAB;
+
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -192,7 +194,7 @@ impl LabError {
 
 /// The command that takes down the lab `name`.
 fn down_command(name: &str) -> String {
-    if name == crate::names::DEFAULT_LAB { "ethbcast lab down".into() } else { format!("ethbcast lab down --lab {name}") }
+    if name == DEFAULT_LAB { "ethbcast lab down".into() } else { format!("ethbcast lab down --lab {name}") }
 }
 
 /// The labs that are up, in words.

@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::LabError;
+use crate::error::LabError;
 
 /// Where the kernel says which signals this process ignores.
 const STATUS: &str = "/proc/self/status";
@@ -15,8 +15,8 @@ const STATUS: &str = "/proc/self/status";
 /// Holds back SIGINT, SIGTERM and SIGHUP, those the process does not ignore, on this thread for as long as it lives.
 ///
 /// A signal that came meanwhile is delivered when this is dropped, and then does what the program wants of it, which is
-/// to end it unless it asked otherwise. In a program with other threads the system may give the signal to one of those at
-/// once; only a program that lets its other threads block it, too, gets the clean-up.
+/// to end it unless it asked otherwise. In a program with other threads the system may give the signal to one of those
+/// at once; only a program that lets its other threads block it, too, gets the clean-up.
 pub(crate) struct InterruptsHeld {
     before: SigSet,
     pending: SignalFd,

@@ -3,14 +3,18 @@
 use std::ops::Deref;
 use std::process::Command;
 
-use crate::config::{LabConfig, check_loss};
+use ethbcast_planning::natural_order;
+
+use crate::config::{LabConfig, check_lab_name, check_loss};
+use crate::counters;
 use crate::counters::HostCounters;
 use crate::down::{Removed, take_down};
-use crate::names::{SWITCHES, check_lab_name, namespace_of, natural_order};
-use crate::netns::{inside, lab_namespaces, members_of};
+use crate::error::LabError;
+use crate::names::{SWITCHES, namespace_of};
+use crate::netns::{inside, lab_namespaces, members_of, own_host};
+use crate::program::require_root;
 use crate::script::lose_instead;
-use crate::up::{bring_up, require_root, set_loss};
-use crate::{LabError, counters};
+use crate::up::{bring_up, set_loss};
 
 /// A cluster of network namespaces that is up. Dropping it leaves it up; see [`LabGuard`] for the other wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +55,11 @@ impl Lab {
         Ok(Self { name: name.to_owned(), hosts })
     }
 
+    /// The host of a lab that this process runs on, by the network namespace it was started in; `None` outside of labs.
+    pub fn own_host() -> Option<String> {
+        own_host()
+    }
+
     /// The names of all labs that are up, whole or in pieces, in natural order.
     ///
     /// # Errors
@@ -61,7 +70,8 @@ impl Lab {
         Ok(names)
     }
 
-    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no error.
+    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no
+    /// error.
     ///
     /// # Errors
     /// [`LabError::BadLabName`], [`LabError::NotRoot`] if there is something to do, [`LabError::ProcessesRemain`],
@@ -83,7 +93,8 @@ impl Lab {
         &self.name
     }
 
-    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found it.
+    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found
+    /// it.
     pub fn hosts(&self) -> Vec<String> {
         self.hosts.clone()
     }
@@ -108,6 +119,7 @@ impl Lab {
     /// A command that runs `program` on a host. Add arguments, streams and environment, then start it as any other.
     ///
     /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's.
+    /// The hosts of a lab share one hostname, so `$ETHBCAST_HOST` tells the program on which of them it is.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].
@@ -115,7 +127,7 @@ impl Lab {
         let namespace = self.namespace(host)?;
         require_root()?;
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace, program]);
+        command.args(["netns", "exec", &namespace, program]).env("ETHBCAST_HOST", host);
         Ok(command)
     }
 

@@ -36,9 +36,6 @@ mod rate;
 mod script;
 mod up;
 
-#[cfg(test)]
-mod live_tests;
-
 pub use config::LabConfig;
 pub use counters::HostCounters;
 pub use down::Removed;

@@ -2,16 +2,21 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{panic, thread};
 
+use ethbcast_planning::natural_order;
 use nix::sched::{CloneFlags, setns};
 
-use crate::LabError;
-use crate::names::{natural_order, split_namespace};
+use crate::error::LabError;
+use crate::names::{namespace_of, split_namespace};
 
 /// Where `ip netns` keeps one mounted file per namespace.
 const DIRECTORY: &str = "/var/run/netns";
+
+/// What tells one namespace from another: the device and inode number of the file that stands for it.
+pub(crate) type NamespaceId = (u64, u64);
 
 /// The file that stands for `namespace`.
 pub(crate) fn path_of(namespace: &str) -> PathBuf {
@@ -41,6 +46,18 @@ pub(crate) fn lab_namespaces() -> Result<Vec<(String, String)>, LabError> {
 /// The hosts of `lab`, its switches among them, in natural order; none if there is no such lab.
 pub(crate) fn members_of(lab: &str) -> Result<Vec<String>, LabError> {
     Ok(lab_namespaces()?.into_iter().filter(|(owner, _)| owner == lab).map(|(_, host)| host).collect())
+}
+
+/// The identity of the namespace a file stands for; `None` when there is no such file any more.
+pub(crate) fn identity(path: &Path) -> Option<NamespaceId> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The host of a lab whose namespace this process is in.
+pub(crate) fn own_host() -> Option<String> {
+    let own = identity(Path::new("/proc/self/ns/net"))?;
+    let is_own = |(lab, host): &(String, String)| identity(&path_of(&namespace_of(lab, host))) == Some(own);
+    lab_namespaces().ok()?.into_iter().find(is_own).map(|(_, host)| host)
 }
 
 /// Runs `work` on a thread inside `namespace`, and returns what it returns.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::LabError;
-use crate::netns::path_of;
+use crate::error::LabError;
+use crate::netns::{NamespaceId, identity, path_of};
 
 /// How long processes may take to end after SIGTERM; a tool that tells its peers goodbye needs a fraction of it.
 const GRACE: Duration = Duration::from_millis(500);
@@ -21,9 +20,6 @@ const LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// How often to look whether they have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// What tells one namespace from another: the device and inode number of the file that stands for it.
-type Identity = (u64, u64);
 
 /// Ends every process in these namespaces: SIGTERM, a short grace, SIGKILL. Returns how many there were.
 ///
@@ -42,9 +38,10 @@ pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     }
 }
 
-/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the rest.
+/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the
+/// rest.
 fn signal_until_gone(
-    inside: &BTreeSet<Identity>,
+    inside: &BTreeSet<NamespaceId>,
     signal: Signal,
     patience: Duration,
     seen: &mut BTreeSet<Pid>,
@@ -68,7 +65,7 @@ fn signal_until_gone(
 }
 
 /// Every living process in one of these namespaces, except the caller.
-fn processes_in(inside: &BTreeSet<Identity>) -> Result<BTreeSet<Pid>, LabError> {
+fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabError> {
     if inside.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -77,9 +74,4 @@ fn processes_in(inside: &BTreeSet<Identity>) -> Result<BTreeSet<Pid>, LabError> 
     // A process that has ended, or a zombie, has no namespace any more.
     let is_inside = |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
     Ok(pids.filter(|pid| *pid != Pid::this()).filter(is_inside).collect())
-}
-
-/// The identity of the namespace a file stands for; `None` when there is no such file any more.
-fn identity(path: &Path) -> Option<Identity> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }

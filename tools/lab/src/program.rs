@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::LabError;
+use nix::unistd::Uid;
+
+use crate::error::LabError;
 
 /// A program the lab is made with, and the Debian package it comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,11 @@ const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
 
 const LOSS_FEATURE: &str = "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
 const LOSS_ADVICE: &str = "try `modprobe nf_tables nft_numgen`, or set the loss to 0";
+
+/// Refuses to go on as anybody but root.
+pub(crate) fn require_root() -> Result<(), LabError> {
+    if Uid::effective().is_root() { Ok(()) } else { Err(LabError::NotRoot) }
+}
 
 /// Runs `program` with `arguments`, feeds it `input` and returns what it printed; `doing` is for the error.
 ///

@@ -1,6 +1,6 @@
 //! Rates in the spelling of `tc`: `100mbit`.
 
-use crate::LabError;
+use crate::error::LabError;
 
 /// The lowest rate a cable can have. Below it, the burst of two 65 535-byte frames would last longer than the 275 s
 /// that fit into tbf's 32-bit counter of 64 ns ticks.

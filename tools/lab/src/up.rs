@@ -3,31 +3,25 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use nix::unistd::Uid;
-
-use crate::LabError;
 use crate::config::LabConfig;
 use crate::down::take_down;
+use crate::error::LabError;
 use crate::interrupt::InterruptsHeld;
 use crate::names::{SWITCHES, namespace_of};
 use crate::netns::{inside, members_of};
-use crate::program::{IP, NFT, TC, batch, run};
+use crate::program::{IP, NFT, TC, batch, require_root, run};
 use crate::script;
 
 /// Switches off what would put frames on the cables that nobody asked for.
 const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
 
-/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without br_netfilter.)
+/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without
+/// br_netfilter.)
 const NO_FIREWALL: [&str; 3] = [
     "/proc/sys/net/bridge/bridge-nf-call-iptables",
     "/proc/sys/net/bridge/bridge-nf-call-ip6tables",
     "/proc/sys/net/bridge/bridge-nf-call-arptables",
 ];
-
-/// Refuses to go on as anybody but root.
-pub(crate) fn require_root() -> Result<(), LabError> {
-    if Uid::effective().is_root() { Ok(()) } else { Err(LabError::NotRoot) }
-}
 
 /// Brings the lab up, or leaves nothing of it behind.
 pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {

@@ -9,6 +9,7 @@ mod topo;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use ethbcast_collectives::Preset;
+use ethbcast_transport::wire::EtherType;
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
@@ -63,8 +64,8 @@ pub struct WireArgs {
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// EtherType of the frames, in hexadecimal.
-    #[arg(long, value_name = "HEX", default_value = "88b5", value_parser = ether_type)]
-    pub ether_type: u16,
+    #[arg(long, value_name = "HEX", default_value = "88b5")]
+    pub ether_type: EtherType,
     /// Print one JSON object on stdout at the end.
     #[arg(long)]
     pub json: bool,
@@ -231,19 +232,9 @@ pub struct CableArgs {
     pub loss: f64,
 }
 
-fn ether_type(text: &str) -> Result<u16, String> {
-    let digits = text.trim_start_matches("0x");
-    match u16::from_str_radix(digits, 16) {
-        Ok(value) if value >= 0x0600 => Ok(value),
-        Ok(_) => Err("values below 0600 are lengths, not EtherTypes; 88b5 and 88b6 are free for local use".to_owned()),
-        Err(_) => Err("expected up to four hexadecimal digits, such as 88b5".to_owned()),
-    }
-}
-
 /// Reads the name of a protocol.
 fn presets() -> impl TypedValueParser<Value = Preset> {
-    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
-        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| name.parse::<Preset>().expect("other names do not pass"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -261,12 +252,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_ether_type_is_hexadecimal_and_not_a_length() {
-        assert_eq!(ether_type("88b5"), Ok(0x88b5));
-        assert_eq!(ether_type("0x9000"), Ok(0x9000));
-        assert!(ether_type("05ff").is_err() && ether_type("xyz").is_err());
     }
 }

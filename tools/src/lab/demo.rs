@@ -112,9 +112,7 @@ fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, 
 fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     let program = std::env::current_exe().code(Code::System)?;
     let program = program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
-    let mut command = lab.command(host, program).map_err(lab_failure)?;
-    command.env("ETHBCAST_HOST", host);
-    Ok(command)
+    Ok(lab.command(host, program).map_err(lab_failure)?)
 }
 
 /// Waits for all children; once interrupted, ends them first.

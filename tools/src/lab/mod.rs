@@ -44,6 +44,12 @@ fn lab_failure(error: LabError) -> Failure {
     Failure::new(code(&error), error)
 }
 
+/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs in.
+pub fn host_name(given: Option<&str>) -> Option<String> {
+    let told = std::env::var("ETHBCAST_HOST").is_ok();
+    given.map(str::to_owned).or_else(|| Lab::own_host().filter(|_| !told))
+}
+
 fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
     let topology = shape::topology(shape)?;
     let config = LabConfig {
@@ -78,7 +84,7 @@ fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::p
     let (program, arguments) = command.split_first().ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
     let program = program.to_str().ok_or_else(|| Failure::new(Code::Usage, "the command's name is not valid UTF-8"))?;
     let mut process = lab.command(host, program).map_err(lab_failure)?;
-    process.args(arguments).env("ETHBCAST_HOST", host);
+    process.args(arguments);
     Ok(process)
 }
 

@@ -34,7 +34,7 @@ pub fn run(args: &PerfArgs) -> anyhow::Result<()> {
     let wire = &args.wire;
     let options = Options {
         interface: wire.interface.clone(),
-        host: wire.host.clone(),
+        host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
         preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),

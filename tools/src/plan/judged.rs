@@ -3,11 +3,11 @@
 use super::settings::{Settings, Ways};
 use crate::exit::{Code, Failure, WithCode};
 use ethbcast_planning::draw::Overlay;
-use ethbcast_planning::model::{Candidate, choose, price};
-use ethbcast_planning::plan::{self, CableLoad, Plan, Report, Via};
+use ethbcast_planning::model::{Estimate, choose, price};
+use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, Via};
 
-/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this in
-/// edges.
+/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
+/// in edges.
 const MOST_RANKS_IN_BLOCKS: usize = 256;
 
 /// A plan with all there is to say about it.
@@ -16,7 +16,7 @@ pub struct Judged {
     /// The plan; of a message in blocks, its scatter.
     pub plan: Plan,
     /// Its price, and the segment that suits it.
-    pub candidate: Candidate,
+    pub estimate: Estimate,
     /// What every direction of every cable carries, in whole messages, begun ones counted.
     pub loads: Vec<CableLoad>,
     /// The worst of them, by the checker's order; `None` where switches copy, or one host is all.
@@ -35,7 +35,7 @@ impl Judged {
         match settings.ways {
             Ways::One(via) => {
                 let priced = price(via, &situation).code(Code::Usage)?;
-                judge(settings, priced.plan, priced.candidate, None)
+                judge(settings, priced.plan, priced.estimate, None)
             }
             Ways::Auto | Ways::All => {
                 let mut choice = choose(&situation).code(Code::Usage)?;
@@ -51,10 +51,10 @@ impl Judged {
     pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
         let priced = Via::ALL.iter().filter_map(|&via| price(via, &situation).ok());
-        let judged = priced.map(|priced| judge(settings, priced.plan, priced.candidate, None));
+        let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
         let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
         // Stable: equal ones stay in the order messages list them.
-        all.sort_by(|left, right| left.candidate.predicted_seconds.total_cmp(&right.candidate.predicted_seconds));
+        all.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
         Ok(all)
     }
 
@@ -70,16 +70,16 @@ impl Judged {
 }
 
 /// Asks the checker, which shares no code with the planners.
-fn judge(settings: &Settings, plan: Plan, candidate: Candidate, reason: Option<String>) -> anyhow::Result<Judged> {
+fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
     let report = check(settings, &plan);
     if !report.is_spanning() {
         let text = format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
         return Err(Failure::new(Code::System, text).into());
     }
-    Ok(Judged { plan, candidate, loads: report.loads, worst: report.worst, reason })
+    Ok(Judged { plan, estimate, loads: report.loads, worst: report.worst, reason })
 }
 
-fn check(settings: &Settings, plan: &Plan) -> Report {
+fn check(settings: &Settings, plan: &Plan) -> CheckReport {
     let ranks = plan.ranks();
     if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
         return plan::check(&settings.topology, plan, &settings.members);

@@ -1,7 +1,7 @@
 //! `ethbcast plan`: who sends to whom, on which cables, in what time, before anything is sent.
 //!
-//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found, `report`
-//! prints one or compares all.
+//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found,
+//! `report` prints one or compares all.
 
 mod judged;
 mod report;
@@ -40,5 +40,5 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
 /// The plan as `send --plan` reads it.
 fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
     let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
-    SavedPlan::from_plan(&judged.plan, &names, judged.candidate.segment_bytes, Some(settings.size_bytes))
+    SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, Some(settings.size_bytes))
 }

@@ -4,22 +4,22 @@ use super::judged::Judged;
 use super::settings::Settings;
 use crate::units;
 use ethbcast_planning::draw;
-use ethbcast_planning::model::duration;
+use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableEnd, CableLoad};
 use serde_json::{Value, json};
 
 /// One plan: what it is, what it takes, and itself drawn over the switches.
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
-    let candidate = &judged.candidate;
+    let estimate = &judged.estimate;
     let mut lines = vec![
-        format!("{} from {} to {} others on {}", candidate.via, settings.name(0), judged.plan.ranks() - 1, settings.name),
+        format!("{} from {} to {} others on {}", estimate.via, settings.name(0), judged.plan.ranks() - 1, settings.name),
         format!(
             "height {}, degree {}; {} in segments of {} bytes: {} predicted{}",
-            candidate.height,
-            candidate.degree,
+            estimate.height,
+            estimate.degree,
             units::bytes(settings.size_bytes),
-            candidate.segment_bytes,
-            duration(candidate.predicted_seconds),
+            estimate.segment_bytes,
+            duration(estimate.predicted_seconds),
             assumption(settings),
         ),
         busiest(judged),
@@ -44,16 +44,16 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
         "via", "height", "degree", "flows", "contended", "segment bytes", "predicted"
     );
     let row = |judged: &Judged| {
-        let candidate = &judged.candidate;
+        let estimate = &judged.estimate;
         format!(
             "\n{:<19} {:>6} {:>6} {:>5} {:>9} {:>13} {:>10}  {}",
-            candidate.via,
-            candidate.height,
-            candidate.degree,
+            estimate.via,
+            estimate.height,
+            estimate.degree,
             judged.worst_flows(),
             if is_contended(judged) { "yes" } else { "no" },
-            candidate.segment_bytes,
-            duration(candidate.predicted_seconds),
+            estimate.segment_bytes,
+            duration(estimate.predicted_seconds),
             judged.worst.as_ref().map_or("-".to_owned(), cable),
         )
     };
@@ -67,14 +67,14 @@ pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
         numbered.map(move |(order, &to)| json!({ "from": settings.name(rank), "to": settings.name(to), "order": order }))
     });
     json!({
-        "via": judged.candidate.via.to_string(),
+        "via": judged.estimate.via.to_string(),
         "root": settings.name(judged.plan.root()),
-        "height": judged.candidate.height,
-        "degree": judged.candidate.degree,
+        "height": judged.estimate.height,
+        "degree": judged.estimate.degree,
         "edges": edges.collect::<Vec<Value>>(),
         "contention": { "worst_cable": judged.worst.as_ref().map(cable), "flows": judged.worst_flows() },
-        "segment_bytes": judged.candidate.segment_bytes,
-        "predicted_seconds": judged.candidate.predicted_seconds,
+        "segment_bytes": judged.estimate.segment_bytes,
+        "predicted_seconds": judged.estimate.predicted_seconds,
     })
 }
 
@@ -166,7 +166,7 @@ mod tests {
         let settings = settings("fig9-5", "n0", "all");
         let plans = Judged::all(&settings).expect("plans");
         assert_eq!(plans.len(), ethbcast_planning::plan::Via::ALL.len());
-        assert!(plans.is_sorted_by_key(|judged| judged.candidate.predicted_seconds));
+        assert!(plans.is_sorted_by_key(|judged| judged.estimate.predicted_seconds));
         let table = table(&settings, &plans);
         let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");
         assert!(cast.ends_with("  -") && cast.contains(" no "), "{table}");

@@ -4,9 +4,9 @@ use super::Station;
 use crate::args::ProbeArgs;
 use crate::exit::report;
 use crate::session::log_counters;
-use ethbcast_collectives::measure::{Card, Responder};
-use ethbcast_transport::wire::Header;
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_collectives::measure::{HostInfo, Responder};
+use ethbcast_transport::wire::{Frame, Header};
+use ethbcast_transport::{Alone, Deadline, Instant, Part, Timer};
 use serde_json::json;
 use std::time::Duration;
 
@@ -18,36 +18,31 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
     // The session of every probe is its prober's; this host has none of its own.
     let identity = station.identity(0, Header::NO_RANK);
-    let card = Card { group: group.clone(), host: host.clone() };
-    let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(card));
+    let info = HostInfo { group: group.clone(), host: host.clone() };
+    let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info));
     let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
-    let mut shift = Shift { responder, end };
+    let mut answering = Alone::new(Answering { responder, end });
     if !args.wire.quiet {
         eprintln!("{host} answers the probes of group {group} on {}", station.wire.port.interface().name);
     }
-    let ended = station.drive(&mut shift, |shift, now| shift.is_over(now), "interrupted; answers no more probes");
+    let over = |now| end.is_some_and(|end| end <= now);
+    let ended = station.drive(&mut answering, |_, now| over(now), "interrupted; answers no more probes");
     log_counters(&station.wire.port.counters());
     if args.wire.json {
-        let frames_sent = shift.responder.frames_sent();
+        let frames_sent = answering.part.responder.frames_sent();
         report(&json!({ "schema": 1, "host": host, "frames_sent": frames_sent }).to_string())?;
     }
     ended
 }
 
-/// A responder that goes home some time.
-struct Shift {
+/// A responder that ends some time.
+struct Answering {
     responder: Responder,
     end: Option<Instant>,
 }
 
-impl Shift {
-    fn is_over(&self, now: Instant) -> bool {
-        self.end.is_some_and(|end| end <= now)
-    }
-}
-
-impl Machine for Shift {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+impl Part for Answering {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.responder.handle_frame(now, frame);
     }
 

@@ -1,17 +1,17 @@
 //! `ethbcast probe`: finds hosts that answer, and measures the network to them.
 
-use super::{Station, calibration, report::Report};
+use super::report::{OWN_RANK, Report, host_of};
+use super::{Station, calibration};
 use crate::args::ProbeArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::session::log_counters;
 use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
+use ethbcast_transport::Alone;
 use ethbcast_transport::wire::Peer;
 use std::time::Duration;
 
 /// How long to look for hosts unless told otherwise.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
-/// This host's rank; those measured come after it.
-const OWN_RANK: u16 = 0;
 const INTERRUPTED: &str = "interrupted; nothing was written";
 
 /// Runs the command.
@@ -37,8 +37,10 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
     let wanted = Wanted { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
-    let mut finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), group, wanted);
-    station.drive(&mut finder, |finder, _| finder.is_done(), INTERRUPTED)?;
+    let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), group, wanted);
+    let mut finder = Alone::new(finder);
+    station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;
+    let Alone { part: finder } = finder;
     let mut found = finder.found().to_vec();
     // Shorter names first: n2 before n10.
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
@@ -64,9 +66,10 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
 fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::Result<ProbeResult> {
     let targets = (OWN_RANK + 1..).zip(hosts).map(|(rank, host)| Peer { rank, mac: host.mac }).collect();
     let settings = ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
-    let mut prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings);
-    station.drive(&mut prober, |prober, _| prober.is_done(), INTERRUPTED)?;
-    Ok(prober.result())
+    let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings);
+    let mut prober = Alone::new(prober);
+    station.drive(&mut prober, |prober, _| prober.part.is_done(), INTERRUPTED)?;
+    Ok(prober.part.result())
 }
 
 /// A host that answered the invitation and then no probe is a failure, whatever was measured with the others.
@@ -81,9 +84,4 @@ fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
 
 fn names(hosts: &[Answerer]) -> Vec<String> {
     hosts.iter().map(|answerer| answerer.host.clone()).collect()
-}
-
-/// The host that was given this rank.
-pub fn host_of(hosts: &[Answerer], rank: u16) -> &Answerer {
-    &hosts[usize::from(rank - OWN_RANK - 1)]
 }

@@ -27,8 +27,8 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
 /// A port whose loop never sleeps through arrivals: a nap between two frames of a message would be measured as the network's.
 fn attentive_port(wire: &Wire) -> anyhow::Result<Port> {
     let interface = wire.port.interface();
-    let group = Some(wire.station.group_mac);
-    let config = PortConfig { group, gather: Duration::ZERO, ..PortConfig::new(wire.station.ether_type) };
+    let mut config = PortConfig::new(wire.station.ether_type);
+    (config.group, config.receive_coalescing) = (Some(wire.station.group_mac), Duration::ZERO);
     Port::open(interface, config).code(Code::System)
 }
 
@@ -52,8 +52,7 @@ impl Station {
 
     /// What all frames of this run say about their sender.
     fn identity(&self, session: u32, rank: u16) -> Identity {
-        let station = &self.wire.station;
-        Identity { session, stream: 0, rank, mac: station.mac, ether_type: station.ether_type }
+        self.wire.station.identity(session, rank)
     }
 
     /// Runs a machine until it is done, or fails with the signal that interrupted it.

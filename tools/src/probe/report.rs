@@ -1,6 +1,5 @@
 //! What `probe` says at the end: a table, or one JSON object.
 
-use super::measure::host_of;
 use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
@@ -8,6 +7,9 @@ use ethbcast_collectives::session::Station;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+
+/// This host's rank; those measured come after it.
+pub const OWN_RANK: u16 = 0;
 
 /// Whose measurements these are, and where they were written.
 pub struct Report<'a> {
@@ -102,6 +104,11 @@ impl Report<'_> {
             "calibration": self.calibration.as_ref().map(|path| path.display().to_string()),
         })
     }
+}
+
+/// The host that was given this rank.
+pub fn host_of(hosts: &[Answerer], rank: u16) -> &Answerer {
+    &hosts[usize::from(rank - OWN_RANK - 1)]
 }
 
 fn points(points: &[Point]) -> Vec<Value> {

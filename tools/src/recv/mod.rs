@@ -2,6 +2,7 @@
 
 mod dest;
 mod disk;
+mod part_file;
 mod report;
 
 use crate::args::RecvArgs;

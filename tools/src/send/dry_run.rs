@@ -2,7 +2,8 @@
 
 use crate::exit::report;
 use crate::units;
-use ethbcast_planning::model::{Candidate, Choice, duration};
+use ethbcast_planning::duration;
+use ethbcast_planning::model::{Choice, Estimate};
 use serde_json::json;
 
 /// Prints the choice and what else there was.
@@ -26,14 +27,14 @@ pub fn print(choice: &Choice, as_json: bool) -> anyhow::Result<()> {
     ))
 }
 
-fn line(candidate: &Candidate) -> String {
-    let Candidate { via, segment_bytes, predicted_seconds, height, degree, .. } = candidate;
+fn line(candidate: &Estimate) -> String {
+    let Estimate { via, segment_bytes, predicted_seconds, height, degree, .. } = candidate;
     let (predicted, segment) = (duration(*predicted_seconds), units::bytes(*segment_bytes));
     format!("{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}", via.to_string())
 }
 
 fn to_json(choice: &Choice) -> serde_json::Value {
-    let candidate = |candidate: &Candidate| {
+    let candidate = |candidate: &Estimate| {
         json!({
             "via": candidate.via.to_string(),
             "segment_bytes": candidate.segment_bytes,

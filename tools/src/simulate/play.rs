@@ -7,7 +7,8 @@ use super::wiring::Wiring;
 use crate::exit::{Code, Failure};
 use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
-    ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing, Wanted,
+    ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing,
+    Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
@@ -158,7 +159,7 @@ fn tuning(settings: &Settings) -> Tuning {
         return usual;
     }
     let affordable_frames = (FEEDS_BYTES / hosts / payload_bytes).max(LEAST_FEED_FRAMES);
-    Tuning { feed_frames: usual_frames.min(1 << affordable_frames.ilog2()), ..usual }
+    usual.with_feed_frames(usual_frames.min(1 << affordable_frames.ilog2()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Round-trip time and the timeout derived from it (RFC 6298 with DESIGN §8's bounds).
 
-use crate::tuning::Tuning;
+use crate::tuning::{TimeoutTuning, Tuning};
 use std::time::Duration;
 
 /// What a sender believes about the way to one receiver and back.
@@ -23,8 +23,7 @@ const GRANULARITY: Duration = Duration::from_micros(200);
 impl Rtt {
     /// No sample yet.
     pub fn new(tuning: &Tuning) -> Rtt {
-        let Tuning { timeout_initial: initial, timeout_prompt: prompt, timeout_min: min, timeout_max: max, reorder_max, .. } =
-            *tuning;
+        let TimeoutTuning { initial, prompt, min, max, reorder_max } = tuning.timeout;
         Rtt { smoothed: None, variation: Duration::ZERO, initial, prompt, min, max, reorder_max }
     }
 
@@ -84,12 +83,12 @@ mod tests {
     fn the_timeout_follows_the_samples_within_its_bounds_and_doubles() {
         let tuning = Tuning::default();
         let mut rtt = Rtt::new(&tuning);
-        assert_eq!(rtt.timeout(0), tuning.timeout_initial);
+        assert_eq!(rtt.timeout(0), tuning.timeout.initial);
         (0..100).for_each(|_| rtt.sample(Duration::from_micros(50)));
-        assert_eq!(rtt.timeout(0), tuning.timeout_min);
+        assert_eq!(rtt.timeout(0), tuning.timeout.min);
         (0..100).for_each(|_| rtt.sample(Duration::from_millis(20)));
         assert!(rtt.timeout(0) >= Duration::from_millis(20) && rtt.timeout(0) < Duration::from_millis(22));
         assert!(rtt.timeout(1) >= Duration::from_millis(40));
-        assert_eq!(rtt.timeout(30), tuning.timeout_max);
+        assert_eq!(rtt.timeout(30), tuning.timeout.max);
     }
 }

@@ -31,11 +31,11 @@ impl Window {
     /// A new lane's window.
     pub fn new(tuning: &Tuning) -> Window {
         Window {
-            frames: tuning.window_start_frames,
-            min: tuning.window_min_frames,
-            max: tuning.window_max_frames,
-            threshold: tuning.window_max_frames,
-            tolerated_percent: tuning.loss_tolerated_percent,
+            frames: tuning.window.start_frames,
+            min: tuning.window.min_frames,
+            max: tuning.window.max_frames,
+            threshold: tuning.window.max_frames,
+            tolerated_percent: tuning.window.loss_tolerated_percent,
             grown: 0,
             round: Round::default(),
         }
@@ -99,7 +99,7 @@ mod tests {
         rounds(&mut window, 1, 60, 1282, 0);
         assert_eq!(window.frames(), 1283, "after a cut it grows by a frame a round");
         rounds(&mut window, 40, 70, 0, 900);
-        assert_eq!(window.frames(), tuning.window_min_frames);
+        assert_eq!(window.frames(), tuning.window.min_frames);
         let mut fresh = Window::new(&tuning);
         rounds(&mut fresh, 3, 1, 10, 10);
         assert_eq!(fresh.frames(), 32 + 30, "three short rounds that lose half are not judged yet");

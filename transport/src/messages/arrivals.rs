@@ -44,8 +44,8 @@ impl Arrivals {
     pub(super) fn new(tuning: &Tuning) -> Arrivals {
         Arrivals {
             policy: tuning.policy,
-            every: tuning.ack_every_frames,
-            delay: tuning.ack_delay,
+            every: tuning.ack.every_frames,
+            delay: tuning.ack.delay,
             cursor: 0,
             highest: 0,
             beyond: [0; WORDS],

@@ -5,7 +5,7 @@ use super::stats::MailboxStats;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::wire::Identity;
 use crate::wire::MacAddr;
-use crate::wire::{self, Flags, Header, Kind, Link};
+use crate::wire::{self, EthernetHeader, Flags, Header, Kind};
 
 /// See the module's description.
 #[derive(Debug)]
@@ -26,6 +26,6 @@ impl Desk {
         let Identity { session, stream, rank, mac, ether_type } = self.identity;
         let Label(kind, flags, sequence, stamp) = label;
         let header = Header { kind, session, stream, rank, epoch: 0, flags, sequence, stamp: stamp.0 };
-        wire::seal(buffer, Link { source: mac, destination: to, ether_type }, &header, payload_bytes)
+        wire::seal(buffer, EthernetHeader { source: mac, destination: to, ether_type }, &header, payload_bytes)
     }
 }

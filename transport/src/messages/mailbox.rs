@@ -36,11 +36,13 @@ impl Mailbox {
     /// A mailbox among `peers`, listed by rank, this host included; frames carry up to `payload_bytes` (the MTU − 32).
     ///
     /// # Panics
-    /// If a peer's rank is not its place in the list, the own rank is not in it, or `payload_bytes` is below 256.
+    /// If a peer's rank is not its place in the list, the own rank is not in it, `payload_bytes` is below 256, or
+    /// [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
     pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
         assert!(payload_bytes >= LEAST_PAYLOAD_BYTES, "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes");
         assert!(peers.iter().enumerate().all(|(rank, peer)| usize::from(peer.rank) == rank), "peers are listed by rank");
         assert!(usize::from(identity.rank) < peers.len(), "the own rank is one of the peers'");
+        settings.tuning.assert_valid();
         let share = settings.share(peers.len());
         let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
         let desk =

@@ -20,9 +20,9 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(tuning: &Tuning, span: u64) -> Window {
-        let max = tuning.window_max_frames.min(span);
-        let frames = tuning.window_start_frames.clamp(1, max);
-        Window { frames, min: tuning.window_min_frames.clamp(1, max), max, threshold: max, grown: 0, cut_at: Stamp::NONE }
+        let max = tuning.window.max_frames.min(span);
+        let frames = tuning.window.start_frames.clamp(1, max);
+        Window { frames, min: tuning.window.min_frames.clamp(1, max), max, threshold: max, grown: 0, cut_at: Stamp::NONE }
     }
 
     /// Frames that may be in flight.
@@ -69,7 +69,7 @@ mod tests {
         window.on_acknowledged(700, true);
         assert_eq!(window.frames(), 701, "after a cut it grows by a frame a round");
         (2..=50).for_each(|round| window.on_lost(Stamp(round * 100), Stamp(round * 100)));
-        assert_eq!(window.frames(), Tuning::default().window_min_frames);
+        assert_eq!(window.frames(), Tuning::default().window.min_frames);
         window.on_acknowledged(1000, false);
         assert_eq!(window.frames(), 16, "what did not hold it back need not grow");
     }

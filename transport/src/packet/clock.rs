@@ -1,6 +1,6 @@
 //! The real clock, as the machines see it.
 
-use crate::Instant;
+use crate::{Instant, TimeSource};
 
 /// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
 #[derive(Clone, Copy, Debug)]
@@ -17,5 +17,11 @@ impl Clock {
     /// The time since the clock was started.
     pub fn now(&self) -> Instant {
         Instant::START + self.origin.elapsed()
+    }
+}
+
+impl TimeSource for Clock {
+    fn now(&self) -> Instant {
+        Clock::now(self)
     }
 }

@@ -2,6 +2,7 @@
 
 /// Totals since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Frames handed to the machine.
     pub frames_received: u64,

@@ -1,9 +1,47 @@
 //! What can go wrong with a port.
 
-use nix::errno::Errno;
+use nix::errno::Errno as SystemErrno;
+use std::{fmt, io};
+
+/// The reason of the kernel, as its number and in its words: "EPERM: Operation not permitted".
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(SystemErrno);
+
+impl Errno {
+    /// From the one that system calls return.
+    pub(super) fn new(errno: SystemErrno) -> Errno {
+        Errno(errno)
+    }
+
+    /// The number, as in `errno(3)`.
+    pub fn number(self) -> i32 {
+        self.0 as i32
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, formatter)
+    }
+}
+
+impl std::error::Error for Errno {}
+
+impl From<Errno> for io::Error {
+    fn from(errno: Errno) -> io::Error {
+        io::Error::from_raw_os_error(errno.number())
+    }
+}
 
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Raw sockets need a privilege this process lacks.
     #[error("raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`")]
@@ -39,6 +77,7 @@ pub enum OpenError {
 
 /// Why a loop ended before its application wanted.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DriveError {
     /// The interface was switched off or removed.
     #[error("interface {interface} went down: bring it up with `ip link set {interface} up` and start again")]
@@ -68,23 +107,34 @@ pub enum DriveError {
 
 impl OpenError {
     /// The error for a `step` of opening that failed with `errno`.
-    pub(super) fn new(interface: &str, step: &'static str, errno: Errno) -> Self {
+    pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         let interface = interface.to_owned();
         match errno {
-            Errno::EPERM | Errno::EACCES => OpenError::Permission { interface },
-            Errno::ENETDOWN | Errno::ENODEV | Errno::ENXIO => OpenError::Down { interface },
-            errno => OpenError::System { interface, step, errno },
+            SystemErrno::EPERM | SystemErrno::EACCES => OpenError::Permission { interface },
+            SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO => OpenError::Down { interface },
+            errno => OpenError::System { interface, step, errno: Errno::new(errno) },
         }
     }
 }
 
 impl DriveError {
     /// The error for a `step` of driving that failed with `errno`.
-    pub(super) fn new(interface: &str, step: &'static str, errno: Errno) -> Self {
+    pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         let interface = interface.to_owned();
         match errno {
-            Errno::ENETDOWN | Errno::ENODEV | Errno::ENXIO => DriveError::InterfaceDown { interface },
-            errno => DriveError::System { interface, step, errno },
+            SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO => DriveError::InterfaceDown { interface },
+            errno => DriveError::System { interface, step, errno: Errno::new(errno) },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OpenError, SystemErrno};
+
+    #[test]
+    fn a_missing_privilege_is_named() {
+        let error = OpenError::new("eth0", "open a packet socket", SystemErrno::EPERM).to_string();
+        assert!(error.contains("run as root") && error.contains("setcap cap_net_raw+ep"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 //! `networking/filter`.
 
 use crate::MacAddr;
+use crate::wire::EtherType;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
 /// Byte offsets in the Ethernet header.
@@ -19,11 +20,11 @@ const REJECT: u32 = 0;
 ///
 /// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no VLAN
 /// interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
-pub(super) fn program(ether_type: u16, own: MacAddr, group: Option<MacAddr>) -> Vec<sock_filter> {
+pub(super) fn program(ether_type: EtherType, own: MacAddr, group: Option<MacAddr>) -> Vec<sock_filter> {
     let addresses: Vec<MacAddr> = std::iter::once(own).chain(group).collect();
     let mut code = Vec::new();
     code.push(load(BPF_H, ETHER_TYPE));
-    code.extend(unless_equal_reject(ether_type.into()));
+    code.extend(unless_equal_reject(ether_type.number().into()));
     code.push(load(BPF_B, extension(libc::SKF_AD_PKTTYPE)));
     code.push(jump(BPF_JGT, libc::PACKET_MULTICAST.into(), 0, 1));
     code.push(give(REJECT));

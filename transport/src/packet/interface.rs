@@ -3,9 +3,10 @@
 //! Everything is asked of the kernel by `getifaddrs` and `ioctl`: `/sys/class/net` shows the namespace it was mounted in,
 //! not the one we are in.
 
+use super::error::Errno;
 use super::syscall;
 use crate::MacAddr;
-use nix::errno::Errno;
+use nix::errno::Errno as SystemErrno;
 use pnet_datalink::NetworkInterface;
 
 /// An Ethernet interface that is up.
@@ -23,6 +24,7 @@ pub struct Interface {
 
 /// Why there is no interface to use.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InterfaceError {
     /// No interface has that name.
     #[error("there is no interface {name}: choose one of {} with -i", list(.known))]
@@ -123,13 +125,13 @@ fn is_ethernet(it: &NetworkInterface) -> Result<bool, InterfaceError> {
     match syscall::interface_hardware(&it.name) {
         Ok((kind, _)) => Ok(kind == libc::ARPHRD_ETHER && !it.is_loopback()),
         // It went away after it was listed.
-        Err(Errno::ENODEV) => Ok(false),
+        Err(SystemErrno::ENODEV) => Ok(false),
         Err(errno) => Err(system(&it.name, errno)),
     }
 }
 
-fn system(name: &str, errno: Errno) -> InterfaceError {
-    InterfaceError::System { name: name.to_owned(), errno }
+fn system(name: &str, errno: SystemErrno) -> InterfaceError {
+    InterfaceError::System { name: name.to_owned(), errno: Errno::new(errno) }
 }
 
 fn names<'a>(all: impl IntoIterator<Item = &'a NetworkInterface>) -> Vec<String> {

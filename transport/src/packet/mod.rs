@@ -10,46 +10,37 @@
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+//! use ethbcast_transport::wire::EtherType;
 //! use std::ops::ControlFlow;
 //! # fn run<M: ethbcast_transport::Machine>(mut machine: M, done: impl Fn(&M) -> bool) -> Result<(), Box<dyn std::error::Error>> {
 //! let interface = Interface::find(Some("eth0"))?;
-//! let mut port = Port::open(&interface, PortConfig::new(0x88b5))?;
+//! let mut port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
 //! drive(&mut port, &mut machine, &Waker::new()?, &Clock::start(), |machine, _now| {
 //!     if done(machine) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 //! })?;
 //! # Ok(()) }
 //! ```
 
-mod alarm;
-mod backlog;
 mod clock;
 mod counters;
 mod drive;
 mod error;
 mod filter;
-mod gather;
 mod interface;
-mod patience;
 mod port;
 mod ring;
-mod rounds;
+mod send_buffer;
 mod sender;
 mod shared;
 mod sleep;
 mod staging;
 mod syscall;
-#[cfg(test)]
-mod tests;
-mod waker;
 
 pub use clock::Clock;
 pub use counters::Counters;
 pub use drive::drive;
-pub use error::{DriveError, OpenError};
+pub use error::{DriveError, Errno, OpenError};
 pub use interface::{Interface, InterfaceError};
 pub use port::{Port, PortConfig};
 pub use shared::Shared;
-pub use waker::Waker;
-
-/// Bytes of an Ethernet header: destination, source, EtherType.
-const ETHERNET_HEADER_BYTES: usize = 14;
+pub use sleep::{Sleeper, SocketEvents, Waker};

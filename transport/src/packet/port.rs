@@ -2,14 +2,17 @@
 
 use super::counters::Counters;
 use super::error::{DriveError, OpenError};
-use super::ring::{Arrival, Geometry, Ring};
+use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
-use super::sleep::{Sleeper, sleep_on};
-use super::{Clock, Interface, filter, syscall};
+use super::sleep::{Sleeper, SocketEvents, Waker};
+use super::{Interface, filter, syscall};
+use crate::link::{Blocked, Link};
+use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +22,12 @@ const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine gets to send; at a large MTU this is the limit that counts.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
-/// How to open a port.
+/// How to open a port: [`PortConfig::new`], then whatever is to be different.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PortConfig {
     /// The EtherType to receive.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The multicast address to receive beside the interface's own.
     pub group: Option<MacAddr>,
     /// Memory of the receive ring; rounded, and never fewer than 64 frames.
@@ -41,7 +45,7 @@ pub struct PortConfig {
     /// Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
     ///
     /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
-    pub gather: Duration,
+    pub receive_coalescing: Duration,
     /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero for never.
     /// Urgent machines have it in [`drive`](super::drive()), every caller in [`Shared::wait`](super::Shared::wait).
     ///
@@ -51,25 +55,25 @@ pub struct PortConfig {
     ///
     /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200 µs took a
     /// cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
-    pub spin: Duration,
+    pub busy_poll: Duration,
 }
 
 impl PortConfig {
     /// The defaults, for one EtherType and no group.
-    pub const fn new(ether_type: u16) -> Self {
+    pub const fn new(ether_type: EtherType) -> Self {
         PortConfig {
             ether_type,
             group: None,
             receive_ring_bytes: 8 << 20,
             send_buffer_bytes: 256 << 10,
             qdisc_bypass: false,
-            gather: Duration::from_millis(1),
-            spin: Duration::from_micros(100),
+            receive_coalescing: Duration::from_millis(1),
+            busy_poll: Duration::from_micros(100),
         }
     }
 }
 
-/// An open port: what [`drive`](super::drive()) receives and sends through.
+/// An open port: the [`Link`] of an Ethernet interface.
 pub struct Port {
     socket: Arc<OwnedFd>,
     ring: Ring,
@@ -145,13 +149,13 @@ impl Port {
         let mut bytes = 0;
         while slots < RECEIVE_BATCH_FRAMES && bytes < RECEIVE_BATCH_BYTES {
             let arrival = self.ring.receive(|arrival| match arrival {
-                Arrival::Frame(frame) => {
+                SlotContent::Frame(frame) => {
                     take(frame);
                     counters.frames_received += 1;
                     bytes += frame.len();
                 }
-                Arrival::Truncated => counters.truncated += 1,
-                Arrival::VlanTagged => counters.vlan_tagged += 1,
+                SlotContent::Truncated => counters.truncated += 1,
+                SlotContent::VlanTagged => counters.vlan_tagged += 1,
             });
             if arrival.is_none() {
                 break;
@@ -170,33 +174,21 @@ impl Port {
     ///
     /// See [`DriveError`].
     pub fn transmit<M: Machine>(&mut self, machine: &mut M, now: Instant) -> Result<usize, DriveError> {
-        let left_over = self.flush(now)?;
-        self.sender.fill(machine, now);
-        Ok(left_over + self.flush(now)?)
+        self.send(now, |buffer| machine.poll_transmit(now, buffer))
     }
 
-    /// Most frames that one batch holds.
-    pub(super) fn batch_frames(&self) -> usize {
-        self.sender.batch_frames()
-    }
-
-    /// Whether frames are staged that the kernel has not taken.
-    pub(super) fn has_staged(&self) -> bool {
-        !self.sender.is_empty()
-    }
-
-    /// Whether only [`wait`](Self::wait) can find out that there is room to send again.
-    pub(super) fn awaits_writable(&self) -> bool {
-        self.sender.awaits_writable()
-    }
-
-    /// When to try to send again, if time alone decides.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.sender.retry_at()
+    /// What a loop waits with that `waker` wakes.
+    ///
+    /// # Errors
+    ///
+    /// [`DriveError::System`] if there is no file descriptor left.
+    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, DriveError> {
+        let name = &self.interface.name;
+        Sleeper::new(Arc::clone(&self.socket), waker).map_err(|errno| DriveError::new(name, "set a timer", errno))
     }
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
-    pub(super) fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
+    fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
         let sent = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
         if let Some(bytes) = self.sender.resize(now) {
             set_send_buffer(&self.socket, bytes)
@@ -204,49 +196,37 @@ impl Port {
         }
         Ok(sent)
     }
+}
 
-    /// How it was opened.
-    pub(super) fn config(&self) -> &PortConfig {
-        &self.config
+impl Link for Port {
+    type Error = DriveError;
+    type Waiter = Sleeper;
+
+    fn name(&self) -> &str {
+        &self.interface.name
     }
 
-    /// Its socket, to be waited for.
-    pub(super) fn socket(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.socket)
+    fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
+        Port::receive(self, take)
     }
 
-    /// Whether a frame is in the ring.
-    pub(super) fn has_arrival(&self) -> bool {
+    fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+        let left_over = self.flush(now)?;
+        self.sender.fill(write);
+        Ok(left_over + self.flush(now)?)
+    }
+
+    fn has_arrival(&self) -> bool {
         self.ring.has_arrival()
     }
 
-    /// Waits until a frame is in the ring, there is room to send again, or the sleeper is woken; until `end` at most.
-    pub(super) fn wait(&mut self, sleeper: &Sleeper, end: Option<Instant>, clock: &Clock) -> Result<(), DriveError> {
-        let seen = sleeper.sleep(self.socket.as_fd(), self.wanted() | PollFlags::POLLIN, end, clock);
-        self.woken(seen)
+    fn blocked(&self) -> Option<Blocked> {
+        self.sender.blocked()
     }
 
-    /// Lets frames gather in the ring for `time`, or until there is room to send again.
-    pub(super) fn nap(&mut self, sleeper: &Sleeper, time: Duration) -> Result<(), DriveError> {
-        let seen = sleeper.nap(self.socket.as_fd(), self.wanted(), time);
-        self.woken(seen)
-    }
-
-    /// Finds out whether there is room to send again, and waits for that until `limit` at most; leaves frames in the ring.
-    pub(super) fn wait_to_send(&mut self, limit: Duration) -> Result<(), DriveError> {
-        let seen = sleep_on(self.socket.as_fd(), self.wanted(), limit);
-        self.woken(seen)
-    }
-
-    /// What to wait for beside arrivals.
-    pub(super) fn wanted(&self) -> PollFlags {
-        if self.sender.awaits_writable() { PollFlags::POLLOUT } else { PollFlags::empty() }
-    }
-
-    /// Takes note of what was seen of the socket in a wait.
-    pub(super) fn woken(&mut self, seen: nix::Result<PollFlags>) -> Result<(), DriveError> {
+    fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
         let name = self.interface.name.as_str();
-        let events = seen.map_err(|errno| DriveError::new(name, "wait", errno))?;
+        let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
             pending_error(&self.socket).map_err(|errno| DriveError::new(name, "receive", errno))?;
@@ -255,6 +235,22 @@ impl Port {
             self.sender.writable();
         }
         Ok(())
+    }
+
+    fn busy_poll(&self) -> Duration {
+        self.config.busy_poll
+    }
+
+    fn receive_coalescing(&self) -> Duration {
+        self.config.receive_coalescing
+    }
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Port { interface, config, counters, .. } = self;
+        let mut fields = formatter.debug_struct("Port");
+        fields.field("interface", interface).field("config", config).field("counters", counters).finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,8 @@
 //! Source: kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
-use super::{ETHERNET_HEADER_BYTES, syscall};
+use super::syscall;
+use crate::wire::ETHERNET_BYTES;
 use libc::tpacket2_hdr;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::num::NonZeroUsize;
@@ -77,7 +78,7 @@ impl Geometry {
 }
 
 /// What a slot held.
-pub(super) enum Arrival<'a> {
+pub(super) enum SlotContent<'a> {
     /// A whole frame, Ethernet header first.
     Frame(&'a [u8]),
     /// A frame longer than the slot.
@@ -117,7 +118,7 @@ impl Ring {
     }
 
     /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has arrived.
-    pub(super) fn receive<R>(&mut self, take: impl FnOnce(Arrival<'_>) -> R) -> Option<R> {
+    pub(super) fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
         let status = self.next_status();
         let seen = status.load(Ordering::Acquire);
         if seen & libc::TP_STATUS_USER == 0 {
@@ -142,22 +143,22 @@ impl Ring {
     }
 
     /// What is in a slot whose status word has been seen to be ours.
-    fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> Arrival<'_> {
+    fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> SlotContent<'_> {
         let at = header.as_ptr();
         // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole header
         // is made, for the status word is the kernel's to look at.
         let (length, stored, start) = unsafe { ((*at).tp_len, (*at).tp_snaplen, (*at).tp_mac) };
         let (stored, start) = (stored as usize, usize::from(start));
         let in_slot = start + stored <= self.geometry.slot_bytes;
-        if length as usize > stored || stored < ETHERNET_HEADER_BYTES || !in_slot {
-            return Arrival::Truncated;
+        if length as usize > stored || stored < ETHERNET_BYTES || !in_slot {
+            return SlotContent::Truncated;
         }
         if status & libc::TP_STATUS_VLAN_VALID != 0 {
-            return Arrival::VlanTagged;
+            return SlotContent::VlanTagged;
         }
         // SAFETY: the bytes lie inside the slot (checked above), the kernel has written them before it released the status
         // word, and leaves them alone until `receive` gives the slot back, when this borrow has ended.
-        Arrival::Frame(unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(start), stored) })
+        SlotContent::Frame(unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(start), stored) })
     }
 }
 
@@ -166,5 +167,26 @@ impl Drop for Ring {
         // SAFETY: this is the mapping made in `create`, of that length, and every borrow of it has ended.
         let unmapped = unsafe { munmap(self.memory.cast(), self.geometry.bytes()) };
         debug_assert_eq!(unmapped, Ok(()), "the ring was mapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Geometry;
+
+    #[test]
+    fn every_ring_has_slots_for_its_mtu_and_wastes_little() {
+        for mtu_bytes in [68, 576, 1500, 4000, 9000, 16_000, 65_535] {
+            for ring_bytes in [0, 1 << 16, 8 << 20, 64 << 20, usize::MAX] {
+                let ring = Geometry::new(mtu_bytes, ring_bytes);
+                assert!(ring.slots() >= 64 && ring.bytes() <= 1 << 30, "{mtu_bytes} {ring:?}");
+                assert!(ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16), "{mtu_bytes} {ring:?}");
+                assert!(ring.block_bytes.is_power_of_two() && ring.block_bytes >= 1 << 16, "{mtu_bytes} {ring:?}");
+                let used_bytes = ring.slots() * ring.slot_bytes;
+                assert!(used_bytes * 8 >= ring.bytes() * 7, "{mtu_bytes} {ring:?}");
+            }
+        }
+        assert_eq!(Geometry::new(1500, 8 << 20).slots(), 5248);
+        assert_eq!(Geometry::new(65_535, 8 << 20).slots(), 120);
     }
 }

@@ -4,12 +4,13 @@
 //! ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we ask again after
 //! a while. Neither loses a frame.
 
-use super::backlog::Backlog;
 use super::counters::Counters;
 use super::error::DriveError;
+use super::send_buffer::SendBuffer;
 use super::staging::Staging;
 use super::syscall;
-use crate::{Instant, Machine};
+use crate::Instant;
+use crate::link::Blocked;
 use nix::errno::Errno;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -21,22 +22,11 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(1);
 /// A transmit queue that takes nothing for so long deserves a warning.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether the kernel takes frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
-    /// As far as we know.
-    Free,
-    /// Not before POLLOUT.
-    SocketFull,
-    /// Not worth asking before `retry_at`.
-    QueueFull { retry_at: Instant },
-}
-
 /// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
     staging: Staging,
-    backlog: Backlog,
-    room: Room,
+    backlog: SendBuffer,
+    blocked: Option<Blocked>,
     back_off: Duration,
     /// Since when the transmit queue has taken nothing.
     refused_since: Option<Instant>,
@@ -47,18 +37,13 @@ impl Sender {
     /// A sender of frames of up to `mtu_bytes` payload, with a send buffer of `buffer_bytes` at most.
     pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
         let staging = Staging::new(mtu_bytes);
-        let backlog = Backlog::new(staging.frame_bytes(), buffer_bytes);
-        Sender { staging, backlog, room: Room::Free, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
+        let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
+        Sender { staging, backlog, blocked: None, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
     }
 
     /// The largest frame, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         self.staging.frame_bytes()
-    }
-
-    /// Most frames waiting at a time.
-    pub(super) fn batch_frames(&self) -> usize {
-        self.staging.capacity()
     }
 
     /// The `SO_SNDBUF` to begin with.
@@ -71,34 +56,21 @@ impl Sender {
         self.backlog.resize(now)
     }
 
-    /// Whether no frame is waiting.
-    pub(super) fn is_empty(&self) -> bool {
-        self.staging.is_empty()
-    }
-
-    /// Whether only POLLOUT will let it send again.
-    pub(super) fn awaits_writable(&self) -> bool {
-        self.room == Room::SocketFull
-    }
-
-    /// When to try again, if time alone decides.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        match self.room {
-            Room::QueueFull { retry_at } => Some(retry_at),
-            Room::Free | Room::SocketFull => None,
-        }
+    /// What it waits for before it tries to send again.
+    pub(super) fn blocked(&self) -> Option<Blocked> {
+        self.blocked
     }
 
     /// Takes note of POLLOUT.
     pub(super) fn writable(&mut self) {
-        if self.awaits_writable() {
-            self.room = Room::Free;
+        if self.blocked == Some(Blocked::Room) {
+            self.blocked = None;
         }
     }
 
-    /// Stages what the machine has to send, unless frames are waiting already.
-    pub(super) fn fill<M: Machine>(&mut self, machine: &mut M, now: Instant) {
-        self.staging.fill(machine, now);
+    /// Stages what `write` writes, unless frames are waiting already.
+    pub(super) fn fill(&mut self, write: impl FnMut(&mut [u8]) -> Option<usize>) {
+        self.staging.fill(write);
     }
 
     /// Sends waiting frames until none is left or the kernel has no room; says how many left.
@@ -120,7 +92,7 @@ impl Sender {
                 Err(Errno::EAGAIN) => {
                     counters.send_would_block += 1;
                     self.backlog.blocked();
-                    self.room = Room::SocketFull;
+                    self.blocked = Some(Blocked::Room);
                 }
                 Err(Errno::ENOBUFS) => {
                     counters.send_no_buffers += 1;
@@ -134,10 +106,10 @@ impl Sender {
     }
 
     fn may_try(&self, now: Instant) -> bool {
-        match self.room {
-            Room::Free => true,
-            Room::SocketFull => false,
-            Room::QueueFull { retry_at } => now >= retry_at,
+        match self.blocked {
+            None => true,
+            Some(Blocked::Room) => false,
+            Some(Blocked::Until(retry_at)) => now >= retry_at,
         }
     }
 
@@ -147,13 +119,13 @@ impl Sender {
         let bytes = self.staging.remove(sent) as u64;
         counters.bytes_sent += bytes;
         self.backlog.sent(bytes);
-        self.room = Room::Free;
+        self.blocked = None;
         self.back_off = BACK_OFF_MIN;
         self.refused_since = None;
     }
 
     fn refused(&mut self, interface: &str, now: Instant) {
-        self.room = Room::QueueFull { retry_at: now + self.back_off };
+        self.blocked = Some(Blocked::Until(now + self.back_off));
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
         let since = *self.refused_since.get_or_insert(now);
         if !self.warned && now.since(since) >= WARN_AFTER {

@@ -1,47 +1,145 @@
-//! Waiting in `poll(2)`: for a socket, a waker, a moment. It needs no port, so that others may use that meanwhile.
+//! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use that meanwhile.
 
-use super::alarm::Alarm;
-use super::{Clock, Waker};
+use super::syscall;
 use crate::Instant;
+use crate::link::{Waiter, Wanted};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How one thread at a time sleeps.
+/// What `Alarm::set_for` holds when no timer is set.
+const UNSET: u64 = u64::MAX;
+/// A timer set to zero would be none at all.
+const SHORTEST: Duration = Duration::from_nanos(1);
+
+/// A handle that wakes the loop it was given to, from any thread; clones wake the same loop.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    wake: Arc<Wake>,
+}
+
 #[derive(Debug)]
-pub(super) struct Sleeper {
+struct Wake {
+    event: EventFd,
+    /// Set from the first `wake` until the loop has noticed: a busy loop costs its wakers one system call, not one each.
+    pending: AtomicBool,
+}
+
+impl Waker {
+    /// Makes a waker for one loop.
+    ///
+    /// # Errors
+    /// The kernel's error if the process or the system has no file descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Waker { wake: Arc::new(Wake { event, pending: AtomicBool::new(false) }) })
+    }
+
+    /// Makes the loop call its application soon: at once if it waits, else after the present round; several wakes may cause one call.
+    ///
+    /// What the caller wrote before is visible to that call.
+    pub fn wake(&self) {
+        if self.wake.pending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        while let Err(Errno::EINTR) = self.wake.event.write(1) {}
+    }
+
+    /// The descriptor that becomes readable by [`wake`](Self::wake).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.event.as_fd()
+    }
+
+    /// Whether there was a wake that has not been acknowledged.
+    fn is_pending(&self) -> bool {
+        self.wake.pending.load(Ordering::Acquire)
+    }
+
+    /// Takes note of all wakes so far; the loop then calls its application.
+    ///
+    /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the call that
+    /// follows. The other order could leave `pending` set over an empty event, and no wake would get through any more.
+    fn acknowledge(&self) {
+        // EAGAIN only says that the event is empty already.
+        let _ = self.wake.event.read();
+        self.wake.pending.swap(false, Ordering::AcqRel);
+    }
+}
+
+/// A timer that is set less often than it is needed.
+///
+/// A wait with a time limit sets a timer in the CPU and takes it back, which in a virtual machine is left to the host: measured, 10 of
+/// the 26 µs of a blocking round trip, though nothing comes of it, because the frame comes first. So the limit of a wait is a
+/// `timerfd(2)` that stays set from one wait to the next. It is set anew only for an earlier moment; if it goes off for one that is
+/// not needed any more, that is one wake-up for nothing, where dozens of settings were saved.
+#[derive(Debug)]
+struct Alarm {
+    timer: OwnedFd,
+    /// The moment it goes off, in nanoseconds. Who waits changes it, and only one does at a time.
+    set_for: AtomicU64,
+}
+
+impl Alarm {
+    fn new() -> nix::Result<Alarm> {
+        Ok(Alarm { timer: syscall::timer()?, set_for: AtomicU64::new(UNSET) })
+    }
+
+    /// Sees to it that the descriptor is readable at `end`, possibly also before.
+    fn set(&self, now: Instant, end: Instant) -> nix::Result<()> {
+        if end.as_nanos() < self.set_for.load(Ordering::Relaxed) {
+            syscall::set_timer(self.timer.as_fd(), end.since(now).max(SHORTEST))?;
+            self.set_for.store(end.as_nanos(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The descriptor was readable.
+    fn acknowledge(&self) -> nix::Result<()> {
+        self.set_for.store(UNSET, Ordering::Relaxed);
+        syscall::read_timer(self.timer.as_fd())
+    }
+}
+
+/// What a loop on a [`Port`](super::Port) waits with; its [`Waker`] ends the wait.
+#[derive(Debug)]
+pub struct Sleeper {
+    socket: Arc<OwnedFd>,
     waker: Waker,
     alarm: Alarm,
 }
 
+/// What a wait has seen of the socket.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketEvents(nix::Result<PollFlags>);
+
+impl SocketEvents {
+    /// What is true of the socket.
+    pub(super) fn events(self) -> nix::Result<PollFlags> {
+        self.0
+    }
+}
+
 impl Sleeper {
-    /// One that `waker` wakes.
-    pub(super) fn new(waker: Waker) -> nix::Result<Sleeper> {
-        Ok(Sleeper { waker, alarm: Alarm::new()? })
+    /// One for `socket` that `waker` wakes.
+    pub(super) fn new(socket: Arc<OwnedFd>, waker: Waker) -> nix::Result<Sleeper> {
+        Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
     }
 
-    /// What wakes it.
-    pub(super) fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
-    /// Sleeps until one of `wanted` (or an error) is true of the socket, the waker is used, or `end`; sometimes it wakes for nothing.
-    /// Returns what is true of the socket; wakes so far are acknowledged.
-    pub(super) fn sleep(
-        &self,
-        socket: BorrowedFd,
-        wanted: PollFlags,
-        end: Option<Instant>,
-        clock: &Clock,
-    ) -> nix::Result<PollFlags> {
+    /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it wakes for nothing.
+    fn sleep(&self, events: PollFlags, now: Instant, end: Option<Instant>) -> nix::Result<PollFlags> {
         if let Some(end) = end {
-            self.alarm.set(end, clock)?;
+            self.alarm.set(now, end)?;
         }
-        let mut entries = [self.waker_entry(), PollFd::new(socket, wanted), PollFd::new(self.alarm.as_fd(), PollFlags::POLLIN)];
+        let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
+        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm];
         let woken = poll(&mut entries, None)?;
-        let [waker, socket, alarm] = entries.map(|entry| events(&entry, woken));
+        let [waker, socket, alarm] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
         if !alarm.is_empty() {
             self.alarm.acknowledge()?;
@@ -51,11 +149,11 @@ impl Sleeper {
 
     /// The same for a time that will pass in full if nothing is wanted of the socket: it is left out then, because frames that come for
     /// a socket nobody sleeps on cost their senders no wake-up.
-    pub(super) fn nap(&self, socket: BorrowedFd, wanted: PollFlags, time: Duration) -> nix::Result<PollFlags> {
-        let mut entries = [self.waker_entry(), PollFd::new(socket, wanted)];
-        let count = if wanted.is_empty() { 1 } else { 2 };
+    fn nap(&self, events: PollFlags, time: Duration) -> nix::Result<PollFlags> {
+        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events)];
+        let count = if events.is_empty() { 1 } else { 2 };
         let woken = poll(&mut entries[..count], Some(time))?;
-        let [waker, socket] = entries.map(|entry| events(&entry, woken));
+        let [waker, socket] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
         Ok(if count == 2 { socket } else { PollFlags::empty() })
     }
@@ -71,11 +169,29 @@ impl Sleeper {
     }
 }
 
-/// Waits until one of `wanted` (or an error) is true of the socket, for `time` at most; returns what is.
-pub(super) fn sleep_on(socket: BorrowedFd, wanted: PollFlags, time: Duration) -> nix::Result<PollFlags> {
-    let mut entry = [PollFd::new(socket, wanted)];
-    let woken = poll(&mut entry, Some(time))?;
-    Ok(events(&entry[0], woken))
+impl Waiter for Sleeper {
+    type Seen = SocketEvents;
+
+    fn wait(&self, now: Instant, wanted: Wanted) -> SocketEvents {
+        let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
+        SocketEvents(match (wanted.arrivals, wanted.until) {
+            (false, Some(until)) => self.nap(room, until.since(now)),
+            (true, until) => self.sleep(room | PollFlags::POLLIN, now, until),
+            (false, None) => self.sleep(room, now, None),
+        })
+    }
+
+    fn take_wake(&self) -> bool {
+        let pending = self.waker.is_pending();
+        if pending {
+            self.waker.acknowledge();
+        }
+        pending
+    }
+
+    fn wake(&self) {
+        self.waker.wake();
+    }
 }
 
 /// `ppoll(2)` without a signal mask; says whether anything is ready (a signal ends the wait, too).
@@ -88,39 +204,39 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
 }
 
 /// What happened to an entry, if anything did (after a signal its field means nothing).
-fn events(entry: &PollFd, any: bool) -> PollFlags {
+fn revents(entry: &PollFd, any: bool) -> PollFlags {
     if any { entry.revents().unwrap_or(PollFlags::POLLERR) } else { PollFlags::empty() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::eventfd::EventFd;
-    use std::os::fd::AsFd;
+    use crate::packet::Clock;
 
     /// Sleeps on a socket where nothing happens, and says how long that was.
     fn slept(sleeper: &Sleeper, millis: u64, clock: &Clock) -> Duration {
-        let nothing = EventFd::new().expect("a descriptor is free");
         let begin = clock.now();
         let end = begin + Duration::from_millis(millis);
-        sleeper.sleep(nothing.as_fd(), PollFlags::POLLIN, Some(end), clock).expect("poll works");
+        sleeper.wait(begin, Wanted { arrivals: true, room: false, until: Some(end) }).0.expect("poll works");
         clock.now().since(begin)
     }
 
     #[test]
     fn a_sleep_lasts_until_its_end_or_an_earlier_one_that_was_not_used_up() {
-        let (sleeper, clock) = (Sleeper::new(Waker::new().expect("a descriptor is free")).expect("a timer"), Clock::start());
+        let nothing = Arc::new(OwnedFd::from(EventFd::new().expect("a descriptor is free")));
+        let waker = Waker::new().expect("a descriptor is free");
+        let (sleeper, clock) = (Sleeper::new(nothing, waker).expect("a timer"), Clock::start());
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let full = millis(slept(&sleeper, 20, &clock));
         assert!((20.0..40.0).contains(&full), "{full} ms");
-        sleeper.waker().wake();
+        sleeper.wake();
         let woken = millis(slept(&sleeper, 30, &clock));
         assert!(woken < 20.0, "{woken} ms");
         let early = millis(slept(&sleeper, 100, &clock));
         assert!((20.0..50.0).contains(&early), "the timer of the sleep before is still set: {early} ms");
         let full = millis(slept(&sleeper, 40, &clock));
         assert!((40.0..60.0).contains(&full), "{full} ms");
-        sleeper.waker().wake();
+        sleeper.wake();
         slept(&sleeper, 1000, &clock);
         let sooner = millis(slept(&sleeper, 20, &clock));
         assert!((20.0..40.0).contains(&sooner), "an earlier end is kept to: {sooner} ms");

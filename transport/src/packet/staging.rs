@@ -1,8 +1,7 @@
 //! The frames that wait to be handed to the kernel.
 
-use super::ETHERNET_HEADER_BYTES;
 use super::syscall::SEND_MANY_FRAMES;
-use crate::{Instant, Machine};
+use crate::wire::ETHERNET_BYTES;
 use std::io::IoSlice;
 
 /// Memory for staged frames at a large MTU: with more, one call to the kernel would keep us from the receive ring for long.
@@ -23,7 +22,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Room for a batch of frames of up to `mtu_bytes` payload.
     pub(super) fn new(mtu_bytes: usize) -> Self {
-        let frame_bytes = ETHERNET_HEADER_BYTES + mtu_bytes;
+        let frame_bytes = ETHERNET_BYTES + mtu_bytes;
         let capacity = (LARGE_MTU_BYTES / frame_bytes).clamp(MIN_FRAMES, SEND_MANY_FRAMES);
         Staging {
             memory: vec![0; capacity * frame_bytes].into_boxed_slice(),
@@ -39,25 +38,20 @@ impl Staging {
         self.frame_bytes
     }
 
-    /// Most frames it holds.
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     /// Whether every staged frame has left.
     pub(super) fn is_empty(&self) -> bool {
         self.sent == self.lengths.len()
     }
 
-    /// Takes what the machine has to send, up to a batch; does nothing unless empty.
-    pub(super) fn fill<M: Machine>(&mut self, machine: &mut M, now: Instant) {
+    /// Takes what `write` writes, up to a batch; does nothing unless empty.
+    pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<usize>) {
         if !self.is_empty() {
             return;
         }
         self.lengths.clear();
         self.sent = 0;
         for buffer in self.memory.chunks_exact_mut(self.frame_bytes).take(self.capacity) {
-            let Some(length) = machine.poll_transmit(now, buffer) else { break };
+            let Some(length) = write(buffer) else { break };
             assert!(length <= buffer.len(), "a machine wrote {length} bytes into {}", buffer.len());
             self.lengths.push(length);
         }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::MacAddr;
+use crate::wire::EtherType;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -23,11 +24,11 @@ pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
 }
 
 /// Begins receiving frames of `ether_type` on the interface.
-pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: u16) -> nix::Result<()> {
+pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: EtherType) -> nix::Result<()> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ether_type.to_be();
+    address.sll_protocol = ether_type.number().to_be();
     address.sll_ifindex = interface_index as c_int;
     let length = size_of::<libc::sockaddr_ll>() as socklen_t;
     // SAFETY: `address` is a whole `sockaddr_ll` of `length` bytes and outlives the call.

@@ -5,6 +5,8 @@
 //! share a bucket and keep their order there, which makes runs repeatable without a sequence number. Cheaper than a binary
 //! heap once a flood puts thousands of events into the same microsecond.
 
+use super::network::CableId;
+
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -26,13 +28,24 @@ pub(super) enum Event {
     Control(u32),
 }
 
+/// A change that a test has scheduled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Control {
+    Crash(u32),
+    Pause(u32),
+    Resume(u32),
+    Cut(CableId),
+    Restore(CableId),
+}
+
 /// Nanoseconds since the start, and what happens then.
-type Entry = (u64, Event);
+type Scheduled = (u64, Event);
 
 /// All scheduled events.
+#[derive(Debug)]
 pub(super) struct EventQueue {
     /// Bucket 0: the moment last taken; bucket n: the highest bit that differs from it is bit n − 1.
-    buckets: [Vec<Entry>; 65],
+    buckets: [Vec<Scheduled>; 65],
     /// How much of bucket 0 has been taken.
     taken: usize,
     /// Bit n: bucket n is not empty (bucket 0 aside).
@@ -58,7 +71,7 @@ impl EventQueue {
     }
 
     /// Takes the next event that happens at `limit` or before.
-    pub(super) fn pop_until(&mut self, limit: u64) -> Option<Entry> {
+    pub(super) fn pop_until(&mut self, limit: u64) -> Option<Scheduled> {
         if self.taken == self.buckets[0].len() {
             self.refill(limit)?;
         }
@@ -103,7 +116,7 @@ impl EventQueue {
         Some(())
     }
 
-    fn sort_in(&mut self, entry: Entry) {
+    fn sort_in(&mut self, entry: Scheduled) {
         let bucket = (u64::BITS - (entry.0 ^ self.last).leading_zeros()) as usize;
         self.buckets[bucket].push(entry);
         if bucket > 0 {
@@ -123,7 +136,7 @@ mod tests {
             let mut random = Random::new(seed);
             let spread = 1 << random.below(40);
             let mut queue = EventQueue::new();
-            let mut model: Vec<Entry> = Vec::new();
+            let mut model: Vec<Scheduled> = Vec::new();
             let mut now = 0;
             for number in 0..500 {
                 let entry = (now + random.below(spread), Event::Arrival(number));
@@ -137,7 +150,7 @@ mod tests {
                 }
             }
             model.sort_by_key(|entry| entry.0);
-            let rest: Vec<Entry> = std::iter::from_fn(|| queue.pop_until(u64::MAX)).collect();
+            let rest: Vec<Scheduled> = std::iter::from_fn(|| queue.pop_until(u64::MAX)).collect();
             assert_eq!(rest, model, "seed {seed}");
             assert_eq!(queue.certain(), 0);
         }

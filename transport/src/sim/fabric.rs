@@ -1,4 +1,4 @@
-//! Everything between two hosts: wires, switches, and the frames and events that move through them.
+//! Everything between two hosts: wires, switches, the clock, and the frames and events that move through them.
 //!
 //! Cable number c is wire 2c (forward) and wire 2c + 1 (backward); a switch's port is named by the wire that leaves it, so the
 //! port a frame came in by is the other wire of the same cable.
@@ -6,72 +6,142 @@
 use std::rc::Rc;
 
 use super::event::{Event, EventQueue};
-use super::frame::{Frame, FramePool, HEADER_BYTES};
-use super::network::{Network, Node};
-use super::settings::QueueLimit;
+use super::frame::{FramePool, SharedFrame};
+use super::network::{CableId, Network, Node};
 use super::stats::CableStats;
-use super::switch::{Route, Switch};
+use super::switch::{Forwarding, Switch};
 use super::wire::{Offered, Wire};
+use crate::Instant;
 
 /// See the module's description.
+#[derive(Debug)]
 pub(super) struct Fabric {
-    pub(super) events: EventQueue,
-    pub(super) pool: FramePool,
+    /// In nanoseconds since the start.
+    now: u64,
+    events: EventQueue,
+    pool: FramePool,
     wires: Vec<Wire>,
     switches: Vec<Switch>,
 }
 
 impl Fabric {
     pub(super) fn new(network: &Network) -> Self {
-        let mut switches: Vec<Switch> = network.switches.iter().map(|settings| Switch::new(settings.storm_control)).collect();
-        let mut wires = Vec::with_capacity(network.links.len() * 2);
-        for link in &network.links {
-            for (from, to) in [(0, 1), (1, 0)] {
-                if let Node::Switch(switch) = link.ends[from] {
-                    switches[switch as usize].ports.push(wires.len() as u32);
+        let mut switches: Vec<Switch> = network.storm_controls().map(Switch::new).collect();
+        let mut wires = Vec::with_capacity(network.connections().len() * 2);
+        for &([one, other], cable) in network.connections() {
+            for (from, to) in [(one, other), (other, one)] {
+                if let Node::Switch(switch) = from {
+                    switches[switch as usize].add_port(wires.len() as u32);
                 }
-                let limit = queue_limit(network, link.ends[from]);
-                let to = link.ends[to];
-                wires.push(Wire::new(link.cable, to, limit, network.overhead_bytes));
+                wires.push(Wire::new(cable, to, network.queue_limit(from), network.overhead_bytes()));
             }
         }
-        Fabric { events: EventQueue::new(), pool: FramePool::new(HEADER_BYTES + network.mtu_bytes), wires, switches }
+        Fabric { now: 0, events: EventQueue::new(), pool: FramePool::new(network.frame_bytes()), wires, switches }
     }
 
-    /// Read and write access to one direction of a cable.
-    pub(super) fn wire(&mut self, wire: u32) -> &mut Wire {
-        &mut self.wires[wire as usize]
+    /// The virtual clock, in nanoseconds.
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The virtual clock, as machines see it.
+    pub(super) fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    /// Schedules `event`; a moment that has passed becomes the present.
+    pub(super) fn schedule(&mut self, at: u64, event: Event) {
+        self.events.push(at.max(self.now), event);
+    }
+
+    /// Moves on to the next event, if it happens at `limit` or before; else to `limit`.
+    pub(super) fn next_event(&mut self, limit: u64) -> Option<Event> {
+        let next = self.events.pop_until(limit);
+        self.now = next.map_or(self.now.max(limit), |(at, _)| at);
+        next.map(|(_, event)| event)
+    }
+
+    /// Whether anything is scheduled but looks at timers, which may have been cancelled.
+    pub(super) fn is_busy(&self) -> bool {
+        self.events.certain() > 0
+    }
+
+    /// A frame nobody else holds, with arbitrary content.
+    pub(super) fn take_frame(&mut self) -> Rc<SharedFrame> {
+        self.pool.take()
+    }
+
+    /// Takes back one holder's share of a frame.
+    pub(super) fn give_back(&mut self, frame: Rc<SharedFrame>) {
+        self.pool.give_back(frame);
+    }
+
+    /// A changed copy in place of `frame`: one bit is the other way round.
+    pub(super) fn flipped(&mut self, frame: Rc<SharedFrame>, bit: usize) -> Rc<SharedFrame> {
+        let changed = self.pool.flipped(&frame, bit);
+        self.pool.give_back(frame);
+        changed
+    }
+
+    /// Whether the queue in front of a wire takes another frame.
+    pub(super) fn has_room(&mut self, wire: u32) -> bool {
+        self.wires[wire as usize].has_room(self.now, 0)
+    }
+
+    /// When the frame that is being sent on a wire will have left.
+    pub(super) fn next_departure(&self, wire: u32) -> Option<u64> {
+        self.wires[wire as usize].next_departure()
+    }
+
+    /// Loses every frame whose last bit leaves a wire from now on.
+    pub(super) fn cut(&mut self, wire: u32) {
+        self.wires[wire as usize].cut(self.now);
+    }
+
+    /// Cuts both directions of a cable.
+    pub(super) fn cut_cable(&mut self, cable: CableId) {
+        self.directions(cable).for_each(|(now, wire)| wire.cut(now));
+    }
+
+    /// Puts both directions of a cable together again.
+    pub(super) fn restore_cable(&mut self, cable: CableId) {
+        self.directions(cable).for_each(|(now, wire)| wire.restore(now));
+    }
+
+    fn directions(&mut self, cable: CableId) -> impl Iterator<Item = (u64, &mut Wire)> {
+        let now = self.now;
+        self.wires[cable.index() * 2..][..2].iter_mut().map(move |wire| (now, wire))
     }
 
     /// Puts a frame into the queue in front of a wire, or drops it.
-    pub(super) fn send(&mut self, now: u64, wire: u32, frame: Rc<Frame>) {
+    pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
         let port = &mut self.wires[wire as usize];
-        match port.offer(now, frame) {
+        match port.offer(self.now, frame) {
             Offered::Queued => {}
             Offered::First(arrives) => self.events.push(arrives, Event::Arrival(wire)),
             Offered::Full(frame) => {
-                port.stats.drops.port_queue += 1;
+                port.drops_mut().port_queue += 1;
                 self.pool.give_back(frame);
             }
         }
     }
 
     /// Takes the frame that has arrived at the far end of `wire`; a switch there passes it on, a host gets it returned.
-    pub(super) fn arrive(&mut self, now: u64, wire: u32) -> Option<(u32, Rc<Frame>)> {
+    pub(super) fn arrive(&mut self, wire: u32) -> Option<(u32, Rc<SharedFrame>)> {
         let line = &mut self.wires[wire as usize];
-        let (frame, next) = line.arrive(now);
+        let (frame, next) = line.arrive(self.now);
         if let Some(next) = next {
             self.events.push(next, Event::Arrival(wire));
         }
-        if line.lost(now) {
-            line.stats.drops.dead += 1;
+        if line.lost(self.now) {
+            line.drops_mut().dead += 1;
             self.pool.give_back(frame);
             return None;
         }
-        match line.to {
+        match line.to() {
             Node::Host(host) => Some((host, frame)),
             Node::Switch(switch) => {
-                self.forward(now, switch, wire, frame);
+                self.forward(switch, wire, frame);
                 None
             }
         }
@@ -79,7 +149,7 @@ impl Fabric {
 
     /// The counters of one cable.
     pub(super) fn cable_stats(&self, cable: usize) -> CableStats {
-        CableStats { forward: self.wires[cable * 2].stats, backward: self.wires[cable * 2 + 1].stats }
+        CableStats { forward: self.wires[cable * 2].stats(), backward: self.wires[cable * 2 + 1].stats() }
     }
 
     /// The counters of all cables.
@@ -87,34 +157,25 @@ impl Fabric {
         (0..self.wires.len() / 2).map(|cable| self.cable_stats(cable)).collect()
     }
 
-    fn forward(&mut self, now: u64, switch: u32, from: u32, frame: Rc<Frame>) {
+    fn forward(&mut self, switch: u32, from: u32, frame: Rc<SharedFrame>) {
         let ingress = from ^ 1;
         let decider = &mut self.switches[switch as usize];
         match decider.route(ingress, frame.source(), frame.destination()) {
-            Route::Port(port) => return self.send(now, port, frame),
-            Route::Back => self.wires[from as usize].stats.drops.filter += 1,
-            Route::Flood if decider.may_flood(now, ingress) => {
-                self.flood(now, switch, ingress, &frame);
-            }
-            Route::Flood => self.wires[from as usize].stats.drops.storm_control += 1,
+            Forwarding::Port(port) => return self.send(port, frame),
+            Forwarding::Back => self.wires[from as usize].drops_mut().filter += 1,
+            Forwarding::Flood if decider.may_flood(self.now, ingress) => self.flood(switch, ingress, &frame),
+            Forwarding::Flood => self.wires[from as usize].drops_mut().storm_control += 1,
         }
         self.pool.give_back(frame);
     }
 
-    fn flood(&mut self, now: u64, switch: u32, ingress: u32, frame: &Rc<Frame>) {
-        for port in 0..self.switches[switch as usize].ports.len() {
-            let port = self.switches[switch as usize].ports[port];
+    fn flood(&mut self, switch: u32, ingress: u32, frame: &Rc<SharedFrame>) {
+        let mut index = 0;
+        while let Some(port) = self.switches[switch as usize].port(index) {
             if port != ingress {
-                self.send(now, port, Rc::clone(frame));
+                self.send(port, Rc::clone(frame));
             }
+            index += 1;
         }
-    }
-}
-
-/// A host's wire is its card's transmit ring, a switch's wire its port's queue.
-fn queue_limit(network: &Network, from: Node) -> QueueLimit {
-    match from {
-        Node::Switch(switch) => network.switches[switch as usize].port_queue,
-        Node::Host(host) => QueueLimit::Frames(network.hosts[host as usize].settings.nic_transmit_frames),
     }
 }

@@ -3,21 +3,20 @@
 use std::rc::Rc;
 
 use crate::MacAddr;
-
-/// Destination, source, EtherType.
-pub(super) const HEADER_BYTES: usize = 14;
+use crate::wire::ETHERNET_BYTES;
 
 /// Ethernet pads shorter frames to this length (checksum not counted).
 pub(super) const MINIMUM_BYTES: usize = 60;
 
 /// One frame; flooding copies the [`Rc`] around it, never the bytes.
-pub(super) struct Frame {
+#[derive(Debug)]
+pub(super) struct SharedFrame {
     buffer: Box<[u8]>,
     length: usize,
     origin: Option<u32>,
 }
 
-impl Frame {
+impl SharedFrame {
     /// The frame as it is on the wire: header first, padded.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
@@ -48,7 +47,7 @@ impl Frame {
         MacAddr::new(b[0], b[1], b[2], b[3], b[4], b[5])
     }
 
-    /// The whole memory, to be written before [`finish`](Frame::finish).
+    /// The whole memory, to be written before [`finish`](SharedFrame::finish).
     pub(super) fn buffer_mut(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -60,8 +59,8 @@ impl Frame {
     pub(super) fn finish(&mut self, length: usize, origin: Option<u32>) {
         let longest = self.buffer.len();
         assert!(
-            (HEADER_BYTES..=longest).contains(&length),
-            "a frame of {length} bytes was written to a link that takes {HEADER_BYTES} to {longest}: \
+            (ETHERNET_BYTES..=longest).contains(&length),
+            "a frame of {length} bytes was written to a link that takes {ETHERNET_BYTES} to {longest}: \
              write the whole header and at most 14 bytes + MTU"
         );
         self.length = length.max(MINIMUM_BYTES).min(longest);
@@ -71,8 +70,9 @@ impl Frame {
 }
 
 /// Frames out of use, all of one size.
+#[derive(Debug)]
 pub(super) struct FramePool {
-    unused: Vec<Rc<Frame>>,
+    unused: Vec<Rc<SharedFrame>>,
     frame_bytes: usize,
 }
 
@@ -83,14 +83,14 @@ impl FramePool {
     }
 
     /// A frame nobody else holds, with arbitrary content.
-    pub(super) fn take(&mut self) -> Rc<Frame> {
-        self.unused
-            .pop()
-            .unwrap_or_else(|| Rc::new(Frame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None }))
+    pub(super) fn take(&mut self) -> Rc<SharedFrame> {
+        self.unused.pop().unwrap_or_else(|| {
+            Rc::new(SharedFrame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None })
+        })
     }
 
     /// A changed copy of `frame`: one bit is the other way round.
-    pub(super) fn flipped(&mut self, frame: &Frame, bit: usize) -> Rc<Frame> {
+    pub(super) fn flipped(&mut self, frame: &SharedFrame, bit: usize) -> Rc<SharedFrame> {
         let mut copy = self.take();
         let changed = unshared(&mut copy);
         changed.buffer[..frame.length].copy_from_slice(frame.bytes());
@@ -102,7 +102,7 @@ impl FramePool {
     }
 
     /// Takes back one holder's share; the last one makes the frame available again.
-    pub(super) fn give_back(&mut self, frame: Rc<Frame>) {
+    pub(super) fn give_back(&mut self, frame: Rc<SharedFrame>) {
         if Rc::strong_count(&frame) == 1 {
             self.unused.push(frame);
         }
@@ -110,6 +110,6 @@ impl FramePool {
 }
 
 /// Write access to a frame fresh from [`FramePool::take`].
-pub(super) fn unshared(frame: &mut Rc<Frame>) -> &mut Frame {
+pub(super) fn unshared(frame: &mut Rc<SharedFrame>) -> &mut SharedFrame {
     Rc::get_mut(frame).expect("a frame from the pool has one holder")
 }

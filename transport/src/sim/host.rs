@@ -1,19 +1,25 @@
-//! What a simulated host is beside its machine: a network card, a process that can be busy, and the wishes to be called.
+//! A simulated host around its machine: a network card with two rings, a process that can be busy, and the calls of the machine.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::frame::Frame;
+use super::event::Event;
+use super::fabric::Fabric;
+use super::frame::{SharedFrame, unshared};
 use super::network::Network;
+use super::outcome::Outcome;
 use super::stats::HostStats;
-use crate::{Deadline, MacAddr, Timer};
+use super::wishes::Wishes;
+use crate::{Deadline, Instant, MacAddr, Machine};
 
-/// How often a host may be called by timers within one moment before the run gives up.
-const CALLS_WITHIN_A_MOMENT: u32 = 1_000;
+/// The application at a host; see [`Simulation::run`](super::Simulation::run).
+pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant> {}
+
+impl<M, A: FnMut(usize, &mut M, Instant) -> Option<Instant>> Application<M> for A {}
 
 /// Whether a host does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
+enum Condition {
     Running,
     /// Its process stands still; its card goes on until the receive ring is full.
     Paused,
@@ -21,41 +27,37 @@ pub(super) enum Condition {
     Crashed,
 }
 
-/// See the module's description.
+/// See the module's description. The machine is the simulation's, and lent for each call.
+#[derive(Debug)]
 pub(super) struct Host {
-    pub(super) condition: Condition,
-    /// The direction of its cable that leaves it.
-    pub(super) wire: u32,
-    pub(super) groups: Vec<MacAddr>,
-    pub(super) stats: HostStats,
-    /// Received frames the process has not finished.
-    pub(super) ring: VecDeque<Rc<Frame>>,
-    pub(super) ring_frames: usize,
-    pub(super) per_frame_cost_nanos: u64,
-    pub(super) wake_up_nanos: u64,
-    /// A `Process` event is scheduled.
-    pub(super) busy: bool,
-    /// A `Room` event is scheduled.
-    pub(super) wants_room: bool,
-    /// What the machine has asked for.
-    pub(super) deadline: Option<Deadline>,
-    /// When the application wants to be called, in nanoseconds.
-    pub(super) appointment: Option<u64>,
+    number: u32,
+    condition: Condition,
     mac: MacAddr,
-    /// The moments of all scheduled `Timer` events, the next one last.
-    alarms: Vec<u64>,
-    /// The moment of the last call by a timer, and how many there were within it.
-    called: (u64, u32),
+    groups: Vec<MacAddr>,
+    /// The direction of its cable that leaves it.
+    wire: u32,
+    stats: HostStats,
+    /// Received frames the process has not finished.
+    ring: VecDeque<Rc<SharedFrame>>,
+    ring_frames: usize,
+    per_frame_cost_nanos: u64,
+    wake_up_nanos: u64,
+    /// A `Process` event is scheduled.
+    busy: bool,
+    /// A `Room` event is scheduled.
+    wants_room: bool,
+    wishes: Wishes,
 }
 
 impl Host {
     pub(super) fn new(network: &Network, index: usize) -> Self {
-        let attached = &network.hosts[index];
-        let settings = &attached.settings;
+        let settings = network.settings_of(index);
         Host {
+            number: index as u32,
             condition: Condition::Running,
-            wire: attached.cable.index() as u32 * 2,
+            mac: network.mac_of(index),
             groups: settings.groups.clone(),
+            wire: network.cable_of(index).index() as u32 * 2,
             stats: HostStats::default(),
             ring: VecDeque::new(),
             ring_frames: settings.nic_receive_frames,
@@ -63,67 +65,221 @@ impl Host {
             wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
             wants_room: false,
-            deadline: None,
-            appointment: None,
-            mac: network.mac_of(index),
-            alarms: Vec::new(),
-            called: (0, 0),
+            wishes: Wishes::default(),
         }
     }
 
-    /// The filter of its packet socket: own address or one of its groups.
-    pub(super) fn wants(&self, destination: MacAddr) -> bool {
-        destination == self.mac || self.groups.contains(&destination)
+    /// Its number among the hosts.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
-    /// When it has to be called next, by whichever wish comes first.
-    pub(super) fn wish(&self) -> Option<u64> {
-        let deadline = self.deadline.map(|deadline| deadline.at.as_nanos());
-        match (deadline, self.appointment) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+    pub(super) fn stats(&self) -> HostStats {
+        self.stats
+    }
+
+    /// What its machine has asked for.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.wishes.deadline()
+    }
+
+    /// Whether its machine or its application wants to be called.
+    pub(super) fn wants_call(&self) -> bool {
+        self.wishes.next().is_some()
+    }
+
+    /// Takes frames for `group` from now on.
+    pub(super) fn join(&mut self, group: MacAddr) {
+        if !self.groups.contains(&group) {
+            self.groups.push(group);
         }
     }
 
-    /// Whether a frame that finds the process idle is handled the moment it arrives.
-    pub(super) fn is_instant(&self) -> bool {
-        self.per_frame_cost_nanos == 0 && self.wake_up_nanos == 0
+    /// Takes no frames for `group` from now on.
+    pub(super) fn leave(&mut self, group: MacAddr) {
+        self.groups.retain(|&member| member != group);
     }
 
-    /// Forgets all wishes.
-    pub(super) fn fall_silent(&mut self) {
-        self.deadline = None;
-        self.appointment = None;
+    /// The frame, if it is for this host and the host there to take it: own address or one of its groups. It is counted otherwise.
+    pub(super) fn filter(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+        let destination = frame.destination();
+        if self.condition == Condition::Crashed {
+            self.stats.drops.dead += 1;
+        } else if destination == self.mac || self.groups.contains(&destination) {
+            return Some(frame);
+        } else {
+            self.stats.drops.filter += 1;
+        }
+        fabric.give_back(frame);
+        None
     }
 
-    /// The moment for which a `Timer` event is missing, given when the host wants to be called.
-    ///
-    /// An event that is early enough is left to look again, so a deadline that moves back costs nothing.
-    pub(super) fn set_alarm(&mut self, wish: u64) -> Option<u64> {
-        if self.alarms.last().is_some_and(|&next| next <= wish) {
+    /// A frame for this host is lost by a fault.
+    pub(super) fn lose(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) {
+        self.stats.drops.fault += 1;
+        fabric.give_back(frame);
+    }
+
+    /// A frame that has passed the filter reaches the receive ring, or the machine at once if nothing makes it wait.
+    pub(super) fn receive<M: Machine>(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
+        let running = self.condition == Condition::Running;
+        let instant = self.per_frame_cost_nanos == 0 && self.wake_up_nanos == 0;
+        if running && instant && self.ring.is_empty() {
+            return self.hand_over(frame, machine, fabric, application);
+        }
+        if self.ring.len() >= self.ring_frames {
+            self.stats.drops.nic_ring += 1;
+            return fabric.give_back(frame);
+        }
+        self.ring.push_back(frame);
+        if running {
+            self.begin_processing(self.wake_up_nanos, fabric);
+        }
+    }
+
+    /// The process has finished the first frame of the receive ring.
+    pub(super) fn process_first<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
+        self.busy = false;
+        if self.condition == Condition::Running
+            && let Some(frame) = self.ring.pop_front()
+        {
+            self.begin_processing(0, fabric);
+            self.hand_over(frame, machine, fabric, application);
+        }
+    }
+
+    /// Makes the process work on its receive ring, if it does not yet, after waking up for so long.
+    fn begin_processing(&mut self, wake_up_nanos: u64, fabric: &mut Fabric) {
+        if !self.busy && !self.ring.is_empty() {
+            self.busy = true;
+            let done = fabric.now().saturating_add(wake_up_nanos).saturating_add(self.per_frame_cost_nanos);
+            fabric.schedule(done, Event::Process(self.number));
+        }
+    }
+
+    fn hand_over<M: Machine>(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
+        self.stats.received_frames += 1;
+        self.stats.received_bytes += frame.length() as u64;
+        machine.handle_frame(fabric.instant(), frame.bytes());
+        fabric.give_back(frame);
+        self.serve(machine, fabric, application);
+    }
+
+    /// The first call.
+    pub(super) fn switch_on<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+        if self.condition == Condition::Running {
+            machine.handle_timeout(fabric.instant());
+            self.serve(machine, fabric, application);
+        }
+    }
+
+    /// What follows every input of a running host: the application's turn, sending, and the look at the timers.
+    pub(super) fn serve<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+        if self.condition != Condition::Running {
+            return;
+        }
+        let now = fabric.instant();
+        let appointment = application(self.number as usize, machine, now);
+        self.fill_ring(machine, fabric);
+        self.wishes.set(machine.poll_timeout(now), appointment);
+        self.set_alarm(fabric);
+    }
+
+    /// Moves frames from the machine into the transmit ring until one of them has had enough.
+    fn fill_ring<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric) {
+        while fabric.has_room(self.wire) {
+            let mut frame = fabric.take_frame();
+            let Some(length) = machine.poll_transmit(fabric.instant(), unshared(&mut frame).buffer_mut()) else {
+                return fabric.give_back(frame);
+            };
+            unshared(&mut frame).finish(length, Some(self.number));
+            self.stats.sent_frames += 1;
+            self.stats.sent_bytes += frame.length() as u64;
+            fabric.send(self.wire, frame);
+        }
+        if !self.wants_room
+            && let Some(at) = fabric.next_departure(self.wire)
+        {
+            self.wants_room = true;
+            fabric.schedule(at, Event::Room(self.number));
+        }
+    }
+
+    /// A frame has left a transmit ring that was full.
+    pub(super) fn use_room<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+        self.wants_room = false;
+        self.serve(machine, fabric, application);
+    }
+
+    /// Calls the machine if its time has come; if its wish has changed since the event was scheduled, looks again later. An outcome, if
+    /// that happens again and again.
+    pub(super) fn look_at_timers<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) -> Option<Outcome> {
+        let (now, at) = (fabric.now(), fabric.instant());
+        if !self.wishes.alarm_rang(now) {
+            self.set_alarm(fabric);
             return None;
         }
-        self.alarms.push(wish);
-        Some(wish)
+        let (why, too_often) = (self.wishes.due_timer(now), self.wishes.called_too_often(now));
+        if why.is_some() {
+            machine.handle_timeout(at);
+        }
+        self.serve(machine, fabric, application);
+        too_often.then_some(Outcome::LiveLock { at, host: self.number as usize, why })
     }
 
-    /// A `Timer` event has happened: the earliest of those scheduled.
-    pub(super) fn alarm_rang(&mut self) {
-        self.alarms.pop();
+    fn set_alarm(&mut self, fabric: &mut Fabric) {
+        if let Some(at) = self.wishes.missing_alarm(fabric.now()) {
+            fabric.schedule(at, Event::Timer(self.number));
+        }
     }
 
-    /// Counts a call by a timer; true if there have been too many without time passing.
-    pub(super) fn called_too_often(&mut self, now: u64) -> bool {
-        self.called = match self.called {
-            (at, calls) if at == now => (at, calls + 1),
-            _ => (now, 1),
-        };
-        self.called.1 > CALLS_WITHIN_A_MOMENT
+    /// Nothing goes in or out any more.
+    pub(super) fn crash(&mut self, fabric: &mut Fabric) {
+        self.wishes.set(None, None);
+        self.condition = Condition::Crashed;
+        self.stats.drops.dead += self.ring.len() as u64;
+        for frame in self.ring.drain(..) {
+            fabric.give_back(frame);
+        }
+        fabric.cut(self.wire);
     }
 
-    /// The machine's timer that is due; `None` if it is the application.
-    pub(super) fn due_timer(&self, now: u64) -> Option<Timer> {
-        let deadline = self.deadline?;
-        (deadline.at.as_nanos() <= now).then_some(deadline.why)
+    /// Its process stops.
+    pub(super) fn pause(&mut self) {
+        if self.condition == Condition::Running {
+            self.wishes.set(None, None);
+            self.condition = Condition::Paused;
+        }
+    }
+
+    /// A paused process goes on.
+    pub(super) fn resume<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+        if self.condition == Condition::Paused {
+            self.condition = Condition::Running;
+            self.begin_processing(0, fabric);
+            self.switch_on(machine, fabric, application);
+        }
     }
 }

@@ -12,28 +12,29 @@
 //! Files, from the outside in: `network` and `settings` (description), `run` with `serve`, `deliver` and `control` (the loop),
 //! `faults`, `host`, `fabric` (everything between two hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`.
 
-mod control;
-mod deliver;
 mod event;
 mod fabric;
 mod faults;
 mod frame;
 mod host;
+mod last_hop;
 mod network;
+mod outcome;
 mod random;
 mod run;
-mod serve;
 mod settings;
 mod stats;
 mod switch;
 mod wire;
+mod wishes;
 
 #[cfg(test)]
 mod tests;
 
 pub use faults::{Delivery, Fate, Faults, NoFaults, RandomFaults, Script};
 pub use network::{CableId, Network, NetworkError, SwitchId};
+pub use outcome::Outcome;
 pub use random::Random;
-pub use run::{Outcome, Simulation};
+pub use run::Simulation;
 pub use settings::{Cable, HostSettings, QueueLimit, StormControl, SwitchSettings, host_mac};
 pub use stats::{CableStats, DirectionStats, Drops, HostStats, Stats};

@@ -2,9 +2,10 @@
 
 use thiserror::Error;
 
-use super::frame::{HEADER_BYTES, MINIMUM_BYTES};
-use super::settings::{Cable, HostSettings, SwitchSettings, host_mac};
+use super::frame::MINIMUM_BYTES;
+use super::settings::{Cable, HostSettings, QueueLimit, StormControl, SwitchSettings, host_mac, number};
 use crate::MacAddr;
+use crate::wire::ETHERNET_BYTES;
 
 /// Names a switch of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,28 +49,25 @@ pub(super) enum Node {
     Host(u32),
 }
 
-/// A cable between `ends[0]` and `ends[1]`.
-#[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub(super) ends: [Node; 2],
-    pub(super) cable: Cable,
-}
+/// A cable between two nodes.
+type Connection = ([Node; 2], Cable);
 
 /// A host and the cable it hangs on.
 #[derive(Clone, Debug)]
-pub(super) struct Attached {
-    pub(super) settings: HostSettings,
-    pub(super) cable: CableId,
+struct Attached {
+    settings: HostSettings,
+    cable: CableId,
 }
 
 /// A network under construction.
 #[derive(Clone, Debug)]
 pub struct Network {
-    pub(super) switches: Vec<SwitchSettings>,
-    pub(super) hosts: Vec<Attached>,
-    pub(super) links: Vec<Link>,
-    pub(super) mtu_bytes: usize,
-    pub(super) overhead_bytes: usize,
+    switches: Vec<SwitchSettings>,
+    hosts: Vec<Attached>,
+    /// By [`CableId::index`].
+    connections: Vec<Connection>,
+    mtu_bytes: usize,
+    overhead_bytes: usize,
     /// For each switch one it is connected to, or itself: the root of its tree (union-find).
     joined: Vec<u32>,
 }
@@ -86,7 +84,7 @@ impl Network {
         Network {
             switches: Vec::new(),
             hosts: Vec::new(),
-            links: Vec::new(),
+            connections: Vec::new(),
             mtu_bytes: 1500,
             // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
             overhead_bytes: 24,
@@ -122,7 +120,7 @@ impl Network {
     /// If it is below 46, the shortest payload of Ethernet.
     pub fn with_mtu_bytes(mut self, mtu_bytes: usize) -> Self {
         assert!(
-            mtu_bytes + HEADER_BYTES >= MINIMUM_BYTES,
+            mtu_bytes + ETHERNET_BYTES >= MINIMUM_BYTES,
             "an MTU of {mtu_bytes} bytes is below the shortest payload of Ethernet: take 46 or more"
         );
         self.mtu_bytes = mtu_bytes;
@@ -160,7 +158,7 @@ impl Network {
             "a ring without slots carries nothing: give both rings at least one"
         );
         let host = number(self.hosts.len());
-        let cable = self.add_link(Node::Host(host), Node::Switch(switch.0), cable);
+        let cable = self.add_cable(Node::Host(host), Node::Switch(switch.0), cable);
         self.hosts.push(Attached { settings, cable });
         host as usize
     }
@@ -178,7 +176,7 @@ impl Network {
             return Err(NetworkError::Loop { first: first.index(), second: second.index() });
         }
         self.joined[first_root as usize] = second_root;
-        Ok(self.add_link(Node::Switch(first.0), Node::Switch(second.0), cable))
+        Ok(self.add_cable(Node::Switch(first.0), Node::Switch(second.0), cable))
     }
 
     /// How many hosts there are.
@@ -201,9 +199,42 @@ impl Network {
         self.hosts[host].cable
     }
 
-    fn add_link(&mut self, from: Node, to: Node, cable: Cable) -> CableId {
-        let id = CableId(number(self.links.len()));
-        self.links.push(Link { ends: [from, to], cable });
+    /// How a host was set up.
+    pub(super) fn settings_of(&self, host: usize) -> &HostSettings {
+        &self.hosts[host].settings
+    }
+
+    /// All cables with their ends.
+    pub(super) fn connections(&self) -> &[Connection] {
+        &self.connections
+    }
+
+    /// The storm control of each switch.
+    pub(super) fn storm_controls(&self) -> impl Iterator<Item = Option<StormControl>> {
+        self.switches.iter().map(|settings| settings.storm_control)
+    }
+
+    /// What the queue in front of a cable holds: a host's is its card's transmit ring, a switch's its port's.
+    pub(super) fn queue_limit(&self, from: Node) -> QueueLimit {
+        match from {
+            Node::Switch(switch) => self.switches[switch as usize].port_queue,
+            Node::Host(host) => QueueLimit::Frames(self.settings_of(host as usize).nic_transmit_frames),
+        }
+    }
+
+    /// The largest frame, Ethernet header included.
+    pub(super) fn frame_bytes(&self) -> usize {
+        ETHERNET_BYTES + self.mtu_bytes
+    }
+
+    /// What a frame costs on the wire beside its own bytes.
+    pub(super) fn overhead_bytes(&self) -> usize {
+        self.overhead_bytes
+    }
+
+    fn add_cable(&mut self, from: Node, to: Node, cable: Cable) -> CableId {
+        let id = CableId(number(self.connections.len()));
+        self.connections.push(([from, to], cable));
         id
     }
 
@@ -216,9 +247,4 @@ impl Network {
         }
         switch
     }
-}
-
-/// Numbers are kept in 32 bits to keep events small.
-pub(super) fn number(index: usize) -> u32 {
-    u32::try_from(index).expect("memory ends long before four billion hosts")
 }

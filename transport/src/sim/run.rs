@@ -1,86 +1,32 @@
-//! The loop: takes event after event, and lets machines and the test's application act on each.
+//! The simulation: takes event after event, and lets machines and the test's application act on each.
 
-use std::rc::Rc;
+use std::fmt;
 
-use super::control::Control;
-use super::event::Event;
+use super::event::{Control, Event};
 use super::fabric::Fabric;
 use super::faults::Faults;
-use super::frame::Frame;
-use super::host::Host;
+use super::frame::unshared;
+use super::host::{Application, Host};
+use super::last_hop::LastHop;
 use super::network::{CableId, Network};
-use super::stats::{HostStats, Stats};
-use crate::{Deadline, Instant, Machine, Timer};
-
-/// Why a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing is left to do: no frame under way, no deadline, no appointment.
-    Quiet {
-        /// When the last thing happened.
-        at: Instant,
-    },
-    /// The next thing happens after the moment the run was to end.
-    TimeLimit {
-        /// That moment.
-        at: Instant,
-    },
-    /// As many events have happened as [`Simulation::set_event_limit`] allows.
-    EventLimit {
-        /// When that was.
-        at: Instant,
-    },
-    /// A host has asked again and again to be called at a moment that has come, and time does not pass.
-    LiveLock {
-        /// When that was.
-        at: Instant,
-        /// The host.
-        host: usize,
-        /// The machine's timer; `None` if it is the application that asks.
-        why: Option<Timer>,
-    },
-}
-
-impl Outcome {
-    /// Whether nothing was left to do.
-    pub fn is_quiet(&self) -> bool {
-        matches!(self, Outcome::Quiet { .. })
-    }
-}
-
-/// The application's turn at a host; see [`Simulation::run`].
-pub(super) trait Turn<M>: FnMut(usize, &mut M, Instant) -> Option<Instant> {}
-
-impl<M, T: FnMut(usize, &mut M, Instant) -> Option<Instant>> Turn<M> for T {}
-
-/// A frame on its way outside all wires.
-pub(super) struct Late {
-    pub(super) host: u32,
-    pub(super) frame: Rc<Frame>,
-    /// Its fate is still to be decided.
-    pub(super) undecided: bool,
-}
+use super::outcome::Outcome;
+use super::stats::{CableStats, HostStats, Stats};
+use crate::{Deadline, Instant, MacAddr, Machine};
 
 /// A network with a machine on every host.
 ///
-/// **The order of calls** at a host: the input (a frame or the time), then the application's turn, then
+/// **The order of calls** at a host: the input (a frame or the time), then the application, then
 /// [`poll_transmit`](Machine::poll_transmit) as long as the transmit ring has room, then
 /// [`poll_timeout`](Machine::poll_timeout). At the start every host is called with [`Instant::START`], in order.
 pub struct Simulation<M, F> {
-    pub(super) machines: Vec<M>,
-    pub(super) faults: F,
-    pub(super) fabric: Fabric,
-    pub(super) hosts: Vec<Host>,
-    pub(super) now: u64,
-    /// Deliveries whose fate has been decided.
-    pub(super) deliveries: u64,
-    /// Frames outside all wires, by the number in their `Late` event, and the numbers out of use.
-    pub(super) late: Vec<Option<Late>>,
-    pub(super) free_late: Vec<u32>,
-    pub(super) controls: Vec<Control>,
-    pub(super) live_lock: Option<Outcome>,
-    /// How many hosts have a wish to be called.
-    pub(super) wishes: usize,
+    machines: Vec<M>,
+    hosts: Vec<Host>,
+    fabric: Fabric,
+    last_hop: LastHop<F>,
+    /// What the test does to the network while it runs, by the number in the `Control` event.
+    controls: Vec<Control>,
+    /// How many hosts want to be called.
+    wishes: usize,
     events: u64,
     event_limit: u64,
     started: bool,
@@ -94,16 +40,11 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     pub fn new(network: &Network, machines: Vec<M>, faults: F) -> Self {
         assert_eq!(machines.len(), network.hosts(), "every host needs one machine: pass as many machines as the network has hosts");
         Simulation {
-            fabric: Fabric::new(network),
             hosts: (0..machines.len()).map(|host| Host::new(network, host)).collect(),
             machines,
-            faults,
-            now: 0,
-            deliveries: 0,
-            late: Vec::new(),
-            free_late: Vec::new(),
+            fabric: Fabric::new(network),
+            last_hop: LastHop::new(faults),
             controls: Vec::new(),
-            live_lock: None,
             wishes: 0,
             events: 0,
             event_limit: u64::MAX,
@@ -113,59 +54,157 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 
     /// Runs until nothing is left to do, or up to and including `until`; may be called again to go on.
     ///
-    /// `turn(host, machine, now)` is the application: called after each input of a host, it moves data in and out of the
+    /// `application(host, machine, now)` is called after each input of a host: it moves data in and out of the
     /// machine and may name the moment at which it wants to be called again; each answer replaces the one before.
-    pub fn run(&mut self, until: Instant, mut turn: impl FnMut(usize, &mut M, Instant) -> Option<Instant>) -> Outcome {
+    pub fn run(&mut self, until: Instant, mut application: impl FnMut(usize, &mut M, Instant) -> Option<Instant>) -> Outcome {
         loop {
-            if let Some(outcome) = self.step(until, &mut turn) {
+            if let Some(outcome) = self.step(until, &mut application) {
                 return outcome;
             }
         }
     }
 
     /// Goes through one event, as [`run`](Simulation::run) does; `None` if the run is not over. For audits in between.
-    pub fn step(&mut self, until: Instant, turn: &mut impl FnMut(usize, &mut M, Instant) -> Option<Instant>) -> Option<Outcome> {
+    pub fn step(
+        &mut self,
+        until: Instant,
+        application: &mut impl FnMut(usize, &mut M, Instant) -> Option<Instant>,
+    ) -> Option<Outcome> {
         self.start();
-        if self.fabric.events.certain() == 0 && self.wishes == 0 {
+        if !self.fabric.is_busy() && self.wishes == 0 {
             return Some(Outcome::Quiet { at: self.now() });
         }
         if self.events >= self.event_limit {
             return Some(Outcome::EventLimit { at: self.now() });
         }
-        let Some((at, event)) = self.fabric.events.pop_until(until.as_nanos()) else {
-            self.now = self.now.max(until.as_nanos());
+        let Some(event) = self.fabric.next_event(until.as_nanos()) else {
             return Some(Outcome::TimeLimit { at: self.now() });
         };
-        self.now = at;
         self.events += 1;
-        self.happen(event, turn);
-        self.live_lock.take()
-    }
-
-    fn happen(&mut self, event: Event, turn: &mut impl Turn<M>) {
-        match event {
-            Event::Arrival(wire) => {
-                if let Some((host, frame)) = self.fabric.arrive(self.now, wire) {
-                    self.reach_card(host, frame, turn);
-                }
-            }
-            Event::Late(number) => self.reach_card_late(number, turn),
-            Event::Process(host) => self.process_first(host, turn),
-            Event::Room(host) => self.use_room(host, turn),
-            Event::Start(host) => self.switch_on(host, turn),
-            Event::Wake(host) => self.serve(host, turn),
-            Event::Control(number) => self.change(number, turn),
-            Event::Timer(host) => self.look_at_timers(host, turn),
-        }
+        self.happen(event, application)
     }
 
     fn start(&mut self) {
         if !self.started {
             self.started = true;
-            for host in 0..self.hosts.len() as u32 {
-                self.fabric.events.push(self.now, Event::Start(host));
+            for host in &self.hosts {
+                self.fabric.schedule(0, Event::Start(host.number()));
             }
         }
+    }
+
+    fn happen(&mut self, event: Event, application: &mut impl Application<M>) -> Option<Outcome> {
+        match event {
+            Event::Arrival(wire) => {
+                let (host, frame) = self.fabric.arrive(wire)?;
+                self.at(host, |host, machine, fabric, last_hop| {
+                    if let Some(frame) = last_hop.pass(frame, host, fabric) {
+                        host.receive(frame, machine, fabric, application);
+                    }
+                });
+            }
+            Event::Late(number) => self.at(self.last_hop.host_of(number), |host, machine, fabric, last_hop| {
+                if let Some(frame) = last_hop.pass_late(number, host, fabric) {
+                    host.receive(frame, machine, fabric, application);
+                }
+            }),
+            Event::Process(host) => self.at(host, |host, machine, fabric, _| host.process_first(machine, fabric, application)),
+            Event::Room(host) => self.at(host, |host, machine, fabric, _| host.use_room(machine, fabric, application)),
+            Event::Start(host) => self.at(host, |host, machine, fabric, _| host.switch_on(machine, fabric, application)),
+            Event::Wake(host) => self.at(host, |host, machine, fabric, _| host.serve(machine, fabric, application)),
+            Event::Timer(host) => {
+                return self.at(host, |host, machine, fabric, _| host.look_at_timers(machine, fabric, application));
+            }
+            Event::Control(number) => self.change(self.controls[number as usize], application),
+        }
+        None
+    }
+
+    /// Lets something happen at a host, and keeps count of the hosts that want to be called.
+    fn at<R>(&mut self, host: u32, happening: impl FnOnce(&mut Host, &mut M, &mut Fabric, &mut LastHop<F>) -> R) -> R {
+        let (host, machine) = (&mut self.hosts[host as usize], &mut self.machines[host as usize]);
+        let before = host.wants_call();
+        let result = happening(host, machine, &mut self.fabric, &mut self.last_hop);
+        self.wishes = self.wishes + usize::from(host.wants_call()) - usize::from(before);
+        result
+    }
+
+    /// Makes a scheduled change.
+    fn change(&mut self, control: Control, application: &mut impl Application<M>) {
+        match control {
+            Control::Crash(host) => self.at(host, |host, _, fabric, _| host.crash(fabric)),
+            Control::Pause(host) => self.at(host, |host, _, _, _| host.pause()),
+            Control::Resume(host) => self.at(host, |host, machine, fabric, _| host.resume(machine, fabric, application)),
+            Control::Cut(cable) => self.fabric.cut_cable(cable),
+            Control::Restore(cable) => self.fabric.restore_cable(cable),
+        }
+    }
+
+    /// Ends a host: its machine is never called again, what it has not sent is lost, what reaches it vanishes.
+    ///
+    /// This and the other changes are scheduled; a moment that has passed becomes the present. Several at the same moment happen in
+    /// the order of the calls, and before the hosts' first calls if that moment is the start.
+    pub fn crash(&mut self, host: usize, at: Instant) {
+        self.schedule(at, Control::Crash(host as u32));
+    }
+
+    /// Stops a host's process: its card goes on sending what it has, and receiving until the ring is full.
+    pub fn pause(&mut self, host: usize, at: Instant) {
+        self.schedule(at, Control::Pause(host as u32));
+    }
+
+    /// Lets a paused host go on: first with what has fallen due, then with the frames in its receive ring.
+    pub fn resume(&mut self, host: usize, at: Instant) {
+        self.schedule(at, Control::Resume(host as u32));
+    }
+
+    /// Cuts a cable: frames whose last bit has not left by then are lost, in both directions.
+    pub fn cut(&mut self, cable: CableId, at: Instant) {
+        self.schedule(at, Control::Cut(cable));
+    }
+
+    /// Puts a cut cable together again; frames that waited in the queues before it and leave from now on arrive.
+    pub fn restore(&mut self, cable: CableId, at: Instant) {
+        self.schedule(at, Control::Restore(cable));
+    }
+
+    /// Calls a host's application at a moment of the test's choosing.
+    pub fn wake(&mut self, host: usize, at: Instant) {
+        self.fabric.schedule(at.as_nanos(), Event::Wake(host as u32));
+    }
+
+    /// Schedules a frame that nobody has sent: it reaches the card of host `to` at `at`, or now if that has passed.
+    ///
+    /// # Panics
+    /// If the frame has no whole header or is longer than 14 bytes + MTU.
+    pub fn inject(&mut self, at: Instant, to: usize, frame: &[u8]) {
+        let mut copy = self.fabric.take_frame();
+        let writable = unshared(&mut copy);
+        let buffer = writable.buffer_mut();
+        assert!(
+            frame.len() <= buffer.len(),
+            "a frame of {} bytes does not fit this network: inject at most 14 bytes + MTU, or raise the MTU",
+            frame.len()
+        );
+        buffer[..frame.len()].copy_from_slice(frame);
+        writable.finish(frame.len(), None);
+        self.last_hop.inject(copy, to as u32, at.as_nanos(), &mut self.fabric);
+    }
+
+    fn schedule(&mut self, at: Instant, control: Control) {
+        let number = self.controls.len() as u32;
+        self.controls.push(control);
+        self.fabric.schedule(at.as_nanos(), Event::Control(number));
+    }
+
+    /// Makes a host take frames for `group` from now on.
+    pub fn join_group(&mut self, host: usize, group: MacAddr) {
+        self.hosts[host].join(group);
+    }
+
+    /// Makes a host leave frames for `group` alone from now on.
+    pub fn leave_group(&mut self, host: usize, group: MacAddr) {
+        self.hosts[host].leave(group);
     }
 
     /// Ends every run after so many events in all; no limit by default.
@@ -175,7 +214,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 
     /// The virtual clock.
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(self.now)
+        self.fabric.instant()
     }
 
     /// All machines, by host.
@@ -195,33 +234,41 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 
     /// The source of faults, to be changed between two runs.
     pub fn faults_mut(&mut self) -> &mut F {
-        &mut self.faults
+        self.last_hop.faults_mut()
     }
 
     /// The machine that wants to be called first, for a run that should have gone quiet and has not.
     pub fn next_deadline(&self) -> Option<(usize, Deadline)> {
         let deadlines = self.hosts.iter().enumerate();
-        deadlines.filter_map(|(host, state)| Some((host, state.deadline?))).min_by_key(|(_, deadline)| *deadline)
+        deadlines.filter_map(|(host, state)| Some((host, state.deadline()?))).min_by_key(|(_, deadline)| *deadline)
     }
 
     /// A copy of all counters.
     pub fn stats(&self) -> Stats {
-        let hosts = self.hosts.iter().map(|host| host.stats).collect();
+        let hosts = self.hosts.iter().map(Host::stats).collect();
         Stats::sum(self.fabric.stats(), hosts, self.events)
     }
 
     /// The counters of one host.
     pub fn host_stats(&self, host: usize) -> HostStats {
-        self.hosts[host].stats
+        self.hosts[host].stats()
     }
 
     /// The counters of one cable.
-    pub fn cable_stats(&self, cable: CableId) -> super::CableStats {
+    pub fn cable_stats(&self, cable: CableId) -> CableStats {
         self.fabric.cable_stats(cable.index())
     }
 
     /// How many events have happened.
     pub fn events(&self) -> u64 {
         self.events
+    }
+}
+
+impl<M, F> fmt::Debug for Simulation<M, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = formatter.debug_struct("Simulation");
+        fields.field("now", &self.fabric.instant()).field("hosts", &self.hosts.len()).field("events", &self.events);
+        fields.finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::network::number;
 use crate::MacAddr;
 
 /// What a cable can carry; both directions are independent.
@@ -120,6 +119,11 @@ impl Default for HostSettings {
             wake_up: Duration::ZERO,
         }
     }
+}
+
+/// Numbers are kept in 32 bits to keep events small.
+pub(super) fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("memory ends long before four billion hosts")
 }
 
 /// The address of host number `host` unless told otherwise: locally administered, the index in its last four bytes.

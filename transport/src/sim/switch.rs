@@ -7,9 +7,10 @@ use super::settings::StormControl;
 use crate::MacAddr;
 
 /// A store-and-forward switch. A port is named by the wire that leaves through it.
+#[derive(Debug)]
 pub(super) struct Switch {
     /// All ports, in the order in which their cables were added.
-    pub(super) ports: Vec<u32>,
+    ports: Vec<u32>,
     /// Which port an address is behind.
     learnt: QuickMap<u32>,
     storm_control: Option<StormControl>,
@@ -21,7 +22,7 @@ type QuickMap<V> = HashMap<u64, V, BuildHasherDefault<QuickHasher>>;
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum Forwarding {
     /// Out of this one port.
     Port(u32),
     /// Nowhere: its destination is behind the port it came from.
@@ -35,16 +36,25 @@ impl Switch {
         Switch { ports: Vec::new(), learnt: QuickMap::default(), storm_control, buckets: QuickMap::default() }
     }
 
+    pub(super) fn add_port(&mut self, port: u32) {
+        self.ports.push(port);
+    }
+
+    /// Port number `index`.
+    pub(super) fn port(&self, index: usize) -> Option<u32> {
+        self.ports.get(index).copied()
+    }
+
     /// Learns where `source` is and decides where a frame from port `ingress` to `destination` goes.
-    pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Route {
+    pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Forwarding {
         self.learn(key(source), ingress);
         if is_group(destination) {
-            return Route::Flood;
+            return Forwarding::Flood;
         }
         match self.learnt.get(&key(destination)) {
-            Some(&port) if port == ingress => Route::Back,
-            Some(&port) => Route::Port(port),
-            None => Route::Flood,
+            Some(&port) if port == ingress => Forwarding::Back,
+            Some(&port) => Forwarding::Port(port),
+            None => Forwarding::Flood,
         }
     }
 
@@ -66,6 +76,7 @@ impl Switch {
 }
 
 /// A token bucket.
+#[derive(Debug)]
 struct Bucket {
     units: u64,
     filled_at: u64,

@@ -6,21 +6,23 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::frame::Frame;
+use super::frame::SharedFrame;
 use super::network::Node;
 use super::settings::{Cable, QueueLimit};
-use super::stats::DirectionStats;
+use super::stats::{DirectionStats, Drops};
 
+#[derive(Debug)]
 struct InFlight {
     arrives: u64,
-    frame: Rc<Frame>,
+    frame: Rc<SharedFrame>,
 }
 
 /// See the module's description.
+#[derive(Debug)]
 pub(super) struct Wire {
     /// The far end.
-    pub(super) to: Node,
-    pub(super) stats: DirectionStats,
+    to: Node,
+    stats: DirectionStats,
     rate_bits_per_second: u64,
     delay_nanos: u64,
     /// How long the bytes of a burst take at this rate.
@@ -48,7 +50,7 @@ pub(super) enum Offered {
     /// The only frame on this wire: its arrival has to be scheduled for this moment.
     First(u64),
     /// No room.
-    Full(Rc<Frame>),
+    Full(Rc<SharedFrame>),
 }
 
 impl Wire {
@@ -70,8 +72,22 @@ impl Wire {
         }
     }
 
+    /// The far end.
+    pub(super) fn to(&self) -> Node {
+        self.to
+    }
+
+    pub(super) fn stats(&self) -> DirectionStats {
+        self.stats
+    }
+
+    /// Where frames are counted that get no further.
+    pub(super) fn drops_mut(&mut self) -> &mut Drops {
+        &mut self.stats.drops
+    }
+
     /// Queues `frame` if there is room.
-    pub(super) fn offer(&mut self, now: u64, frame: Rc<Frame>) -> Offered {
+    pub(super) fn offer(&mut self, now: u64, frame: Rc<SharedFrame>) -> Offered {
         if !self.has_room(now, frame.length()) {
             return Offered::Full(frame);
         }
@@ -88,7 +104,7 @@ impl Wire {
     }
 
     /// Takes the frame whose arrival is due, and says when the next one arrives.
-    pub(super) fn arrive(&mut self, now: u64) -> (Rc<Frame>, Option<u64>) {
+    pub(super) fn arrive(&mut self, now: u64) -> (Rc<SharedFrame>, Option<u64>) {
         self.settle(now);
         let first = self.in_flight.pop_front().expect("an arrival is scheduled only for a wire that carries a frame");
         self.left -= 1;

@@ -48,21 +48,20 @@ pub(super) struct Cast {
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
         let listeners: Vec<Listener> = peers.iter().map(|&peer| Listener::new(peer, feed, tuning)).collect();
-        let designates = tuning.designates || tuning.push_frames.is_some();
         let mut cast = Cast {
             group,
-            window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
+            window: tuning.strict_window(),
             policy: tuning.policy,
             next: feed.head(),
             credit: 0,
             awaited: 0,
             cast_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
             repairs: Repairs::new(feed.slots()),
-            hold: if listeners.len() > 1 { tuning.repair_hold } else { Duration::ZERO },
+            hold: if listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
             allowance: 0,
             pace: Pace::new(tuning),
-            push_frames: tuning.push_frames,
-            designation: if designates { Designation::new(&listeners, feed.slots()) } else { None },
+            push_frames: tuning.cast.push_frames,
+            designation: if tuning.designates() { Designation::new(&listeners, feed.slots()) } else { None },
             listeners,
             due: None,
             tries: 0,

@@ -71,8 +71,8 @@ impl Intake {
             policy: tuning.policy,
             rhythm: Rhythm::new(identity.rank, tuning),
             patience: Patience::new(identity, tuning),
-            parts: tuning.room_parts,
-            stagger: tuning.gap_delay,
+            parts: tuning.ack.room_parts,
+            stagger: tuning.ack.gap_delay,
             newest: None,
             silent: false,
             heard: false,
@@ -80,8 +80,8 @@ impl Intake {
             due: None,
             gap: None,
             ready: false,
-            advertised: tuning.window_start_frames,
-            half_credit: tuning.window_start_frames / 2,
+            advertised: tuning.window.start_frames,
+            half_credit: tuning.window.start_frames / 2,
             below: 0,
             passed: 0,
             gap_reported_at: None,
@@ -152,7 +152,7 @@ impl Intake {
     /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
     ///
     /// `flushed` is the end of the newest message that has been passed: its sender waits to hear of it.
-    pub(super) fn on_drained(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
+    pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
         if !self.heard {
             return;
         }

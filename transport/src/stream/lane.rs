@@ -70,7 +70,7 @@ impl Lane {
             cursor: tail,
             next: tail,
             highest: tail,
-            limit: tail + tuning.window_start_frames,
+            limit: tail + tuning.window.start_frames,
             passed: 0,
             awaited: 0,
             in_flight: 0,

@@ -101,7 +101,7 @@ mod tests {
     use crate::Alone;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
     use crate::stream::{Ending, Outlet};
-    use crate::wire::{DEFAULT_ETHER_TYPE, group_mac};
+    use crate::wire::{EtherType, group_mac};
     use crate::wire::{Identity, Peer};
     use crate::{Instant, Tuning};
     use std::time::Duration;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn identity(host: usize) -> Identity {
-        Identity { session: 9, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+        Identity { session: 9, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
     }
 
     fn cast(receivers: usize, payload_bytes: usize) -> Stream {
@@ -149,9 +149,8 @@ mod tests {
                 peak = peak.max(stream.memory().added_bytes());
             }
             while stream.peek().is_some() {
-                stream.consume();
+                stream.consume(now);
             }
-            stream.drained(now);
             None
         });
         assert!(outcome.is_quiet(), "{outcome:?}");

@@ -70,11 +70,17 @@ pub struct Stream {
 
 impl Stream {
     /// The origin of a stream whose frames carry up to `payload_bytes`.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
     pub fn origin(identity: Identity, payload_bytes: usize, outlet: &Outlet, tuning: Tuning) -> Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
     }
 
     /// A receiver of a stream, which hands it on to `outlet` and to the local application.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
     pub fn receiver(identity: Identity, payload_bytes: usize, parent: Peer, outlet: &Outlet, tuning: Tuning) -> Stream {
         let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
         stream.intake = Some(Intake::new(identity, &stream.tuning));
@@ -83,9 +89,10 @@ impl Stream {
     }
 
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
+        tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
         // A relay must have room for a segment that goes and for one that comes.
-        let marks = Marks::new(tuning.segment_frames.clamp(1, feed.slots() / 4));
+        let marks = Marks::new(tuning.feed.segment_frames.clamp(1, feed.slots() / 4));
         let (mut lanes, mut cast, mut wards) = (Vec::new(), None, None);
         match outlet {
             Outlet::Lanes(children) => {
@@ -164,13 +171,18 @@ impl Stream {
         }
     }
 
-    /// The local application is done with the frame that [`peek`](Stream::peek) showed.
+    /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the room and of
+    /// a message that has been passed; what ended with the frame.
     ///
     /// # Panics
     /// If there was none.
-    pub fn consume(&mut self) {
+    pub fn consume(&mut self, now: Instant) -> Ending {
         let reader = self.local.expect("there is a local reader");
-        self.feed.advance(reader, self.feed.position(reader) + 1);
+        let position = self.feed.position(reader);
+        let ending = self.ending(position);
+        self.feed.advance(reader, position + 1);
+        self.on_progress(now);
+        ending
     }
 
     fn is_parent(&self, frame: &Frame<'_>) -> bool {
@@ -189,7 +201,7 @@ impl Stream {
             self.marks.forget_below(self.feed.tail());
         }
         let since_mark = || header.sequence.saturating_sub(self.marks.before(header.sequence));
-        let pushed = self.tuning.push_frames.is_some_and(|frames| since_mark() < frames);
+        let pushed = self.tuning.cast.push_frames.is_some_and(|frames| since_mark() < frames);
         let late = header.sequence < self.feed.highest();
         let new = intake.on_data(now, Arrival { header, payload, from_parent, pushed }, &mut self.feed, &mut self.stats);
         if let Some(wards) = self.wards.as_mut().filter(|_| new) {
@@ -235,7 +247,7 @@ impl Stream {
                 self.name_orphan(from.rank);
             }
         }
-        self.drained(now);
+        self.on_progress(now);
     }
 
     /// Recomputes the feed's counts; a sentence that names the first disagreement.

@@ -28,11 +28,11 @@ impl Patience {
     pub(super) fn new(identity: Identity, tuning: &Tuning) -> Patience {
         let Identity { session, stream, rank, .. } = identity;
         let backoff = |group: u32| Backoff {
-            longest: tuning.group_round_trip * tuning.backoff_round_trips,
+            longest: tuning.ack.group_round_trip * tuning.ack.backoff_round_trips,
             lambda: f64::from(group.max(1)).ln() + 1.0,
             seed: u64::from(session) << 32 | u64::from(stream) << 16 | u64::from(rank),
         };
-        Patience { stagger: tuning.gap_delay, backoff: tuning.backoff_group.map(backoff) }
+        Patience { stagger: tuning.ack.gap_delay, backoff: tuning.ack.backoff_group.map(backoff) }
     }
 
     /// How long the loss of frame `sequence` is kept to oneself.
@@ -86,21 +86,22 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::MacAddr;
+    use crate::wire::{EtherType, MacAddr};
 
     fn patience(rank: u16, tuning: &Tuning) -> Patience {
-        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: 0 }, tuning)
+        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT }, tuning)
     }
 
     #[test]
     fn of_a_thousand_who_lost_the_same_frame_few_speak_within_a_round_trip_of_the_first() {
         let tuning = Tuning::default();
-        let group = Tuning { backoff_group: Some(1000), ..tuning.clone() };
+        let mut group = tuning.clone();
+        group.ack.backoff_group = Some(1000);
         let spoken = |sequence: u64| {
             let mut waits: Vec<Duration> = (1..=1000).map(|rank| patience(rank, &group).of(sequence)).collect();
             waits.sort_unstable();
-            assert!(waits[999] <= tuning.group_round_trip * tuning.backoff_round_trips);
-            waits.iter().filter(|&&wait| wait < waits[0] + tuning.group_round_trip).count()
+            assert!(waits[999] <= tuning.ack.group_round_trip * tuning.ack.backoff_round_trips);
+            waits.iter().filter(|&&wait| wait < waits[0] + tuning.ack.group_round_trip).count()
         };
         let counts: Vec<usize> = (0..200).map(spoken).collect();
         assert!(counts.iter().sum::<usize>() < 200 * 12, "{counts:?}");
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn among_few_each_has_its_own_short_time() {
         let tuning = Tuning::default().for_cast(16, 3);
-        assert_eq!(patience(4, &tuning).of(9), tuning.gap_delay);
+        assert_eq!(patience(4, &tuning).of(9), tuning.ack.gap_delay);
     }
 
     #[test]

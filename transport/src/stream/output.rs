@@ -6,7 +6,7 @@ use super::lane::{Lane, Outgoing};
 use crate::arq::stamp::Stamp;
 use crate::time::Instant;
 use crate::wire::MacAddr;
-use crate::wire::{self, Flags, Header, Identity, Kind, Link, OVERHEAD_BYTES};
+use crate::wire::{self, EthernetHeader, Flags, Header, Identity, Kind, OVERHEAD_BYTES};
 
 /// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
 const BULK_FRAMES: u64 = 64;
@@ -101,8 +101,8 @@ impl Stream {
         Header { kind, session, stream, rank, epoch: self.epoch, flags, sequence, stamp: stamp.0 }
     }
 
-    fn link(&self, destination: MacAddr) -> Link {
-        Link { source: self.identity.mac, destination, ether_type: self.identity.ether_type }
+    fn link(&self, destination: MacAddr) -> EthernetHeader {
+        EthernetHeader { source: self.identity.mac, destination, ether_type: self.identity.ether_type }
     }
 
     /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.

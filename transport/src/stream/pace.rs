@@ -39,10 +39,10 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(tuning: &Tuning) -> Pace {
         Pace {
-            round_frames: tuning.cast_round_frames,
-            tolerated_permille: tuning.loss_tolerated_percent * 10,
+            round_frames: tuning.cast.round_frames,
+            tolerated_permille: tuning.window.loss_tolerated_percent * 10,
             cause_permille: 0,
-            repair_percent: tuning.repair_percent,
+            repair_percent: tuning.cast.repair_percent,
             sent: 0,
             gap: None,
             slowest: Duration::ZERO,

@@ -6,12 +6,12 @@ use super::{Cast, Peer, Stream, Wards};
 use crate::time::Instant;
 
 impl Stream {
-    /// Lets the local application's progress be known, after one or more [`consume`](Stream::consume)s.
-    pub fn drained(&mut self, now: Instant) {
+    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of room.
+    pub fn on_progress(&mut self, now: Instant) {
         self.passed = self.passed.max(self.count_passed());
         let (standing, flushed) = (self.standing(), self.marks.reported_before(self.passed));
         if let Some(intake) = &mut self.intake {
-            intake.on_drained(now, &self.feed, standing, flushed);
+            intake.on_progress(now, &self.feed, standing, flushed);
         }
     }
 
@@ -71,7 +71,7 @@ impl Stream {
         if let Some(wards) = &mut self.wards {
             wards.remove(rank, &mut self.feed);
         }
-        self.drained(now);
+        self.on_progress(now);
     }
 
     /// Serves a child that another host served until now, in the way this host serves its others.

@@ -45,7 +45,7 @@ impl Remote {
             reader: feed.add_reader(tail).expect("the tail can always be read"),
             cursor: tail,
             below: tail,
-            limit: tail + tuning.window_start_frames,
+            limit: tail + tuning.window.start_frames,
             passed: 0,
             rtt: Rtt::new(tuning),
             echo: Stamp::NONE,

@@ -1,6 +1,6 @@
 //! How often a receiver acknowledges what arrives without trouble.
 
-use crate::tuning::{Policy, Tuning};
+use crate::tuning::Tuning;
 use std::time::Duration;
 
 /// Whether this receiver is the designated one of a cast, and what that means.
@@ -20,16 +20,15 @@ pub(super) struct Rhythm {
 
 impl Rhythm {
     pub(super) fn new(rank: u16, tuning: &Tuning) -> Rhythm {
-        let designates = tuning.designates || tuning.push_frames.is_some();
         Rhythm {
             rank,
-            every: tuning.ack_every_frames,
+            every: tuning.ack.every_frames,
             // Whoever comes late in the round waits up to twice as long.
-            delay: tuning.ack_delay + tuning.ack_delay * tuning.ack_turn_permille.unwrap_or(0) as u32 / 1000,
-            designated: designates.then_some((tuning.designated_every_frames, tuning.designated_delay)),
-            is_designated: tuning.designated_first,
-            turn: tuning.ack_turn_permille.map(|permille| tuning.ack_every_frames * permille / 1000),
-            window: if tuning.policy == Policy::InOrderOnly { tuning.window_max_frames } else { u64::MAX },
+            delay: tuning.ack.delay + tuning.ack.delay * tuning.ack.turn_permille.unwrap_or(0) as u32 / 1000,
+            designated: tuning.designates().then_some((tuning.designated.every_frames, tuning.designated.delay)),
+            is_designated: tuning.designated.first,
+            turn: tuning.ack.turn_permille.map(|permille| tuning.ack.every_frames * permille / 1000),
+            window: tuning.strict_window(),
         }
     }
 
@@ -82,7 +81,7 @@ mod tests {
     fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
         let tuning = Tuning::default().for_cast(100, 0);
         let mut rhythm = Rhythm::new(1, &tuning);
-        let often = tuning.designated_every_frames;
+        let often = tuning.designated.every_frames;
         assert!(!rhythm.is_due(500, often - 1, false, 5000) && rhythm.is_due(500, often, false, 5000));
         assert!(rhythm.must_answer(false, 1));
         rhythm.designate(7);
@@ -99,8 +98,8 @@ mod tests {
         let tuning = Tuning::push_pull().for_cast(4, 2);
         let rhythm = Rhythm::new(3, &tuning);
         assert!(!rhythm.is_due(8, 9, true, 8) && rhythm.is_due(8, 16, true, 8));
-        assert_eq!((rhythm.delay(true), rhythm.delay(false)), (None, Some(tuning.ack_delay)));
-        assert!(rhythm.is_due(12, tuning.ack_every_frames, false, 8));
+        assert_eq!((rhythm.delay(true), rhythm.delay(false)), (None, Some(tuning.ack.delay)));
+        assert!(rhythm.is_due(12, tuning.ack.every_frames, false, 8));
         assert!(!rhythm.must_answer(false, 9) && rhythm.must_answer(false, 16));
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn new(slots: u64, tuning: &Tuning) -> Arrivals {
-        Arrivals { at: vec![Stamp::NONE; slots as usize].into_boxed_slice(), tolerance: tuning.ward_tolerance }
+        Arrivals { at: vec![Stamp::NONE; slots as usize].into_boxed_slice(), tolerance: tuning.cast.arrival_tolerance }
     }
 
     fn slot(&self, sequence: u64) -> usize {

@@ -8,7 +8,7 @@ pub const MAX_BITMAP_BYTES: usize = 1024;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawAck {
     /// How far above the cursor the limit is.
     limit_above: U32,
     /// How far below the cursor the others are.
@@ -47,7 +47,7 @@ pub struct Ack<'a> {
 
 impl AckBody {
     /// Bytes of the fixed part.
-    pub const BYTES: usize = size_of::<Raw>();
+    pub const BYTES: usize = size_of::<RawAck>();
 
     /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of `bitmap_bytes` that already lies
     /// behind the fixed part; returns the body's length.
@@ -58,7 +58,7 @@ impl AckBody {
         assert!(self.below <= cursor && self.passed <= cursor && cursor <= self.limit, "{self:?} does not fit cursor {cursor}");
         // A distance that 32 bits do not hold is as good as the greatest that they do: nobody keeps so many frames.
         let distance = |far: u64| U32::new(u32::try_from(far).unwrap_or(u32::MAX));
-        let raw = Raw {
+        let raw = RawAck {
             limit_above: distance(self.limit - cursor),
             below_behind: distance(cursor - self.below),
             passed_behind: distance(cursor - self.passed),
@@ -74,7 +74,7 @@ impl AckBody {
 impl<'a> Ack<'a> {
     /// Takes an acknowledgement apart; `None` if it is malformed.
     pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
-        let (raw, rest) = Raw::ref_from_prefix(frame.payload).ok()?;
+        let (raw, rest) = RawAck::ref_from_prefix(frame.payload).ok()?;
         let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
         let cursor = frame.header.sequence;
         let body = AckBody {

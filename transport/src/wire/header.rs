@@ -1,6 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use super::{Kind, MacAddr};
+use super::{EtherType, Kind, MacAddr};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -10,8 +10,6 @@ pub const ETHERNET_BYTES: usize = 14;
 pub const HEADER_BYTES: usize = 32;
 /// Bytes of a frame that are not payload.
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
-/// IEEE Std 802 local experimental EtherType 1.
-pub const DEFAULT_ETHER_TYPE: u16 = 0x88B5;
 
 const MAGIC: u16 = 0x4542;
 const VERSION: u8 = 1;
@@ -25,7 +23,7 @@ const CHECKSUM: std::ops::Range<usize> = ETHERNET_BYTES + 28..OVERHEAD_BYTES;
 /// The header as it lies in a frame, all numbers big-endian.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawHeader {
     magic: U16,
     version: u8,
     kind: u8,
@@ -94,15 +92,15 @@ impl Header {
     pub const NO_RANK: u16 = u16::MAX;
 }
 
-/// Source and destination of a frame.
+/// The Ethernet header (IEEE 802.3 §3): from whom a frame is, to whom, and of which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct EthernetHeader {
     /// The sending interface.
     pub source: MacAddr,
     /// The receiving interface or the group.
     pub destination: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
 }
 
 /// A frame taken apart.
@@ -118,6 +116,7 @@ pub struct Frame<'a> {
 
 /// Why a frame was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reject {
     /// Shorter than its headers or than its announced payload.
     Short,
@@ -131,13 +130,13 @@ pub enum Reject {
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
-pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize) -> usize {
+pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
     let length = OVERHEAD_BYTES + payload_bytes;
     let buffer = &mut buffer[..length];
-    buffer[DESTINATION].copy_from_slice(&link.destination.octets());
-    buffer[SOURCE].copy_from_slice(&link.source.octets());
-    buffer[ETHER_TYPE].copy_from_slice(&link.ether_type.to_be_bytes());
-    let raw = Raw {
+    buffer[DESTINATION].copy_from_slice(&ethernet.destination.octets());
+    buffer[SOURCE].copy_from_slice(&ethernet.source.octets());
+    buffer[ETHER_TYPE].copy_from_slice(&ethernet.ether_type.octets());
+    let raw = RawHeader {
         magic: U16::new(MAGIC),
         version: VERSION,
         kind: header.kind.0,
@@ -160,7 +159,7 @@ pub fn seal(buffer: &mut [u8], link: Link, header: &Header, payload_bytes: usize
 /// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
-    let (raw, rest) = Raw::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
+    let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
     if raw.magic.get() != MAGIC || raw.version != VERSION {
         return Err(Reject::Foreign);
     }
@@ -191,8 +190,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn link() -> Link {
-        Link { source: MacAddr::new(2, 0, 0, 0, 0, 1), destination: MacAddr::new(2, 0, 0, 0, 0, 2), ether_type: DEFAULT_ETHER_TYPE }
+    fn ethernet() -> EthernetHeader {
+        EthernetHeader {
+            source: MacAddr::new(2, 0, 0, 0, 0, 1),
+            destination: MacAddr::new(2, 0, 0, 0, 0, 2),
+            ether_type: EtherType::DEFAULT,
+        }
     }
 
     fn header() -> impl Strategy<Value = Header> {
@@ -214,7 +217,7 @@ mod tests {
     fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
         let mut buffer = vec![0; OVERHEAD_BYTES + payload.len()];
         buffer[OVERHEAD_BYTES..].copy_from_slice(payload);
-        let length = seal(&mut buffer, link(), header, payload.len());
+        let length = seal(&mut buffer, ethernet(), header, payload.len());
         assert_eq!(length, buffer.len());
         buffer
     }
@@ -229,7 +232,7 @@ mod tests {
             let parsed = parse(&frame).expect("own frames parse");
             prop_assert_eq!(parsed.header, header);
             prop_assert_eq!(parsed.payload, &payload[..]);
-            prop_assert_eq!(parsed.source, link().source);
+            prop_assert_eq!(parsed.source, ethernet().source);
         }
 
         #[test]

@@ -1,6 +1,6 @@
 //! Hosts as frames name them.
 
-use super::{Flags, Header, Kind, Link, MacAddr, OVERHEAD_BYTES, seal};
+use super::{EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, seal};
 
 /// A host as a stream knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Identity {
     /// The own interface.
     pub mac: MacAddr,
     /// The EtherType in use.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
 }
 
 impl Identity {
@@ -39,7 +39,7 @@ impl Identity {
     /// # Panics
     /// As [`seal`].
     pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
-        seal(buffer, Link { source: self.mac, destination, ether_type: self.ether_type }, header, payload_bytes)
+        seal(buffer, EthernetHeader { source: self.mac, destination, ether_type: self.ether_type }, header, payload_bytes)
     }
 
     /// Writes a whole frame from this sender to `destination` into `buffer`; its length.

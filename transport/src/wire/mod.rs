@@ -4,15 +4,15 @@
 //! shorter than the frame it asked for.
 
 mod ack;
+mod ether_type;
 mod header;
 mod host;
 mod kind;
 mod mac;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
-pub use header::{
-    DEFAULT_ETHER_TYPE, ETHERNET_BYTES, Flags, Frame, HEADER_BYTES, Header, Link, OVERHEAD_BYTES, Reject, parse, seal,
-};
+pub use ether_type::{EtherType, ParseEtherTypeError};
+pub use header::{ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, Reject, parse, seal};
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};

@@ -4,7 +4,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::group_mac;
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{EtherType, Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl Case {
 
     fn stream(&self, host: usize) -> Stream {
         let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
+        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
             (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => Outlet::Cast { group: group_mac("test"), listeners: children },
@@ -144,12 +144,11 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
             assert_eq!(bytes, payload(taken[host]), "{replay}: host {host}, frame {}", taken[host]);
             assert_eq!(ending == Ending::Stream, taken[host] + 1 == case.frames, "{replay}: host {host}");
             taken[host] += 1;
-            stream.consume();
+            stream.consume(now);
             if case.last_takes.is_some() && host + 1 == case.hosts {
                 break;
             }
         }
-        stream.drained(now);
         (case.last_takes.is_some() && host + 1 == case.hosts && stream.backlog_frames() > 0).then_some(may_take)
     };
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), &mut turn);

@@ -5,7 +5,7 @@ use ethbcast_transport::messages::{
     Completion, INITIAL_BYTES, INITIAL_MESSAGES, Mailbox, RecvError, RecvOutcome, SendError, SendOutcome, Settings,
 };
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, host_mac};
-use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, Link, OVERHEAD_BYTES, parse, seal};
+use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, parse, seal};
 use ethbcast_transport::{Instant, Machine};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
     let header = Header { kind, session: 77, stream: 0, rank: 1, epoch: 0, flags: Flags::default(), sequence, stamp };
-    let link = Link { source: host_mac(1), destination: host_mac(0), ether_type: 0x88B5 };
+    let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link, &header, body.len());
     frame
 }
@@ -258,7 +258,7 @@ fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     let [mut mailbox, _] = pair(&small());
     let mut frame = made_up(Kind::ASK, 0, 1, &[]);
     let mut header = parse(&frame).expect("own frames parse").header;
-    let link = |host| Link { source: host_mac(host), destination: host_mac(0), ether_type: 0x88B5 };
+    let link = |host| EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link(3), &header, 0);
     mailbox.handle_frame(Instant::START, &frame);
     (header.session, header.rank) = (78, 1);

@@ -2,7 +2,7 @@
 
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{EtherType, Identity, Peer};
 use ethbcast_transport::{Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Price {
 
 pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Settings) -> Mailbox {
     let peers: Vec<Peer> = (0..hosts).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
-    let identity = Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: 0x88B5 };
+    let identity = Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
     Mailbox::new(identity, &peers, payload_bytes, settings.clone())
 }
 

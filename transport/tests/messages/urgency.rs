@@ -38,7 +38,7 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     pass(&mut a, &mut b, now, usize::MAX);
     assert_eq!((collect(&mut b), b.is_urgent()), (1, false), "it is there");
     assert!(a.is_urgent(), "its end is not known");
-    now += settings.tuning.ack_delay;
+    now += settings.tuning.ack.delay;
     b.handle_timeout(now);
     pass(&mut b, &mut a, now, usize::MAX);
     assert_eq!((collect(&mut a), a.is_urgent()), (1, false));

@@ -26,7 +26,7 @@ enum Protocol {
 impl Protocol {
     fn tuning(self, receivers: usize, host: usize) -> Tuning {
         let position = host.saturating_sub(1);
-        let small = |tuning: Tuning| Tuning { feed_frames: 64, ..tuning };
+        let small = |tuning: Tuning| tuning.with_feed_frames(64);
         match self {
             Protocol::Default => small(Tuning::default()).for_cast(receivers, position),
             Protocol::Strict => small(Tuning::paper()).for_cast(receivers, position),
@@ -129,7 +129,8 @@ fn play(seed: u64) {
     let world = World::draw(&mut random);
     let count = world.deaths.len();
     let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths ({:?}, {count} hosts, {} frames, loss {})",
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths \
+         ({:?}, {count} hosts, {} frames, loss {})",
         world.protocol,
         world.endings.len(),
         world.loss
@@ -172,10 +173,9 @@ fn play(seed: u64) {
             for _ in 0..most {
                 let Some((payload, _)) = stream.peek() else { break };
                 assert_eq!(payload, state.taken.to_be_bytes(), "{replay}: host {host}");
-                stream.consume();
+                stream.consume(now);
                 state.taken += 1;
             }
-            stream.drained(now);
             state.rests_until = now + Duration::from_micros(world.rests_micros[host]);
         }
         let wakes = stream.peek().is_some().then_some(state.rests_until);

@@ -43,7 +43,7 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
 #[test]
 fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
     // The feed is full of what rank 5 has not read, and rank 3 lacks the last frame of it: with more to come, and without.
-    for tuning in [Tuning { feed_frames: 64, ..Tuning::default() }, Tuning { feed_frames: 64, ..Tuning::push_pull() }] {
+    for tuning in [Tuning::default().with_feed_frames(64), Tuning::push_pull().with_feed_frames(64)] {
         for frames in [200, 64] {
             one_out_of_credit_and_another_without_the_tail(&tuning, frames, 63);
         }
@@ -53,7 +53,7 @@ fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
 #[test]
 fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed_it() {
     // The root hears rank 1, and rank 1 hears rank 2, whose first word of having passed it is lost.
-    let tuning = |_| Tuning { feed_frames: 64, ..Tuning::default() }.for_ack_tree(130, 11, 0);
+    let tuning = |_| Tuning::default().with_feed_frames(64).for_ack_tree(130, 11, 0);
     let lost = Cell::new(0);
     let mut simulation = Simulation::new(&star(3), hosts(3, tuning, |host| host - 1), |delivery: &Delivery<'_>| {
         let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };

@@ -4,7 +4,7 @@ use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::group_mac;
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{EtherType, Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub fn peer(host: usize) -> Peer {
 /// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
 pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
-        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: 0x88B5 };
+        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
         let children: Vec<Peer> = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         match host {
             0 => Stream::origin(identity, 100, &Outlet::Cast { group: group_mac("test"), listeners: children }, tuning(0)),
@@ -35,9 +35,8 @@ pub fn star(hosts: usize) -> Network {
 /// The application takes everything that is there.
 pub fn take_all(stream: &mut Stream, now: Instant) {
     while stream.peek().is_some() {
-        stream.consume();
+        stream.consume(now);
     }
-    stream.drained(now);
 }
 
 /// A moment in milliseconds.

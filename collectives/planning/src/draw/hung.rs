@@ -1,7 +1,6 @@
 //! The tree of switches hung from its middle, which draws it as wide and as low as it gets.
 
-use crate::topology::Topology;
-use std::collections::VecDeque;
+use crate::topology::{Topology, Walk};
 
 /// A tree of switches with a top.
 #[derive(Debug)]
@@ -19,17 +18,10 @@ impl Hung {
     pub fn new(topology: &Topology) -> Self {
         let one_end = Walk::from(topology, 0).farthest();
         let walk = Walk::from(topology, one_end);
-        let mut path = vec![walk.farthest()];
-        while let Some(next) = path.last().and_then(|&switch| walk.above[switch]) {
-            path.push(next);
-        }
+        let path: Vec<usize> = std::iter::successors(Some(walk.farthest()), |&switch| walk.above()[switch]).collect();
         let top = path[(path.len() - 1) / 2].min(path[path.len() / 2]);
         let walk = Walk::from(topology, top);
-        let mut children = vec![Vec::new(); walk.above.len()];
-        for (switch, above) in walk.above.iter().enumerate() {
-            above.iter().for_each(|&above| children[above].push(switch));
-        }
-        Self { top, children, depth: walk.depth }
+        Self { top, children: walk.children(), depth: walk.depth().to_vec() }
     }
 
     /// How many levels of switches there are.
@@ -41,36 +33,6 @@ impl Hung {
 /// The depth of a topology: levels of switches, hung from the middle of the longest path.
 pub fn levels(topology: &Topology) -> usize {
     Hung::new(topology).levels()
-}
-
-/// What a walk in breadth met, level by level.
-struct Walk {
-    above: Vec<Option<usize>>,
-    depth: Vec<usize>,
-}
-
-impl Walk {
-    fn from(topology: &Topology, start: usize) -> Self {
-        let switches = topology.switches().len();
-        let mut walk = Self { above: vec![None; switches], depth: vec![0; switches] };
-        let mut waiting = VecDeque::from([start]);
-        while let Some(switch) = waiting.pop_front() {
-            for &next in topology.neighbours(switch) {
-                if walk.above[switch] != Some(next) {
-                    walk.above[next] = Some(switch);
-                    walk.depth[next] = walk.depth[switch] + 1;
-                    waiting.push_back(next);
-                }
-            }
-        }
-        walk
-    }
-
-    /// The switch farthest from the start; of several, the first.
-    fn farthest(&self) -> usize {
-        let ids = 0..self.depth.len();
-        ids.reduce(|best, next| if self.depth[next] > self.depth[best] { next } else { best }).unwrap_or(0)
-    }
 }
 
 #[cfg(test)]
@@ -93,7 +55,7 @@ mod tests {
         #[test]
         fn no_other_top_makes_it_lower(topology in arbitrary::topology(12, 12)) {
             let hung = Hung::new(&topology);
-            let height = |top| Walk::from(&topology, top).depth.iter().max().expect("a switch") + 1;
+            let height = |top| Walk::from(&topology, top).depth().iter().max().expect("a switch") + 1;
             let lowest = (0..topology.switches().len()).map(height).min();
             prop_assert_eq!(Some(hung.levels()), lowest);
             prop_assert_eq!(hung.children.iter().flatten().count() + 1, topology.switches().len());

@@ -1,7 +1,8 @@
 //! Topologies as a text tree, as DOT and as SVG, alone or with a plan laid over them.
 //!
-//! All three hang the tree of switches from its middle. With a plan, each host shows whom it sends to, in what order, and
-//! each cable how many flows it carries in either direction: the loads that [`check`](crate::plan::check()) counted.
+//! All three hang the tree of switches from its middle. With a plan, each host shows whom it sends to, in what order,
+//! and each cable how many flows it carries in either direction: the loads that [`check`](crate::plan::check())
+//! counted.
 
 mod dot;
 mod hung;

@@ -5,7 +5,7 @@ use crate::topology::{Topology, nodeset};
 use std::collections::HashMap;
 
 /// What to draw over a topology; the default is nothing.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
     /// Who sends to whom.
     pub plan: Option<&'a Plan>,
@@ -15,45 +15,45 @@ pub struct Overlay<'a> {
     pub loads: &'a [CableLoad],
 }
 
-/// A place in the drawing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+/// A host or a switch, by id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Vertex {
     Host(usize),
     Switch(usize),
 }
 
 /// What one direction of a cable carries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Load {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
     pub flows: usize,
     pub senders: usize,
 }
 
-impl Load {
+impl Traffic {
     /// Whether senders compete for it.
     pub fn is_contended(self) -> bool {
         self.senders > 1
     }
 }
 
-/// An overlay by places.
-pub(super) struct Marks {
-    loads: HashMap<(Place, Place), Load>,
+/// An overlay by hosts and switches.
+pub(super) struct Annotations {
+    loads: HashMap<(Vertex, Vertex), Traffic>,
     sends: HashMap<usize, Vec<usize>>,
     /// The host the bytes come from.
     pub root: Option<usize>,
 }
 
-impl Marks {
-    /// Sorts an overlay by places; names that the topology does not have are left out.
+impl Annotations {
+    /// Sorts an overlay by hosts and switches; names that the topology does not have are left out.
     pub fn new(topology: &Topology, overlay: &Overlay) -> Self {
         let switches: HashMap<&str, usize> = topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
-        let place = |end: &CableEnd| match end {
-            CableEnd::Host(name) => topology.host_named(name).map(Place::Host),
-            CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Place::Switch),
+        let node = |end: &CableEnd| match end {
+            CableEnd::Host(name) => topology.host_named(name).map(Vertex::Host),
+            CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
         };
         let load =
-            |load: &CableLoad| Some(((place(&load.from)?, place(&load.to)?), Load { flows: load.flows, senders: load.senders }));
+            |load: &CableLoad| Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }));
         let host = |rank: usize| overlay.host_of_rank.get(rank).copied();
         let mut sends: HashMap<usize, Vec<usize>> = HashMap::new();
         for (from, to) in overlay.plan.iter().flat_map(|plan| plan.edges()) {
@@ -75,17 +75,17 @@ impl Marks {
         self.sends.get(&host).map_or(&[], Vec::as_slice)
     }
 
-    /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as when
-    /// switches do the copying.
-    pub fn loads(&self, lower: Place, upper: Place) -> Option<(Load, Load)> {
+    /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as
+    /// when switches do the copying.
+    pub fn loads(&self, lower: Vertex, upper: Vertex) -> Option<(Traffic, Traffic)> {
         let load = |from, to| self.loads.get(&(from, to)).copied().unwrap_or_default();
         (!self.loads.is_empty()).then(|| (load(lower, upper), load(upper, lower)))
     }
 }
 
 /// `↑1 ↓8!`: flows up and down a cable, those with contention marked.
-pub(super) fn describe((up, down): (Load, Load)) -> String {
-    let mark = |load: Load| if load.is_contended() { "!" } else { "" };
+pub(super) fn describe((up, down): (Traffic, Traffic)) -> String {
+    let mark = |load: Traffic| if load.is_contended() { "!" } else { "" };
     format!("↑{}{} ↓{}{}", up.flows, mark(up), down.flows, mark(down))
 }
 

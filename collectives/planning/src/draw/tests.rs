@@ -76,7 +76,7 @@ fn contention_is_marked_and_a_cast_has_no_loads() {
     assert!(dot(&bed, &overlay).contains("label=\"↑8! ↓0\", color=\"#c0392b\"]"));
     assert!(svg(&bed, &overlay).contains("<text class=\"load hot\""));
 
-    let cast = crate::plan::cast(0, 3).expect("a cast");
+    let cast = crate::plan::by_rank(Via::Cast, 0, 3).expect("a cast");
     let drawn = text(&small(), &Overlay { plan: Some(&cast), host_of_rank: &[0, 1, 2], loads: &[] });
     assert!(drawn.ends_with("leaf\n├── a (root)  → n[1-2]\n└── top\n    ├── n1\n    └── n2\n"), "{drawn}");
 }

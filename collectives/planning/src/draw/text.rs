@@ -1,18 +1,19 @@
 //! A tree of box characters.
 
 use super::hung::Hung;
-use super::overlay::{Marks, Overlay, Place, describe, fold};
+use super::overlay::{Annotations, Overlay, Vertex, describe, fold};
 use crate::topology::Topology;
 use std::fmt::Write;
 
 /// What the signs of a plan mean, printed above it.
 const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 
-/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each host is.
+/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each
+/// host is.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
-    let marks = Marks::new(topology, overlay);
-    let mut tree = Tree { topology, hung: &hung, marks: &marks, text: String::new() };
+    let marks = Annotations::new(topology, overlay);
+    let mut tree = TextTree { topology, hung: &hung, marks: &marks, text: String::new() };
     if !marks.is_empty() {
         tree.line("", LEGEND);
     }
@@ -20,21 +21,21 @@ pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     tree.text
 }
 
-struct Tree<'a> {
+struct TextTree<'a> {
     topology: &'a Topology,
     hung: &'a Hung,
-    marks: &'a Marks,
+    marks: &'a Annotations,
     text: String,
 }
 
-impl Tree<'_> {
+impl TextTree<'_> {
     /// Walks the tree with a stack of its own: a chain of thousands of switches must not overflow the other one.
     fn draw(&mut self) {
-        let mut waiting = vec![(Place::Switch(self.hung.top), String::new(), String::new())];
-        while let Some((place, branch, trunk)) = waiting.pop() {
-            let label = self.label(place);
+        let mut waiting = vec![(Vertex::Switch(self.hung.top), String::new(), String::new())];
+        while let Some((node, branch, trunk)) = waiting.pop() {
+            let label = self.label(node);
             self.line(&branch, &label);
-            let Place::Switch(switch) = place else { continue };
+            let Vertex::Switch(switch) = node else { continue };
             let below = self.below(switch);
             let last = below.len().saturating_sub(1);
             // The stack gives back last what is pushed first.
@@ -45,23 +46,23 @@ impl Tree<'_> {
         }
     }
 
-    fn below(&self, switch: usize) -> Vec<Place> {
-        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Place::Host);
-        hosts.chain(self.hung.children[switch].iter().copied().map(Place::Switch)).collect()
+    fn below(&self, switch: usize) -> Vec<Vertex> {
+        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Vertex::Host);
+        hosts.chain(self.hung.children[switch].iter().copied().map(Vertex::Switch)).collect()
     }
 
     fn line(&mut self, branch: &str, label: &str) {
         writeln!(self.text, "{branch}{label}").expect("writing to a string cannot fail");
     }
 
-    fn label(&self, place: Place) -> String {
-        match place {
-            Place::Host(host) => self.host_label(host),
-            Place::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
-            Place::Switch(switch) => {
+    fn label(&self, node: Vertex) -> String {
+        match node {
+            Vertex::Host(host) => self.host_label(host),
+            Vertex::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
+            Vertex::Switch(switch) => {
                 let above =
                     self.topology.neighbours(switch).iter().find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
-                let loads = above.and_then(|&above| self.marks.loads(place, Place::Switch(above)));
+                let loads = above.and_then(|&above| self.marks.loads(node, Vertex::Switch(above)));
                 let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
                 format!("{}{loads}", self.topology.switches()[switch])
             }
@@ -82,8 +83,8 @@ impl Tree<'_> {
         if self.marks.root == Some(host) {
             label += " (root)";
         }
-        let switch = Place::Switch(self.topology.switch_of(host));
-        if let Some(loads) = self.marks.loads(Place::Host(host), switch) {
+        let switch = Vertex::Switch(self.topology.switch_of(host));
+        if let Some(loads) = self.marks.loads(Vertex::Host(host), switch) {
             label += &format!("  {}", describe(loads));
         }
         let sends = self.marks.sends(host);

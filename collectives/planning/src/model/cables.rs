@@ -1,15 +1,14 @@
 //! Which directed cables between switches lie between two hosts.
 
-use crate::topology::Topology;
+use crate::topology::{Topology, Walk};
 
 /// The tree of switches hung from switch 0.
 pub(super) struct Cables {
-    uplink: Vec<usize>,
-    depth: Vec<usize>,
+    tree: Walk,
 }
 
 /// One direction of the cable between a switch and its uplink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Direction {
     /// The lower end.
     switch: usize,
@@ -19,30 +18,24 @@ pub(super) struct Direction {
 
 impl Cables {
     pub fn new(topology: &Topology) -> Self {
-        let switches = topology.switches().len();
-        let (mut uplink, mut depth) = (vec![0; switches], vec![0; switches]);
-        let mut waiting = vec![0];
-        while let Some(switch) = waiting.pop() {
-            let above = (switch != 0).then_some(uplink[switch]);
-            for &below in topology.neighbours(switch).iter().filter(|&&other| Some(other) != above) {
-                (uplink[below], depth[below]) = (switch, depth[switch] + 1);
-                waiting.push(below);
-            }
-        }
-        Self { uplink, depth }
+        Self { tree: Walk::from(topology, 0) }
     }
 
-    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order that matters.
+    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order
+    /// that matters.
     pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {
-        let (mut from, mut to) = (from, to);
+        let (above, depth) = (self.tree.above(), self.tree.depth());
+        let (mut from, mut to) = (Some(from), Some(to));
         let mut path = Vec::new();
-        while from != to {
-            if self.depth[from] >= self.depth[to] {
-                path.push(Direction { switch: from, up: true });
-                from = self.uplink[from];
+        while let (Some(rising), Some(falling)) = (from, to)
+            && rising != falling
+        {
+            if depth[rising] >= depth[falling] {
+                path.push(Direction { switch: rising, up: true });
+                from = above[rising];
             } else {
-                path.push(Direction { switch: to, up: false });
-                to = self.uplink[to];
+                path.push(Direction { switch: falling, up: false });
+                to = above[falling];
             }
         }
         path

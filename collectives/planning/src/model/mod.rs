@@ -1,8 +1,8 @@
 //! What a plan costs: the extended parametrised LogP model (Patarasuk 2008 §4.2).
 //!
 //! [`Calibration`] holds what the network costs, [`Shape`] what a plan makes of it, [`predict`] multiplies the two,
-//! [`best_segment`] looks for the segment that costs least, [`choose`] for the plan. Values in, values out: no clock, no
-//! random source, ties broken by order, so that all hosts that ask the same get the same answer.
+//! [`best_segment`] looks for the segment that costs least, [`choose`] for the plan. Values in, values out: no clock,
+//! no random source, ties broken by order, so that all hosts that ask the same get the same answer.
 //!
 //! What the model leaves out, and predictions are therefore too low by: hosts that cannot keep up with the link, what
 //! acknowledgements take of it, and a message's beginning and end (announcing, verifying).
@@ -10,18 +10,16 @@
 mod cables;
 mod calibration;
 mod choose;
-mod given;
 pub mod papers;
 mod predict;
 mod segment;
 mod shape;
 
 pub use calibration::{Calibration, CalibrationError, CalibrationProblem, Point};
-pub use choose::{ASSUMED_SIZE_BYTES, Candidate, Choice, Priced, Situation, choose, duration, price};
-pub use given::given;
+pub use choose::{ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, choose, given, price};
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
-pub use shape::{Round, Shape};
+pub use shape::{BlockRound, Shape};
 
 #[cfg(test)]
 mod tests;

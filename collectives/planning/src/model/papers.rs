@@ -1,17 +1,19 @@
 //! What Patarasuk 2008 measured and predicted (Tables 2 and 3), and our predictions beside it.
 
-use super::{Calibration, Job, Point, Shape, predict};
+use super::calibration::{Calibration, Point};
+use super::predict::{Job, predict};
+use super::shape::Shape;
 
 /// The networks of the paper's clusters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cluster {
     /// 100 Mbit/s.
     Fast,
     /// 1000 Mbit/s.
     Gigabit,
 }
 
-impl Network {
+impl Cluster {
     /// Both, in the paper's order.
     pub const ALL: [Self; 2] = [Self::Fast, Self::Gigabit];
 
@@ -42,20 +44,21 @@ pub const SEGMENTS_BYTES: [u64; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 3
 pub const MESSAGES_BYTES: [u64; 9] = [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
 
 /// A column of Table 3: the segments the paper's model finds best, by row.
-const fn model_column(network: Network, linear: bool) -> [u64; 9] {
+const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
     match (network, linear) {
-        (Network::Fast, true) => [256, 256, 256, 256, 512, 512, 1024, 1024, 1024],
-        (Network::Fast, false) => [256, 512, 1024, 1024, 1024, 1024, 1024, 2048, 4096],
-        (Network::Gigabit, true) => [256, 256, 512, 1024, 1024, 2048, 4096, 4096, 4096],
-        (Network::Gigabit, false) => [512, 1024, 2048, 4096, 4096, 4096, 8192, 8192, 8192],
+        (Cluster::Fast, true) => [256, 256, 256, 256, 512, 512, 1024, 1024, 1024],
+        (Cluster::Fast, false) => [256, 512, 1024, 1024, 1024, 1024, 1024, 2048, 4096],
+        (Cluster::Gigabit, true) => [256, 256, 512, 1024, 1024, 2048, 4096, 4096, 4096],
+        (Cluster::Gigabit, false) => [512, 1024, 2048, 4096, 4096, 4096, 8192, 8192, 8192],
     }
 }
 
 /// A "Model" cell of Table 3 and ours.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Cell {
     /// Which cluster.
-    pub network: Network,
+    pub network: Cluster,
     /// The linear tree's column, not the binary tree's.
     pub linear: bool,
     /// Bytes of the message.
@@ -85,7 +88,7 @@ impl Cell {
 /// The 36 "Model" cells of Table 3 from Table 2's figures: by network, then tree, then message.
 pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
     let mut cells = Vec::with_capacity(36);
-    for network in Network::ALL {
+    for network in Cluster::ALL {
         let calibration = network.calibration();
         for (shape, is_linear) in [(linear, true), (binary, false)] {
             for (message_bytes, paper_bytes) in MESSAGES_BYTES.into_iter().zip(model_column(network, is_linear)) {

@@ -1,20 +1,23 @@
 //! The time a message takes: equations (1) and (2) of Patarasuk 2008 §4.2 and their relatives.
 //!
-//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment each
-//!   time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1), with D = 2
-//!   equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine can keep.
-//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer than
-//!   the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without L.
+//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
+//!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
+//!   with D = 2 equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine
+//!   can keep.
+//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
+//!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
+//!   L.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
-//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a frame if anybody
-//!   missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast). In both cases
-//!   the last repair takes a round trip, 2 (L + g), if there is one.
+//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a
+//!   frame if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
+//!   cast). In both cases the last repair takes a round trip, 2 (L + g), if there is one.
 
-use super::{Calibration, Round, Shape};
+use super::calibration::Calibration;
+use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
 /// A message to be priced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Bytes of the message.
     pub size_bytes: u64,
@@ -59,9 +62,9 @@ impl Pricing<'_> {
 
     fn blocks(&self) -> f64 {
         let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
-        let moved = |round: &Round| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
-        let busy = |round: &Round| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
-        let waiting = |round: &Round| round.times as f64 * self.calibration.latency_ns(moved(round));
+        let moved = |round: &BlockRound| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
+        let busy = |round: &BlockRound| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
+        let waiting = |round: &BlockRound| round.times as f64 * self.calibration.latency_ns(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
         busy + waiting + self.further(pass_bytes) * busy

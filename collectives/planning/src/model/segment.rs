@@ -1,6 +1,8 @@
 //! The segment that costs least: short ones fill the pipeline sooner, long ones pay less for each byte.
 
-use super::{Calibration, Job, Shape, predict};
+use super::calibration::Calibration;
+use super::predict::{Job, predict};
+use super::shape::Shape;
 
 /// The most frames of a segment: the engine keeps a segment whole at every relay, and this is 1.5 MB of usual frames.
 ///
@@ -9,8 +11,8 @@ pub const MAX_ATOMIC_SEGMENT_FRAMES: u64 = 1024;
 
 /// The segment, in bytes, with which a message of `size_bytes` takes least time, and that time in seconds.
 ///
-/// Segments are whole frames or the whole message: 1, 2, 3, 4, 6, 8, 12, 16, … frames. Of equally good ones it is the shortest. The
-/// segment of an empty message is one frame. Of a message in blocks the segment is a block.
+/// Segments are whole frames or the whole message: 1, 2, 3, 4, 6, 8, 12, 16, … frames. Of equally good ones it is the
+/// shortest. The segment of an empty message is one frame. Of a message in blocks the segment is a block.
 ///
 /// # Panics
 /// If `frame_payload_bytes` is zero.

@@ -1,6 +1,6 @@
 //! Prices counted by hand, the papers' tables, and what must hold of every price.
 
-use super::papers::{Network, table_3};
+use super::papers::{Cluster, table_3};
 use super::*;
 use crate::plan::{self, Plan, Via};
 use crate::topology::{Topology, arbitrary};
@@ -126,7 +126,7 @@ fn table_1_is_what_very_large_messages_come_to() {
     let size = 8 << 30;
     for ranks in [8usize, 16, 32] {
         let topology = one_switch(ranks);
-        let calibration = Network::Fast.calibration();
+        let calibration = Cluster::Fast.calibration();
         let alone = (calibration.gap_ns(size) + calibration.latency_ns(size)) / 1e9;
         let ratio = |via| best_segment(&shape(via, &topology), size, 1024, &calibration).1 / alone;
         let (p, log) = (ranks as f64, ranks.ilog2() as f64);

@@ -1,9 +1,11 @@
 //! Why something is not a plan.
 
+use super::via::Via;
 use thiserror::Error;
 
 /// Why a plan cannot be made from what was given; ranks and hosts are named by number.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// The root is not one of the ranks; also the error for a plan over no ranks.
     #[error("rank {root} cannot be the root of a plan over {ranks} ranks; use a rank below {ranks}")]
@@ -47,7 +49,7 @@ pub enum PlanError {
     #[error("rank {rank} has {children} children; with {via} give every rank at most {most}")]
     TooManyChildren {
         /// The kind of plan.
-        via: super::Via,
+        via: Via,
         /// The rank.
         rank: usize,
         /// Its children.
@@ -59,7 +61,7 @@ pub enum PlanError {
     #[error("rank {rank} receives from rank {sender}; with {via} everybody receives from the root")]
     Relayed {
         /// The kind of plan.
-        via: super::Via,
+        via: Via,
         /// The receiving rank.
         rank: usize,
         /// The rank it receives from.
@@ -105,8 +107,8 @@ pub enum PlanError {
         /// The host id.
         host: usize,
     },
-    /// A number of children that no tree of [`Via::Kary`](super::Via::Kary) has.
-    #[error("a tree cannot be planned for {children} children each; use a number from {low} to {high}", low = super::Via::KARY_CHILDREN.start(), high = super::Via::KARY_CHILDREN.end())]
+    /// A number of children that no tree of [`Via::Kary`] has.
+    #[error("a tree cannot be planned for {children} children each; use a number from {low} to {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children {
         /// The number asked for.
         children: u8,

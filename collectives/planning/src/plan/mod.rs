@@ -1,240 +1,30 @@
 //! Who sends to whom, and in what order: planning is arithmetic.
 //!
-//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only and
-//! every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one door to
-//! all of them; there is one file per planner. [`blocks`] lists the trees of ways that split the message.
+//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only
+//! and every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one
+//! door to all of them: `by_rank` has those that do not ask about switches, `chain`, `binary` and `latency` those that
+//! do. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
 mod binary;
-mod binomial;
-mod blocks;
-mod cast;
+mod by_rank;
 mod chain;
 mod check;
 mod error;
 pub mod file;
-mod flat;
-mod kary;
 mod latency;
 mod layers;
 mod line;
 mod make;
-mod unaware;
+mod tree;
 mod via;
 
-pub use binary::{ALGORITHM_2_RANKS, binary};
-pub use binomial::{binomial, recursive_doubling, scatter_allgather};
-pub use blocks::{block, block_parents, blocks};
-pub use cast::cast;
+pub use binary::{ALGORITHM_2_RANKS, binary, kary};
+pub use by_rank::{block, block_parents, blocks, by_rank};
 pub use chain::chain;
-pub use check::{CableEnd, CableLoad, Fault, Report, check, check_all};
+pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all};
 pub use error::PlanError;
-pub use flat::flat;
-pub use kary::kary;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
-pub use unaware::{binary_unaware, chain_unaware};
+pub use tree::Plan;
 pub use via::{UnknownVia, Via};
-
-/// A tree over ranks, rooted anywhere, with the children of each rank in sending order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    via: Via,
-    root: usize,
-    parents: Vec<Option<usize>>,
-    /// The children of all ranks, one rank after the other.
-    children: Vec<usize>,
-    /// Where each rank's children begin in `children`; one more entry marks the end.
-    starts: Vec<usize>,
-    height: usize,
-}
-
-impl Plan {
-    /// Builds a plan from each rank's parent, as planners compute it and as a VIEW carries it.
-    ///
-    /// A rank sends to its children in ascending order.
-    ///
-    /// # Errors
-    /// [`PlanError`] unless this is one tree over all ranks, rooted at `root`, of the shape `via` promises: at most one
-    /// child each for a chain, everybody a child of the root for cast.
-    pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
-        check_parents(root, parents)?;
-        let (starts, children) = list_children(parents);
-        Self { via, root, parents: parents.to_vec(), children, starts, height: 0 }.checked()
-    }
-
-    /// Builds a plan from each rank's children in sending order.
-    ///
-    /// # Errors
-    /// [`PlanError`] as for [`Plan::from_parents`], and if a rank has several parents or does not exist.
-    pub fn from_children(via: Via, root: usize, children: &[Vec<usize>]) -> Result<Self, PlanError> {
-        let ranks = children.len();
-        let mut parents = vec![None; ranks];
-        for (parent, rank) in children.iter().enumerate().flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank))) {
-            match parents.get_mut(rank) {
-                None => return Err(PlanError::NoSuchChild { rank, parent, ranks }),
-                Some(Some(first)) => return Err(PlanError::TwoParents { rank, first: *first, second: parent }),
-                Some(free) => *free = Some(parent),
-            }
-        }
-        check_parents(root, &parents)?;
-        let mut starts = vec![0; ranks + 1];
-        for (rank, list) in children.iter().enumerate() {
-            starts[rank + 1] = starts[rank] + list.len();
-        }
-        Self { via, root, parents, children: children.concat(), starts, height: 0 }.checked()
-    }
-
-    fn checked(mut self) -> Result<Self, PlanError> {
-        self.height = self.measure_height()?;
-        self.check_shape()?;
-        Ok(self)
-    }
-
-    /// How the bytes travel.
-    pub fn via(&self) -> Via {
-        self.via
-    }
-
-    /// The rank the bytes come from.
-    pub fn root(&self) -> usize {
-        self.root
-    }
-
-    /// How many ranks there are, the root included.
-    pub fn ranks(&self) -> usize {
-        self.parents.len()
-    }
-
-    /// Whom a rank receives from; `None` for the root.
-    ///
-    /// # Panics
-    /// If `rank` is not below [`Plan::ranks`].
-    pub fn parent(&self, rank: usize) -> Option<usize> {
-        self.parents[rank]
-    }
-
-    /// Whom a rank sends to, in sending order.
-    ///
-    /// # Panics
-    /// If `rank` is not below [`Plan::ranks`].
-    pub fn children(&self, rank: usize) -> &[usize] {
-        &self.children[self.starts[rank]..self.starts[rank + 1]]
-    }
-
-    /// The most edges between the root and any rank: the H of Patarasuk 2008 §3.
-    pub fn height(&self) -> usize {
-        self.height
-    }
-
-    /// The most children of any rank: the D of Patarasuk 2008 §3.
-    pub fn degree(&self) -> usize {
-        (0..self.ranks()).map(|rank| self.children(rank).len()).max().unwrap_or(0)
-    }
-
-    /// All edges as (sender, receiver), by sender, each sender's in sending order.
-    pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..self.ranks()).flat_map(|rank| self.children(rank).iter().map(move |&child| (rank, child)))
-    }
-
-    /// A digest of everything that decides who sends to whom: equal on two hosts only if their plans are.
-    pub fn digest(&self) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_derive_key("ethbcast plan digest, version 1");
-        let mut number = |value: usize| {
-            hasher.update(&(value as u64).to_le_bytes());
-        };
-        number(self.ranks());
-        number(self.root);
-        for rank in 0..self.ranks() {
-            // The count delimits the list, so that no two plans write the same numbers.
-            number(self.children(rank).len());
-            self.children(rank).iter().for_each(|&child| number(child));
-        }
-        hasher.update(self.via.to_string().as_bytes());
-        *hasher.finalize().as_bytes()
-    }
-
-    /// The first eight bytes of [`Plan::digest`] as a little-endian number, for headers without room for all.
-    pub fn digest_u64(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.digest();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h])
-    }
-
-    /// Counts levels from the root down; fewer ranks met than there are means the others run in a circle.
-    fn measure_height(&self) -> Result<usize, PlanError> {
-        let mut met = vec![false; self.ranks()];
-        let mut level = vec![self.root];
-        let mut height = 0;
-        loop {
-            level.iter().for_each(|&rank| met[rank] = true);
-            let next: Vec<usize> = level.iter().flat_map(|&rank| self.children(rank)).copied().collect();
-            if next.is_empty() {
-                break;
-            }
-            level = next;
-            height += 1;
-        }
-        match met.iter().position(|&met| !met) {
-            Some(rank) => Err(PlanError::Circle { rank }),
-            None => Ok(height),
-        }
-    }
-
-    fn check_shape(&self) -> Result<(), PlanError> {
-        let most = match self.via {
-            Via::Chain | Via::ChainUnaware => 1,
-            Via::Binary | Via::BinaryUnaware => 2,
-            Via::Kary(children) => usize::from(children),
-            Via::Cast | Via::Flat => {
-                let relay = self.edges().find(|&(sender, _)| sender != self.root);
-                return relay.map_or(Ok(()), |(sender, rank)| Err(PlanError::Relayed { via: self.via, rank, sender }));
-            }
-            Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling | Via::Latency => return Ok(()),
-        };
-        match (0..self.ranks()).find(|&rank| self.children(rank).len() > most) {
-            Some(rank) => Err(PlanError::TooManyChildren { via: self.via, rank, children: self.children(rank).len(), most }),
-            None => Ok(()),
-        }
-    }
-}
-
-fn check_parents(root: usize, parents: &[Option<usize>]) -> Result<(), PlanError> {
-    let ranks = parents.len();
-    if root >= ranks {
-        return Err(PlanError::NoSuchRoot { root, ranks });
-    }
-    for (rank, &parent) in parents.iter().enumerate() {
-        match parent {
-            Some(parent) if rank == root => return Err(PlanError::RootWithParent { root, parent }),
-            Some(parent) if parent >= ranks => return Err(PlanError::NoSuchParent { rank, parent, ranks }),
-            None if rank != root => return Err(PlanError::NoParent { rank }),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Sorts the ranks by parent (a counting sort): where each parent's children start, and the children.
-fn list_children(parents: &[Option<usize>]) -> (Vec<usize>, Vec<usize>) {
-    let mut starts = vec![0; parents.len() + 1];
-    for &parent in parents.iter().flatten() {
-        starts[parent + 1] += 1;
-    }
-    for rank in 0..parents.len() {
-        starts[rank + 1] += starts[rank];
-    }
-    let mut free = starts.clone();
-    let mut children = vec![0; starts[parents.len()]];
-    for (rank, parent) in parents.iter().enumerate() {
-        if let &Some(parent) = parent {
-            children[free[parent]] = rank;
-            free[parent] += 1;
-        }
-    }
-    (starts, children)
-}
-
-#[cfg(test)]
-mod contention_tests;
-#[cfg(test)]
-mod tests;

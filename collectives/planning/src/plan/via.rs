@@ -5,7 +5,9 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// How the bytes of one message travel. `auto` is no way of travelling: whoever offers it picks one of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+///
+/// Not `non_exhaustive`: who gives each way a number on the wire is to be told by the compiler when there is one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Via {
     /// Unicast from host to host in depth-first switch order (Patarasuk 2008 §4.1.1, Algorithm 1).
     Chain,
@@ -98,7 +100,7 @@ impl fmt::Display for Via {
 }
 
 /// A name that is no [`Via`].
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
     /// No such name.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]

@@ -1,8 +1,10 @@
 //! From a draft, which may say anything, to a [`Topology`], which is valid.
 
-use super::nodeset::{MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
-use super::{Topology, TopologyError, TopologyProblem};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use super::error::{TopologyError, TopologyProblem};
+use super::nodeset::{self, MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
+use super::tree::Topology;
+use crate::natural_order;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What a source said, before anybody checked it; every statement remembers its line.
 #[derive(Debug, Default)]
@@ -37,91 +39,97 @@ impl Draft {
         self.switches.push(DraftSwitch { name, line, links: Vec::new() });
         self.switches.last_mut().expect("a switch was just pushed")
     }
+
+    /// Adds the hosts of one node set, which stands in `line`, to the switch with the id `switch`, called `name`.
+    pub fn add_hosts(&mut self, switch: usize, name: &str, set: &str, line: Option<usize>) -> Result<(), TopologyError> {
+        let refuse = |error| TopologyError::at(line, TopologyProblem::Hosts { switch: name.to_string(), error });
+        let hosts = nodeset::expand(set).map_err(refuse)?;
+        if self.hosts.len() + hosts.len() > MAX_HOSTS {
+            return Err(TopologyError::at(line, TopologyProblem::TooManyHosts));
+        }
+        self.hosts.extend(hosts.into_iter().map(|name| DraftHost { name, switch, line }));
+        Ok(())
+    }
+
+    /// Gives hosts their ids by the natural order of their names. Stable: of a host named twice, the one further down
+    /// in the source is the error.
+    pub fn sort_hosts(&mut self) {
+        self.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+    }
 }
 
 /// Checks a draft and derives the tables; the first problem found is the error, with its line but no source name.
 pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     let switch_ids = number_switches(&draft.switches)?;
-    let host_ids = number_hosts(&draft)?;
-    let links = resolve_links(&draft.switches, &switch_ids)?;
+    check_hosts(&draft)?;
+    let cables = resolve_links(&draft.switches, &switch_ids)?;
     let switches: Vec<String> = draft.switches.into_iter().map(|switch| switch.name).collect();
-    let neighbours = join(&switches, &links)?;
-    refuse_islands(&switches, &neighbours)?;
-
-    let mut hosts_on = vec![Vec::new(); switches.len()];
-    for (id, host) in draft.hosts.iter().enumerate() {
-        hosts_on[host.switch].push(id);
-    }
-    Ok(Topology {
-        switch_of: draft.hosts.iter().map(|host| host.switch).collect(),
-        hosts: draft.hosts.into_iter().map(|host| host.name).collect(),
-        switches,
-        cables: links.iter().map(|link| link.cable).collect::<BTreeSet<_>>().into_iter().collect(),
-        hosts_on,
-        neighbours: neighbours.into_iter().map(|set| set.into_iter().collect()).collect(),
-        host_ids,
-    })
+    check_tree(&switches, &cables)?;
+    let ends: BTreeSet<(usize, usize)> = cables.iter().map(|cable| cable.ends).collect();
+    let hosts = draft.hosts.into_iter().map(|host| (host.name, host.switch)).collect();
+    Ok(Topology::new(switches, hosts, ends.into_iter().collect()))
 }
 
 fn number_switches(switches: &[DraftSwitch]) -> Result<HashMap<String, usize>, TopologyError> {
     if switches.is_empty() {
-        return Err(refusal(None, TopologyProblem::NoSwitch));
+        return Err(TopologyError::nowhere(TopologyProblem::NoSwitch));
     }
     let mut ids = HashMap::with_capacity(switches.len());
     for (id, switch) in switches.iter().enumerate() {
         check_name(&switch.name, switch.line)?;
         if ids.insert(switch.name.clone(), id).is_some() {
-            return Err(refusal(switch.line, TopologyProblem::SwitchTwice(switch.name.clone())));
+            return Err(TopologyError::at(switch.line, TopologyProblem::SwitchTwice(switch.name.clone())));
         }
     }
     Ok(ids)
 }
 
-fn number_hosts(draft: &Draft) -> Result<HashMap<String, usize>, TopologyError> {
+fn check_hosts(draft: &Draft) -> Result<(), TopologyError> {
     if draft.hosts.is_empty() {
-        return Err(refusal(None, TopologyProblem::NoHost));
+        return Err(TopologyError::nowhere(TopologyProblem::NoHost));
     }
     if draft.hosts.len() > MAX_HOSTS {
-        return Err(refusal(None, TopologyProblem::TooManyHosts));
+        return Err(TopologyError::nowhere(TopologyProblem::TooManyHosts));
     }
-    let mut ids = HashMap::with_capacity(draft.hosts.len());
-    for (id, host) in draft.hosts.iter().enumerate() {
+    let mut known = HashMap::with_capacity(draft.hosts.len());
+    for host in &draft.hosts {
         check_name(&host.name, host.line)?;
-        if let Some(earlier) = ids.insert(host.name.clone(), id) {
-            let switch = draft.switches[draft.hosts[earlier].switch].name.clone();
-            return Err(refusal(host.line, TopologyProblem::HostTwice { host: host.name.clone(), switch }));
+        if let Some(earlier) = known.insert(&host.name, host.switch) {
+            let switch = draft.switches[earlier].name.clone();
+            return Err(TopologyError::at(host.line, TopologyProblem::HostTwice { host: host.name.clone(), switch }));
         }
     }
-    Ok(ids)
+    Ok(())
 }
 
 fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
     if name.is_empty() {
-        return Err(refusal(line, TopologyProblem::EmptyName));
+        return Err(TopologyError::at(line, TopologyProblem::EmptyName));
     }
     if name.len() > MAX_NAME_BYTES {
-        return Err(refusal(line, TopologyProblem::NameTooLong(name.to_string())));
+        return Err(TopologyError::at(line, TopologyProblem::NameTooLong(name.to_string())));
     }
     match name.chars().find(|&character| !is_name_character(character)) {
-        Some(character) => Err(refusal(line, TopologyProblem::NameCharacter { name: name.to_string(), character })),
+        Some(character) => Err(TopologyError::at(line, TopologyProblem::NameCharacter { name: name.to_string(), character })),
         None => Ok(()),
     }
 }
 
-/// A cable, the lower switch id first, and the line that first named it.
-struct Link {
-    cable: (usize, usize),
+/// A cable and the line that first named it.
+struct DraftCable {
+    /// Its switches, the lower id first.
+    ends: (usize, usize),
     line: Option<usize>,
 }
 
 /// The cables in the order they are first named; one named from both its ends is one cable.
-fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<Link>, TopologyError> {
-    let mut links = Vec::new();
+fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
+    let mut cables = Vec::new();
     let mut known = HashSet::new();
     for (id, switch) in switches.iter().enumerate() {
         let mut named_here = HashSet::new();
         for link in &switch.links {
-            let refuse = |problem| Err(refusal(link.line, problem));
+            let refuse = |problem| Err(TopologyError::at(link.line, problem));
             let (from, to) = (switch.name.clone(), link.to.clone());
             let Some(&other) = ids.get(&link.to) else {
                 let known = switches.iter().map(|switch| switch.name.clone()).collect();
@@ -133,67 +141,48 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
             if !named_here.insert(other) {
                 return refuse(TopologyProblem::LinkTwice { switch: from, link: to });
             }
-            let cable = (id.min(other), id.max(other));
-            if known.insert(cable) {
-                links.push(Link { cable, line: link.line });
+            let ends = (id.min(other), id.max(other));
+            if known.insert(ends) {
+                cables.push(DraftCable { ends, line: link.line });
             }
         }
     }
-    Ok(links)
+    Ok(cables)
 }
 
-/// Lays the cables one by one and refuses the first that closes a loop.
-fn join(switches: &[String], links: &[Link]) -> Result<Vec<BTreeSet<usize>>, TopologyError> {
-    let mut neighbours = vec![BTreeSet::new(); switches.len()];
+/// Lays the cables one by one, refuses the first that closes a loop, and then switches that are not joined to the
+/// first.
+fn check_tree(switches: &[String], cables: &[DraftCable]) -> Result<(), TopologyError> {
+    let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
-    for &Link { cable: (low, high), line } in links {
+    for &DraftCable { ends: (low, high), line } in cables {
         if !islands.unite(low, high) {
-            let ring = path(&neighbours, low, high);
-            let names = ring.into_iter().map(|switch| switches[switch].clone()).collect();
-            return Err(refusal(line, TopologyProblem::Loop(names)));
+            let names = path(&neighbours, low, high).into_iter().map(|switch| switches[switch].clone()).collect();
+            return Err(TopologyError::at(line, TopologyProblem::Loop(names)));
         }
-        neighbours[low].insert(high);
-        neighbours[high].insert(low);
+        neighbours[low].push(high);
+        neighbours[high].push(low);
     }
-    Ok(neighbours)
-}
-
-fn refuse_islands(switches: &[String], neighbours: &[BTreeSet<usize>]) -> Result<(), TopologyError> {
-    let came_from = spread(neighbours, 0);
-    let unreached = |switch: &usize| came_from[*switch].is_none();
-    let islands: Vec<String> = (1..switches.len()).filter(unreached).map(|switch| switches[switch].clone()).collect();
-    if islands.is_empty() {
+    let unreached = (1..switches.len()).filter(|&switch| islands.find(switch) != islands.find(0));
+    let unreached: Vec<String> = unreached.map(|switch| switches[switch].clone()).collect();
+    if unreached.is_empty() {
         return Ok(());
     }
-    Err(refusal(None, TopologyProblem::Disconnected { first: switches[0].clone(), islands }))
+    Err(TopologyError::nowhere(TopologyProblem::Disconnected { first: switches[0].clone(), islands: unreached }))
 }
 
 /// The switches from one to another along cables that exist; only called for two that are joined.
-fn path(neighbours: &[BTreeSet<usize>], from: usize, to: usize) -> Vec<usize> {
-    let came_from = spread(neighbours, to);
-    let mut path = vec![from];
-    let mut here = from;
-    while let Some(next) = came_from[here].filter(|_| here != to) {
-        path.push(next);
-        here = next;
-    }
-    path
-}
-
-/// For each switch the one it was reached from, spreading from `start` (which was reached from itself).
-fn spread(neighbours: &[BTreeSet<usize>], start: usize) -> Vec<Option<usize>> {
+fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut came_from = vec![None; neighbours.len()];
-    came_from[start] = Some(start);
-    let mut waiting = VecDeque::from([start]);
-    while let Some(switch) = waiting.pop_front() {
-        for &next in &neighbours[switch] {
-            if came_from[next].is_none() {
-                came_from[next] = Some(switch);
-                waiting.push_back(next);
-            }
+    let mut waiting = vec![to];
+    while let Some(switch) = waiting.pop() {
+        let above = came_from[switch];
+        for &next in neighbours[switch].iter().filter(|&&next| above != Some(next)) {
+            came_from[next] = Some(switch);
+            waiting.push(next);
         }
     }
-    came_from
+    std::iter::successors(Some(from), |&switch| came_from[switch]).collect()
 }
 
 /// Which switches are joined so far (union-find with path halving).
@@ -218,8 +207,4 @@ impl Islands {
         self.0[left] = right;
         left != right
     }
-}
-
-fn refusal(line: Option<usize>, problem: TopologyProblem) -> TopologyError {
-    TopologyError { source_name: None, line, problem: Box::new(problem) }
 }

@@ -1,12 +1,24 @@
-//! The five test beds of Patarasuk 2008, Figure 9, by name.
+//! Topologies that need no file: all hosts on one switch, and the five test beds of Patarasuk 2008, Figure 9, by name.
 
-use super::Topology;
 use super::build::{self, Draft, DraftHost, DraftLink};
+use super::error::TopologyError;
+use super::tree::Topology;
 
 /// The names [`Topology::builtin`] knows.
 pub const BUILTIN_NAMES: &[&str] = &["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
 
 impl Topology {
+    /// All hosts on one switch named `s0`: what is assumed when nobody says otherwise. Host ids follow the given order.
+    ///
+    /// # Errors
+    /// [`TopologyError`] if there is no host, too many, a host twice, or a name with a character no node set can carry.
+    pub fn single_switch(hosts: impl IntoIterator<Item = String>) -> Result<Self, TopologyError> {
+        let mut draft = Draft::default();
+        draft.add_switch("s0".to_string(), None);
+        draft.hosts = hosts.into_iter().map(|name| DraftHost { name, switch: 0, line: None }).collect();
+        build::build(draft)
+    }
+
     /// A test bed of the papers, hosts `n0…`, switches `s0…`; `None` for a name not in [`BUILTIN_NAMES`].
     ///
     /// - `fig9-1`: 16 hosts on one switch;
@@ -71,5 +83,30 @@ mod tests {
             assert_eq!(bed.host_named(&format!("n{id}")), Some(id));
             assert_eq!(bed.switch_of(id), id % 4);
         }
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn one_switch_keeps_the_order_it_was_given() {
+        let topology = Topology::single_switch(names(&["zoe", "n10", "n2"])).expect("three hosts");
+        assert_eq!(topology.hosts(), ["zoe", "n10", "n2"]);
+        assert_eq!(topology.switches(), ["s0"]);
+        assert_eq!(topology.host_named("n2"), Some(2));
+        assert_eq!(topology.host_named("n3"), None);
+        assert_eq!(topology.hosts_on(0).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(topology.cables().is_empty() && topology.neighbours(0).is_empty());
+    }
+
+    #[test]
+    fn one_switch_refuses_what_is_no_list_of_hosts() {
+        let refusal = |hosts: &[&str]| Topology::single_switch(names(hosts)).expect_err("refused").to_string();
+        assert_eq!(refusal(&[]), "the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`");
+        assert_eq!(refusal(&["a", "b", "a"]), "host `a` is on switch `s0` already; name every host once");
+        assert_eq!(refusal(&["a b"]), "the name `a b` may not contain ` `; use letters, digits and `-_.:`");
+        assert_eq!(refusal(&[""]), "a name is empty; use letters, digits and `-_.:`");
+        assert!(refusal(&["x".repeat(256).as_str()]).ends_with("is longer than 255 bytes; shorten it"));
     }
 }

@@ -3,10 +3,10 @@
 
 use super::mail::{Inbox, Outbound};
 use super::transfer::{Reading, Writing};
-use super::{Progress, block_range, check_blocks};
+use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::member::{Group, Member, Way as StreamWay};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -16,21 +16,29 @@ const MEETING_FRAMES: usize = 256;
 const BLOCKS_AHEAD: u16 = 2;
 
 /// An allgather in progress.
+pub type Allgather = Call<Exchange>;
+
+/// How one rank gives its block and gets the others'.
 #[derive(Debug)]
-pub struct Allgather {
-    signature: Signature,
-    way: Exchange,
+pub struct Exchange {
+    way: Way,
     /// The own block is among all.
     placed: bool,
-    done: bool,
 }
 
 #[derive(Debug)]
-enum Exchange {
+enum Way {
     /// Every rank casts its block.
-    Casts { own: Writing, others: Vec<(u16, Reading)> },
+    Casts(Casts),
     /// Every rank hands on to the right what it has from the left: first its own block.
     Ring(Ring),
+}
+
+#[derive(Debug)]
+struct Casts {
+    own: Writing,
+    /// The others, by origin, that have not come whole.
+    others: Vec<(u16, Reading)>,
 }
 
 #[derive(Debug)]
@@ -55,19 +63,19 @@ impl Allgather {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Allgather, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         check_blocks(blocks_bytes, block_bytes, size)?;
-        let signature = membership.begin(now, Operation::Allgather, 0, block_bytes)?;
-        let frames = (Signature::BYTES + block_bytes).div_ceil(membership.streams.payload_bytes());
+        let signature = group.calls().begin(now, Operation::Allgather, 0, block_bytes)?;
+        let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
-            Exchange::Casts { own: Writing::new(Way::Cast), others }
+            Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
         } else {
             let outbound = Outbound::new((rank + 1) % size);
-            Exchange::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
+            Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, inbox: Inbox::default() })
         };
-        Ok(Allgather { signature, way, placed: false, done: false })
+        Ok(Call::new(signature, Exchange { way, placed: false }))
     }
 
     /// Moves on, from `block` into `blocks`.
@@ -84,86 +92,72 @@ impl Allgather {
         block: &[u8],
         blocks: &mut [u8],
     ) -> Result<Progress, CommunicatorError> {
-        assert_eq!(block.len() as u64, self.signature.bytes, "the block has another length than was said");
-        if self.done {
-            return Ok(Progress::Done);
-        }
-        let (membership, signature) = (member.membership()?, self.signature);
+        self.check_length(block);
+        self.step(member, now, (block, blocks))
+    }
+}
+
+impl Work for Exchange {
+    type Slices<'a> = (&'a [u8], &'a mut [u8]);
+
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        (block, blocks): Self::Slices<'_>,
+    ) -> Result<bool, Failure> {
         if !std::mem::replace(&mut self.placed, true) {
-            blocks[block_range(membership.rank(), block.len())].copy_from_slice(block);
+            blocks[block_range(group.rank(), block.len())].copy_from_slice(block);
         }
-        let step = match &mut self.way {
-            _ if membership.size() == 1 => Ok(true),
-            Exchange::Casts { own, others } => exchange(own, others, membership, now, signature, blocks),
-            Exchange::Ring(ring) => ring.advance(membership, signature, blocks),
-        };
-        let progress = membership.conclude(now, signature, step.map(Progress::from));
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
-            self.clear(membership);
-        }
-        progress
-    }
-
-    fn clear(&mut self, membership: &mut Membership) {
-        if let Exchange::Ring(ring) = &mut self.way {
-            ring.inbox.clear(membership);
+        match &mut self.way {
+            _ if group.size() == 1 => Ok(true),
+            Way::Casts(casts) => casts.advance(group, now, call, blocks),
+            Way::Ring(ring) => ring.advance(group, call, blocks),
         }
     }
 
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.clear(membership);
-                membership.abandon(now, self.signature)
-            }
-            Err(error) => error,
+    fn give_up(&mut self, group: &mut Group) {
+        if let Way::Ring(ring) = &mut self.way {
+            ring.inbox.clear(group);
         }
     }
 }
 
-/// Casts the own block, and reads those of the others in whatever order they come.
-fn exchange(
-    own: &mut Writing,
-    others: &mut Vec<(u16, Reading)>,
-    membership: &mut Membership,
-    now: Instant,
-    signature: Signature,
-    blocks: &mut [u8],
-) -> Result<bool, Failure> {
-    let block_bytes = signature.bytes as usize;
-    let given = own.advance(membership, now, signature, &blocks[block_range(membership.rank(), block_bytes)]);
-    let mut at = 0;
-    while let Some((origin, reading)) = others.get_mut(at) {
-        if reading.advance(membership, now, signature, &mut blocks[block_range(*origin, block_bytes)])? {
-            others.swap_remove(at);
-        } else {
-            at += 1;
+impl Casts {
+    /// Casts the own block, and reads those of the others in whatever order they come.
+    fn advance(&mut self, group: &mut Group, now: Instant, call: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+        let block_bytes = call.bytes as usize;
+        let given = self.own.advance(group, now, call, &blocks[block_range(group.rank(), block_bytes)]);
+        let mut at = 0;
+        while let Some((origin, reading)) = self.others.get_mut(at) {
+            if reading.advance(group, now, call, &mut blocks[block_range(*origin, block_bytes)])? {
+                self.others.swap_remove(at);
+            } else {
+                at += 1;
+            }
         }
+        Ok(given && self.others.is_empty())
     }
-    Ok(given && others.is_empty())
 }
 
 impl Ring {
-    fn advance(&mut self, membership: &mut Membership, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
-        let (rank, size, block_bytes) = (membership.rank(), membership.size(), signature.bytes as usize);
+    fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+        let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
         let passing = |step: u16| block_range((rank + size - step) % size, block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
-                self.inbox.add(membership, (rank + size - 1) % size, block_bytes);
+                self.inbox.add(group, (rank + size - 1) % size, block_bytes);
                 self.asked += 1;
             }
             let before = (self.handed, self.come);
-            if let Some(message) = self.inbox.take_first(membership, signature)? {
+            if let Some(message) = self.inbox.take_first(group, signature)? {
                 self.come += 1;
                 blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
             }
-            while self.handed < steps.min(self.come + 1)
-                && self.outbound.advance(membership, signature, &blocks[passing(self.handed)])
-            {
+            while self.handed < steps.min(self.come + 1) && self.outbound.advance(group, signature, &blocks[passing(self.handed)]) {
                 self.handed += 1;
                 self.outbound = Outbound::new((rank + 1) % size);
             }

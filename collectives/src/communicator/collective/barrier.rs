@@ -1,11 +1,11 @@
 //! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1).
 
-use super::Progress;
 use super::mail::{Inbox, Outbound};
 use super::transfer::{Reading, Writing};
+use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership, Way};
+use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
@@ -13,15 +13,16 @@ use ethbcast_transport::Instant;
 const FAN_OUT: u16 = 16;
 
 /// A barrier in progress.
+pub type Barrier = Call<Meeting>;
+
+/// What one rank waits for and tells.
 #[derive(Debug)]
-pub struct Barrier {
-    signature: Signature,
+pub struct Meeting {
     /// Arrivals that are awaited.
     arrivals: Inbox,
     /// This rank's own; rank 0 tells nobody.
     own: Option<Outbound>,
     release: Release,
-    done: bool,
 }
 
 #[derive(Debug)]
@@ -36,16 +37,16 @@ impl Barrier {
     /// # Errors
     /// If another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
-        let membership = member.membership()?;
-        let signature = membership.begin(now, Operation::Barrier, 0, 0)?;
-        let rank = membership.rank();
+        let group = member.group()?;
+        let signature = group.calls().begin(now, Operation::Barrier, 0, 0)?;
+        let rank = group.rank();
         let mut arrivals = Inbox::default();
-        children(rank, membership.size()).for_each(|child| arrivals.add(membership, child, 0));
+        children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
             0 => (None, Release::Given(Writing::new(Way::Cast))),
             _ => (Some(Outbound::new(parent(rank))), Release::Awaited(Reading::new(0))),
         };
-        Ok(Barrier { signature, arrivals, own, release, done: false })
+        Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }
 
     /// Moves on.
@@ -53,44 +54,31 @@ impl Barrier {
     /// # Errors
     /// If the ranks cannot go on together.
     pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<Progress, CommunicatorError> {
-        if self.done {
-            return Ok(Progress::Done);
-        }
-        let membership = member.membership()?;
-        let step = self.step(membership, now);
-        let progress = membership.conclude(now, self.signature, step.map(Progress::from));
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
-            self.arrivals.clear(membership);
-        }
-        progress
+        self.step(member, now, ())
     }
+}
 
-    fn step(&mut self, membership: &mut Membership, now: Instant) -> Result<bool, Failure> {
-        if !self.arrivals.advance(membership, self.signature, |_, _| {})? {
+impl Work for Meeting {
+    type Slices<'a> = ();
+
+    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, (): ()) -> Result<bool, Failure> {
+        if !self.arrivals.advance(group, call, |_, _| {})? {
             return Ok(false);
         }
         if let Some(own) = &mut self.own
-            && !own.advance(membership, self.signature, &[])
+            && !own.advance(group, call, &[])
         {
             return Ok(false);
         }
         match &mut self.release {
-            Release::Given(_) if membership.size() == 1 => Ok(true),
-            Release::Given(writing) => Ok(writing.advance(membership, now, self.signature, &[])),
-            Release::Awaited(reading) => reading.advance(membership, now, self.signature, &mut []),
+            Release::Given(_) if group.size() == 1 => Ok(true),
+            Release::Given(writing) => Ok(writing.advance(group, now, call, &[])),
+            Release::Awaited(reading) => reading.advance(group, now, call, &mut []),
         }
     }
 
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.arrivals.clear(membership);
-                membership.abandon(now, self.signature)
-            }
-            Err(error) => error,
-        }
+    fn give_up(&mut self, group: &mut Group) {
+        self.arrivals.clear(group);
     }
 }
 

@@ -1,23 +1,22 @@
 //! Broadcast: one rank's bytes to all, by cast, or down a chain where that is known to be faster.
 
-use super::Progress;
 use super::transfer::{Reading, Writing};
+use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::member::Member;
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
 /// A broadcast in progress.
-#[derive(Debug)]
-pub struct Broadcast {
-    signature: Signature,
-    part: Part,
-    done: bool,
-}
+pub type Broadcast = Call<Part>;
 
+/// One rank's part in it.
 #[derive(Debug)]
-enum Part {
+pub enum Part {
+    /// The one whose bytes they are.
     Root(Writing),
+    /// One that gets them.
     Other(Reading),
 }
 
@@ -27,10 +26,10 @@ impl Broadcast {
     /// # Errors
     /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant, root: u16, bytes: usize) -> Result<Broadcast, CommunicatorError> {
-        let signature = member.membership()?.begin(now, Operation::Broadcast, root, bytes)?;
+        let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
         let part = if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
-        Ok(Broadcast { signature, part, done: false })
+        Ok(Call::new(signature, part))
     }
 
     /// Moves on: from `buffer` at the root, which is done when everything is handed over; into it elsewhere.
@@ -41,24 +40,20 @@ impl Broadcast {
     /// # Panics
     /// If the buffer has another length than was said.
     pub fn advance(&mut self, member: &mut Member, now: Instant, buffer: &mut [u8]) -> Result<Progress, CommunicatorError> {
-        assert_eq!(buffer.len() as u64, self.signature.bytes, "the buffer has another length than was said");
-        if self.done {
-            return Ok(Progress::Done);
-        }
-        let (membership, signature) = (member.membership()?, self.signature);
-        let step = match &mut self.part {
-            // There is nobody to send to.
-            Part::Root(_) if membership.size() == 1 => Ok(true),
-            Part::Root(writing) => Ok(writing.advance(membership, now, signature, buffer)),
-            Part::Other(reading) => reading.advance(membership, now, signature, buffer),
-        };
-        let progress = membership.conclude(now, signature, step.map(Progress::from))?;
-        self.done = progress == Progress::Done;
-        Ok(progress)
+        self.check_length(buffer);
+        self.step(member, now, buffer)
     }
+}
 
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(self, member: &mut Member, now: Instant) -> CommunicatorError {
-        member.membership().map_or_else(|error| error, |membership| membership.abandon(now, self.signature))
+impl Work for Part {
+    type Slices<'a> = &'a mut [u8];
+
+    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, buffer: &mut [u8]) -> Result<bool, Failure> {
+        match self {
+            // There is nobody to send to.
+            Part::Root(_) if group.size() == 1 => Ok(true),
+            Part::Root(writing) => Ok(writing.advance(group, now, call, buffer)),
+            Part::Other(reading) => reading.advance(group, now, call, buffer),
+        }
     }
 }

@@ -1,21 +1,23 @@
 //! Gather: from each rank a block, to one, as messages.
 
 use super::mail::{Inbox, Outbound};
-use super::{Progress, block_range, check_blocks};
+use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
-use crate::communicator::member::Member;
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
 /// A gather in progress.
+pub type Gather = Call<Blocks>;
+
+/// The blocks that one rank awaits or gives.
 #[derive(Debug)]
-pub struct Gather {
-    signature: Signature,
+pub struct Blocks {
     /// At the root: the others' blocks.
     inbox: Inbox,
     /// Elsewhere: the own block.
     outbound: Option<Outbound>,
-    done: bool,
 }
 
 impl Gather {
@@ -31,18 +33,18 @@ impl Gather {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Gather, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = membership.begin(now, Operation::Gather, root, block_bytes)?;
+        let signature = group.calls().begin(now, Operation::Gather, root, block_bytes)?;
         let mut inbox = Inbox::default();
         if rank == root {
-            (0..size).filter(|&from| from != root).for_each(|from| inbox.add(membership, from, block_bytes));
+            (0..size).filter(|&from| from != root).for_each(|from| inbox.add(group, from, block_bytes));
         }
         let outbound = (rank != root).then(|| Outbound::new(root));
-        Ok(Gather { signature, inbox, outbound, done: false })
+        Ok(Call::new(signature, Blocks { inbox, outbound }))
     }
 
     /// Moves on: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
@@ -59,39 +61,28 @@ impl Gather {
         block: &[u8],
         blocks: &mut [u8],
     ) -> Result<Progress, CommunicatorError> {
-        assert_eq!(block.len() as u64, self.signature.bytes, "the block has another length than was said");
-        if self.done {
-            return Ok(Progress::Done);
+        self.check_length(block);
+        self.step(member, now, (block, blocks))
+    }
+}
+
+impl Work for Blocks {
+    type Slices<'a> = (&'a [u8], &'a mut [u8]);
+
+    fn step(&mut self, group: &mut Group, _: Instant, call: Signature, (block, blocks): Self::Slices<'_>) -> Result<bool, Failure> {
+        if let Some(outbound) = &mut self.outbound {
+            return Ok(outbound.advance(group, call, block));
         }
-        let (membership, signature) = (member.membership()?, self.signature);
-        let step = match &mut self.outbound {
-            Some(outbound) => Ok(outbound.advance(membership, signature, block)),
-            None => {
-                let all = self.inbox.advance(membership, signature, |from, bytes| {
-                    blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
-                });
-                if all == Ok(true) {
-                    blocks[block_range(signature.root, block.len())].copy_from_slice(block);
-                }
-                all
-            }
-        };
-        let progress = membership.conclude(now, signature, step.map(Progress::from));
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
-            self.inbox.clear(membership);
+        let all = self.inbox.advance(group, call, |from, bytes| {
+            blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
+        })?;
+        if all {
+            blocks[block_range(call.root, block.len())].copy_from_slice(block);
         }
-        progress
+        Ok(all)
     }
 
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.inbox.clear(membership);
-                membership.abandon(now, self.signature)
-            }
-            Err(error) => error,
-        }
+    fn give_up(&mut self, group: &mut Group) {
+        self.inbox.clear(group);
     }
 }

@@ -1,7 +1,7 @@
 //! One message of a collective between two ranks: its signature, then its bytes.
 
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{FIRST_RESERVED_TAG, Membership};
+use crate::communicator::member::{FIRST_RESERVED_TAG, Group};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ impl Outbound {
     }
 
     /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows elsewhere.
-    pub(super) fn advance(&mut self, membership: &mut Membership, signature: Signature, block: &[u8]) -> bool {
+    pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, block: &[u8]) -> bool {
         if !self.gone {
             let message = self.message.get_or_insert_with(|| message(signature, block));
-            self.gone = membership.send_internal(self.to, TAG, message.clone());
+            self.gone = group.messages().send_internal(self.to, TAG, message.clone());
         }
         if self.gone {
             self.message = None;
@@ -62,22 +62,22 @@ struct Inbound {
 
 impl Inbox {
     /// Awaits a block from a rank. It is asked for at once, so that it need not wait in between when it comes.
-    pub(super) fn add(&mut self, membership: &mut Membership, from: u16, bytes: usize) {
+    pub(super) fn add(&mut self, group: &mut Group, from: u16, bytes: usize) {
         let mut inbound = Inbound { from, bytes, id: None, misfit: false };
-        inbound.ask(membership);
+        inbound.ask(group);
         self.awaited.push(inbound);
     }
 
     /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block from each rank.
     pub(super) fn advance(
         &mut self,
-        membership: &mut Membership,
+        group: &mut Group,
         signature: Signature,
         mut take: impl FnMut(u16, &[u8]),
     ) -> Result<bool, Failure> {
         let mut at = 0;
         while let Some(inbound) = self.awaited.get_mut(at) {
-            match inbound.poll(membership, signature)? {
+            match inbound.poll(group, signature)? {
                 Some(message) => {
                     take(inbound.from, &message[Signature::BYTES..]);
                     self.awaited.remove(at);
@@ -89,9 +89,9 @@ impl Inbox {
     }
 
     /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order than they were sent.
-    pub(super) fn take_first(&mut self, membership: &mut Membership, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
-        let message = inbound.poll(membership, signature)?;
+        let message = inbound.poll(group, signature)?;
         if message.is_some() {
             self.awaited.remove(0);
         }
@@ -99,26 +99,26 @@ impl Inbox {
     }
 
     /// None is awaited any more.
-    pub(super) fn clear(&mut self, membership: &mut Membership) {
-        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| membership.drop_receive(id));
+    pub(super) fn clear(&mut self, group: &mut Group) {
+        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.messages().drop_receive(id));
     }
 }
 
 impl Inbound {
-    fn ask(&mut self, membership: &mut Membership) {
+    fn ask(&mut self, group: &mut Group) {
         if self.id.is_none() {
-            self.id = membership.receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
+            self.id = group.messages().receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
         }
     }
 
     /// The message, signature and all, if it has come.
-    fn poll(&mut self, membership: &mut Membership, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
-        self.ask(membership);
-        match self.id.and_then(|id| membership.outcomes.take_received(id)) {
+    fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
+        self.ask(group);
+        match self.id.and_then(|id| group.messages().take_received(id)) {
             Some(RecvOutcome::Received { bytes }) => match Signature::split(&bytes) {
                 Some((found, block)) if found == signature && block.len() == self.bytes => return Ok(Some(bytes)),
                 Some((found, _)) if found.number > signature.number => self.misfit = true,
-                found => return Err(membership.odd(self.from, found.map(|(found, _)| found), signature)),
+                found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
             // Its block was lost with it, or a later one has come in its place.
@@ -127,11 +127,11 @@ impl Inbound {
             Some(RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
         }
         if self.misfit
-            && let Some(failure) = membership.absence(self.from, signature.number)
+            && let Some(failure) = group.calls().absence(self.from, signature.number)
         {
             return Err(failure);
         }
-        match membership.misfit(self.from, signature).filter(|_| self.misfit) {
+        match group.calls().misfit(self.from, signature).filter(|_| self.misfit) {
             Some(failure) => Err(failure),
             None => Ok(None),
         }

@@ -7,6 +7,7 @@
 mod allgather;
 mod barrier;
 mod broadcast;
+mod call;
 mod gather;
 mod mail;
 mod scatter;
@@ -15,25 +16,12 @@ mod transfer;
 pub use allgather::Allgather;
 pub use barrier::Barrier;
 pub use broadcast::Broadcast;
+pub use call::{Call, Progress};
 pub use gather::Gather;
 pub use scatter::Scatter;
 
 use super::error::CommunicatorError;
-
-/// How far a collective is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// This rank has what it needs and has given what the others need.
-    Done,
-    /// It waits for frames or for room.
-    Waiting,
-}
-
-impl From<bool> for Progress {
-    fn from(done: bool) -> Progress {
-        if done { Progress::Done } else { Progress::Waiting }
-    }
-}
+pub(super) use call::Work;
 
 /// # Errors
 /// If the buffer for all blocks is not as long as they are together.

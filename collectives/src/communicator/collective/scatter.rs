@@ -1,22 +1,23 @@
 //! Scatter: to each rank a block of its own, from one, as messages.
 
 use super::mail::{Inbox, Outbound};
-use super::{Progress, block_range, check_blocks};
+use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Member, Membership};
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 
 /// A scatter in progress.
+pub type Scatter = Call<Shares>;
+
+/// The blocks that one rank gives or awaits.
 #[derive(Debug)]
-pub struct Scatter {
-    signature: Signature,
+pub struct Shares {
     /// At the root: the blocks that have not been handed over, the next one last.
     outbound: Vec<(u16, Outbound)>,
     /// Elsewhere: the own block.
     inbox: Inbox,
-    done: bool,
 }
 
 impl Scatter {
@@ -32,19 +33,19 @@ impl Scatter {
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Scatter, CommunicatorError> {
-        let membership = member.membership()?;
-        let (rank, size) = (membership.rank(), membership.size());
+        let group = member.group()?;
+        let (rank, size) = (group.rank(), group.size());
         if rank == root {
             check_blocks(blocks_bytes, block_bytes, size)?;
         }
-        let signature = membership.begin(now, Operation::Scatter, root, block_bytes)?;
+        let signature = group.calls().begin(now, Operation::Scatter, root, block_bytes)?;
         let (mut outbound, mut inbox) = (Vec::new(), Inbox::default());
         if rank == root {
             outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, Outbound::new(to))).collect();
         } else {
-            inbox.add(membership, root, block_bytes);
+            inbox.add(group, root, block_bytes);
         }
-        Ok(Scatter { signature, outbound, inbox, done: false })
+        Ok(Call::new(signature, Shares { outbound, inbox }))
     }
 
     /// Moves on: from `blocks` at the root (ignored elsewhere), into `block` everywhere.
@@ -61,51 +62,29 @@ impl Scatter {
         blocks: &[u8],
         block: &mut [u8],
     ) -> Result<Progress, CommunicatorError> {
-        assert_eq!(block.len() as u64, self.signature.bytes, "the block has another length than was said");
-        if self.done {
-            return Ok(Progress::Done);
-        }
-        let membership = member.membership()?;
-        let step = if membership.rank() == self.signature.root {
-            let all = self.hand_out(membership, blocks);
-            if all {
-                block.copy_from_slice(&blocks[block_range(self.signature.root, block.len())]);
-            }
-            Ok(all)
-        } else {
-            self.take(membership, block)
-        };
-        let progress = membership.conclude(now, self.signature, step.map(Progress::from));
-        self.done = progress == Ok(Progress::Done);
-        if progress.is_err() {
-            self.inbox.clear(membership);
-        }
-        progress
+        self.check_length(block);
+        self.step(member, now, (blocks, block))
     }
+}
 
-    fn hand_out(&mut self, membership: &mut Membership, blocks: &[u8]) -> bool {
-        let block_bytes = self.signature.bytes as usize;
+impl Work for Shares {
+    type Slices<'a> = (&'a [u8], &'a mut [u8]);
+
+    fn step(&mut self, group: &mut Group, _: Instant, call: Signature, (blocks, block): Self::Slices<'_>) -> Result<bool, Failure> {
+        if group.rank() != call.root {
+            return self.inbox.advance(group, call, |_, bytes| block.copy_from_slice(bytes));
+        }
         while let Some((to, outbound)) = self.outbound.last_mut() {
-            if !outbound.advance(membership, self.signature, &blocks[block_range(*to, block_bytes)]) {
-                return false;
+            if !outbound.advance(group, call, &blocks[block_range(*to, block.len())]) {
+                return Ok(false);
             }
             self.outbound.pop();
         }
-        true
+        block.copy_from_slice(&blocks[block_range(call.root, block.len())]);
+        Ok(true)
     }
 
-    fn take(&mut self, membership: &mut Membership, block: &mut [u8]) -> Result<bool, Failure> {
-        self.inbox.advance(membership, self.signature, |_, bytes| block.copy_from_slice(bytes))
-    }
-
-    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
-    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
-        match member.membership() {
-            Ok(membership) => {
-                self.inbox.clear(membership);
-                membership.abandon(now, self.signature)
-            }
-            Err(error) => error,
-        }
+    fn give_up(&mut self, group: &mut Group) {
+        self.inbox.clear(group);
     }
 }

@@ -1,14 +1,14 @@
 //! One message of a collective on a stream: its signature, then its bytes, straight from and into the caller's slices.
 
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Membership, StreamName, Way};
+use crate::communicator::member::{Group, StreamName, Way};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::Ending;
 
 /// A message being written to one of this rank's own streams.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub struct Writing {
     way: Way,
     begun: bool,
     written: usize,
@@ -20,8 +20,8 @@ impl Writing {
     }
 
     /// Writes as much of `data` as there is room for; true once all of it is written.
-    pub(super) fn advance(&mut self, membership: &mut Membership, now: Instant, signature: Signature, data: &[u8]) -> bool {
-        let payload_bytes = membership.streams.payload_bytes();
+    pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
+        let payload_bytes = group.streams().payload_bytes();
         while !self.begun || self.written < data.len() {
             let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
             let part = &data[self.written..][..room.min(data.len() - self.written)];
@@ -29,9 +29,9 @@ impl Writing {
             // Nobody waits to hear that it has been read: a later message or the barrier will tell.
             let ending = if ends { Ending::Quiet } else { Ending::None };
             let taken = if self.begun {
-                membership.streams.push(now, self.way, part, ending)
+                group.streams().push(now, self.way, part, ending)
             } else {
-                membership.streams.push(now, self.way, &signature.head(part), ending)
+                group.streams().push(now, self.way, &signature.head(part), ending)
             };
             if !taken {
                 return false;
@@ -45,7 +45,7 @@ impl Writing {
 
 /// A message being read from the streams of another rank.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub struct Reading {
     origin: u16,
     /// The stream it comes by, once that is known.
     name: Option<StreamName>,
@@ -60,44 +60,44 @@ impl Reading {
     /// Reads what has come into `data`; true once all of it has.
     pub(super) fn advance(
         &mut self,
-        membership: &mut Membership,
+        group: &mut Group,
         now: Instant,
         signature: Signature,
         data: &mut [u8],
     ) -> Result<bool, Failure> {
-        let mut moved = self.name.is_none() && self.find(membership, signature, data)?;
-        let dried_up = |membership: &Membership| membership.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
-        let Some(name) = self.name else { return dried_up(membership) };
+        let mut moved = self.name.is_none() && self.find(group, now, signature, data)?;
+        let dried_up = |group: &Group| group.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
+        let Some(name) = self.name else { return dried_up(group) };
         while self.read < data.len()
-            && let Some(frame) = membership.streams.peek(name)
+            && let Some(frame) = group.streams().peek(name)
         {
             // What goes beyond what was agreed belongs to nobody.
             let part = frame.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&frame[..part]);
             self.read += part;
-            membership.streams.consume(name, self.read < data.len());
+            group.streams().consume(now, name, self.read < data.len());
             moved = true;
         }
         if moved {
-            membership.streams.drained(now, name);
+            group.streams().drained(now, name);
         }
-        if self.read == data.len() { Ok(true) } else { dried_up(membership) }
+        if self.read == data.len() { Ok(true) } else { dried_up(group) }
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.
-    fn find(&mut self, membership: &mut Membership, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
+    fn find(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
         for name in [Way::Cast, Way::Chain].map(|way| StreamName { origin: self.origin, way }) {
-            let Some(frame) = membership.streams.peek(name) else { continue };
-            let Some((found, part)) = Signature::split(frame) else { return Err(membership.odd(self.origin, None, signature)) };
+            let Some(frame) = group.streams().peek(name) else { continue };
+            let Some((found, part)) = Signature::split(frame) else { return Err(group.calls().odd(self.origin, None, signature)) };
             if found == signature && part.len() <= data.len() {
                 data[..part.len()].copy_from_slice(part);
                 (self.name, self.read) = (Some(name), part.len());
-                membership.streams.consume(name, part.len() < data.len());
+                group.streams().consume(now, name, self.read < data.len());
                 return Ok(true);
             }
             // A later message may come by the other stream.
             if found.number <= signature.number {
-                return Err(membership.odd(self.origin, Some(found), signature));
+                return Err(group.calls().odd(self.origin, Some(found), signature));
             }
         }
         Ok(false)

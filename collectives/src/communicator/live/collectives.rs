@@ -1,6 +1,7 @@
 //! The collectives, one blocking call each.
 
 use super::{Communicator, Error};
+use crate::communicator::collective::{Call, Work};
 use crate::communicator::{Allgather, Barrier, Broadcast, CommunicatorError, Gather, Member, Progress, Scatter};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
@@ -15,8 +16,7 @@ impl Communicator {
         let length = buffer.len();
         self.collective(
             |member, now| Broadcast::begin(member, now, root, length),
-            |broadcast: &mut Broadcast, member, now| broadcast.advance(member, now, buffer),
-            Broadcast::abandon,
+            |broadcast, member, now| broadcast.advance(member, now, buffer),
         )
     }
 
@@ -25,7 +25,7 @@ impl Communicator {
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).
     pub fn barrier(&self) -> Result<(), Error> {
-        self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now), Barrier::abandon)
+        self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
     }
 
     /// Puts block *r* of `blocks`, as `root` has them, into rank *r*'s `own`. All blocks have the length of `own`; `blocks` matters at the
@@ -38,7 +38,6 @@ impl Communicator {
         self.collective(
             |member, now| Scatter::begin(member, now, root, blocks.len(), length),
             |scatter, member, now| scatter.advance(member, now, blocks, own),
-            Scatter::abandon,
         )
     }
 
@@ -51,7 +50,6 @@ impl Communicator {
         self.collective(
             |member, now| Gather::begin(member, now, root, length, own.len()),
             |gather, member, now| gather.advance(member, now, own, blocks),
-            Gather::abandon,
         )
     }
 
@@ -64,40 +62,33 @@ impl Communicator {
         self.collective(
             |member, now| Allgather::begin(member, now, length, own.len()),
             |allgather, member, now| allgather.advance(member, now, own, blocks),
-            Allgather::abandon,
         )
     }
 
     /// Runs one collective to its end, or to the deadline.
-    fn collective<C>(
+    fn collective<W: Work>(
         &self,
-        begin: impl FnOnce(&mut Member, Instant) -> Result<C, CommunicatorError>,
-        mut advance: impl FnMut(&mut C, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
-        abandon: impl FnOnce(C, &mut Member, Instant) -> CommunicatorError,
+        begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
+        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
     ) -> Result<(), Error> {
         let shared = &self.shared;
         let deadline = shared.now() + self.call_within;
         let Some(_turn) = self.collective.try_lock_for(self.call_within) else {
             return Err(Error::TimedOut { what: "a collective behind those of other threads".into(), within: self.call_within });
         };
-        let (mut begin, mut running) = (Some(begin), None);
+        let (mut begin, mut call) = (Some(begin), None);
         let ended = shared.wait(Some(deadline), |member, now| {
-            if let Some(begin) = begin.take() {
-                match begin(member, now) {
-                    Ok(collective) => running = Some(collective),
-                    Err(error) => return ControlFlow::Break(Err(error)),
-                }
-            }
-            let collective = running.as_mut().expect("it has begun");
-            match advance(collective, member, now) {
+            // It begins in the turn that moves it on first: nothing is sent in between.
+            let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
+            match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
                 Ok(Progress::Waiting) => ControlFlow::Continue(()),
                 Ok(Progress::Done) => ControlFlow::Break(Ok(())),
                 Err(error) => ControlFlow::Break(Err(error)),
             }
         })?;
-        match (ended, running) {
+        match (ended, call) {
             (Some(outcome), _) => Ok(outcome?),
-            (None, Some(collective)) => Err(shared.with(|member, now| abandon(collective, member, now))?.into()),
+            (None, Some(call)) => Err(shared.with(|member, now| call.abandon(member, now))?.into()),
             (None, None) => unreachable!("a wait calls its turn at least once"),
         }
     }

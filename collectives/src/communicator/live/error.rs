@@ -9,6 +9,7 @@ use thiserror::Error;
 
 /// Why a call of the communicator failed; each sentence says what to do.
 #[derive(Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no interface that will do, the group cannot be called so, or the socket cannot be opened.
     #[error(transparent)]
@@ -18,10 +19,10 @@ pub enum Error {
     Drive(#[from] DriveError),
     /// The background thread cannot be started.
     #[error("no thread for the communicator's background work: {0}")]
-    Thread(std::io::Error),
+    Thread(#[source] std::io::Error),
     /// The system gives no random number, which names this run of the process.
     #[error("no random number to join with: {0}")]
-    Random(getrandom::Error),
+    Random(#[source] std::io::Error),
     /// A message did not come, or did not go, in time.
     #[error("{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more time")]
     TimedOut {

@@ -28,17 +28,14 @@ impl Communicator {
     /// As [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
         let (port, station) = open(group, options)?;
-        let nonce = getrandom::u64().map_err(Error::Random)?;
+        let nonce = getrandom::u64().map_err(|error| Error::Random(std::io::Error::other(error)))?;
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {
-            station,
-            nonce,
-            size,
             preset: options.preset,
             calibration: options.calibration.clone(),
             join_by: Some(now + options.join_within),
-            feed_bytes: Config::FEED_BYTES,
+            ..Config::new(station, size, nonce)
         };
         let shared = Shared::start(port, Member::begin(now, config)?, clock).map_err(Error::Thread)?;
         let joined = |member: &mut Member, _| match member.joined() {
@@ -54,6 +51,8 @@ impl Communicator {
 }
 
 fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError> {
+    let mut port = PortConfig::new(options.ether_type);
+    port.busy_poll = options.spin;
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
@@ -61,7 +60,7 @@ fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError>
         // Whoever receives files under the same name is not meant.
         group_mac: group_mac(&format!("{group}/ranks")),
         mtu_bytes: None,
-        port: PortConfig { spin: options.spin, ..PortConfig::new(options.ether_type) },
+        port,
     };
     opening.open(|_| RING_ROOM)
 }

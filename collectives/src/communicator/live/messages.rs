@@ -3,7 +3,7 @@
 use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Member};
 use ethbcast_transport::Instant;
-use ethbcast_transport::messages::{RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -29,16 +29,10 @@ impl Communicator {
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
         let outcome = self.until(deadline, |member, now| {
-            let id = match sending {
-                Some(id) => id,
-                None => match member.send(to, tag, bytes, Some(deadline)) {
-                    Ok(id) => *sending.insert(id),
-                    // Messages of other threads have to go first.
-                    Err(CommunicatorError::Sends(SendError::QueueFull { .. })) if now < deadline => {
-                        return ControlFlow::Continue(());
-                    }
-                    Err(error) => return ControlFlow::Break(Err(error)),
-                },
+            let ask = |member: &mut Member| member.send(to, tag, bytes, Some(deadline));
+            let id = match asked(&mut sending, member, ask, now < deadline) {
+                ControlFlow::Continue(id) => id,
+                ControlFlow::Break(wait) => return wait,
             };
             match member.take_sent(id) {
                 Some(outcome) => ControlFlow::Break(Ok(outcome)),
@@ -50,15 +44,11 @@ impl Communicator {
                 None => ControlFlow::Continue(()),
             }
         })?;
-        match outcome? {
-            SendOutcome::Sent => Ok(()),
-            SendOutcome::TimedOut => Err(Error::TimedOut {
-                what: format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to)),
-                within,
-            }),
-            SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
-            SendOutcome::PeerGone => Err(self.absence(to)),
+        if self.is_sent(to, tag, bytes, outcome?)? {
+            return Ok(());
         }
+        let what = format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to));
+        Err(Error::TimedOut { what, within })
     }
 
     /// Sends if the message can go at once; false if it would have to wait, and then nothing is sent.
@@ -68,7 +58,7 @@ impl Communicator {
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
         let id = match self.shared.with(|member, _| member.send(to, tag, bytes, None))? {
             Ok(id) => id,
-            Err(CommunicatorError::Sends(SendError::QueueFull { .. })) => return Ok(false),
+            Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         // What could be sent has been sent by now.
@@ -80,6 +70,11 @@ impl Communicator {
                 SendOutcome::Sent
             }
         })?;
+        self.is_sent(to, tag, bytes, outcome)
+    }
+
+    /// Whether a message was sent; false if its time was up before.
+    fn is_sent(&self, to: u16, tag: u32, bytes: &[u8], outcome: SendOutcome) -> Result<bool, Error> {
         match outcome {
             SendOutcome::Sent => Ok(true),
             SendOutcome::TimedOut => Ok(false),
@@ -106,15 +101,10 @@ impl Communicator {
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
-            let id = match receiving {
-                Some(id) => id,
-                None => match member.recv(from, tag, buffer.len(), Some(deadline)) {
-                    Ok(id) => *receiving.insert(id),
-                    Err(CommunicatorError::Receives(RecvError::QueueFull { .. })) if now < deadline => {
-                        return ControlFlow::Continue(());
-                    }
-                    Err(error) => return ControlFlow::Break(Err(error)),
-                },
+            let ask = |member: &mut Member| member.recv(from, tag, buffer.len(), Some(deadline));
+            let id = match asked(&mut receiving, member, ask, now < deadline) {
+                ControlFlow::Continue(id) => id,
+                ControlFlow::Break(wait) => return wait,
             };
             received(member, id)
         })?;
@@ -195,6 +185,23 @@ impl Communicator {
             RecvOutcome::TimedOut => Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within }),
             RecvOutcome::PeerGone => Err(self.absence(from().rank)),
         }
+    }
+}
+
+/// What was asked for in an earlier turn, or is now; while messages of other threads fill the queue it `may_wait` for the next turn.
+fn asked<I: Copy, T>(
+    earlier: &mut Option<I>,
+    member: &mut Member,
+    ask: impl FnOnce(&mut Member) -> Result<I, CommunicatorError>,
+    may_wait: bool,
+) -> ControlFlow<ControlFlow<Result<T, CommunicatorError>>, I> {
+    if let Some(id) = *earlier {
+        return ControlFlow::Continue(id);
+    }
+    match ask(member) {
+        Ok(id) => ControlFlow::Continue(*earlier.insert(id)),
+        Err(error) if may_wait && error.is_queue_full() => ControlFlow::Break(ControlFlow::Continue(())),
+        Err(error) => ControlFlow::Break(ControlFlow::Break(Err(error))),
     }
 }
 

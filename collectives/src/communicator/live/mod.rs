@@ -16,6 +16,7 @@ pub use options::Options;
 use super::{Member, MemberMemory, MemberStats, Named};
 use ethbcast_transport::packet::{Counters, Shared};
 use parking_lot::Mutex;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -97,6 +98,17 @@ impl Communicator {
 
     fn named(&self, rank: u16) -> Named {
         Named { rank, host: self.hosts[usize::from(rank)].clone() }
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Communicator { rank, hosts, call_within, .. } = self;
+        out.debug_struct("Communicator")
+            .field("rank", rank)
+            .field("hosts", hosts)
+            .field("call_within", call_within)
+            .finish_non_exhaustive()
     }
 }
 

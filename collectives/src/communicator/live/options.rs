@@ -2,6 +2,7 @@
 
 use crate::Preset;
 use ethbcast_planning::model::Calibration;
+use ethbcast_transport::wire::EtherType;
 use std::time::Duration;
 
 /// How a communicator is joined; [`Options::default`] is right for one Ethernet interface and hosts with names of their own.
@@ -12,7 +13,7 @@ pub struct Options {
     /// This host's name, which decides its rank; without it, `$ETHBCAST_HOST`, the network namespace's name or the hostname.
     pub host: Option<String>,
     /// The EtherType; all ranks must use the same.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The protocol's numbers; all ranks must use the same.
     pub preset: Preset,
     /// What the network costs: decides from which size on a broadcast goes down the chain. Without it every broadcast is cast.
@@ -31,7 +32,7 @@ impl Default for Options {
         Options {
             interface: None,
             host: None,
-            ether_type: 0x88b5,
+            ether_type: EtherType::DEFAULT,
             preset: Preset::Default,
             calibration: None,
             join_within: Duration::from_secs(60),

@@ -1,14 +1,80 @@
-//! What all collectives have in common: they are numbered, compared, and end together or not at all.
+//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can still take part.
 
-use super::{Membership, StreamName, Way};
-use crate::communicator::collective::Progress;
+use super::agreement::Agreement;
+use super::leaving::FAREWELLS;
+use super::signs::Signs;
+use crate::communicator::body::Notice;
+use crate::communicator::config::gone_after;
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Failure, What};
+use crate::communicator::kind;
+use crate::communicator::roster::Roster;
 use crate::communicator::signature::{Operation, Signature};
-use crate::membership::presence::Standing;
-use ethbcast_transport::Instant;
+use crate::membership::presence::{Change, Presence, Standing};
+use crate::membership::timers::Wait;
+use crate::membership::timing::HURRY;
+use ethbcast_transport::wire::Kind;
+use ethbcast_transport::{Deadline, Instant};
 
-impl Membership {
+/// See the module's description.
+#[derive(Debug)]
+pub(in crate::communicator) struct Calls {
+    roster: Roster,
+    rank: u16,
+    presence: Presence,
+    agreement: Agreement,
+    signs: Signs,
+}
+
+impl Calls {
+    pub(super) fn new(now: Instant, roster: Roster, rank: u16) -> Calls {
+        let size = roster.size();
+        Calls {
+            rank,
+            presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
+            agreement: Agreement::new(rank, size),
+            signs: Signs::new(now, rank, size),
+            roster,
+        }
+    }
+
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    pub(super) fn rank(&self) -> u16 {
+        self.rank
+    }
+
+    pub(super) fn size(&self) -> u16 {
+        self.roster.size()
+    }
+
+    /// A rank with its host's name.
+    pub(super) fn named(&self, rank: u16) -> Named {
+        Named { rank, host: self.roster.host(rank).to_owned() }
+    }
+
+    /// # Errors
+    /// If there is no such rank.
+    pub(super) fn check_rank(&self, rank: u16) -> Result<(), CommunicatorError> {
+        let size = self.size();
+        if rank < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
+    }
+
+    /// Whether messages can be sent to a rank.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(super) fn check_presence(&self, rank: u16) -> Result<(), CommunicatorError> {
+        self.check_rank(rank)?;
+        match self.presence.standing(rank) {
+            Standing::Here => Ok(()),
+            Standing::Leaving { .. } | Standing::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
+            Standing::Gone => Err(CommunicatorError::Gone(self.named(rank))),
+        }
+    }
+
     /// Begins a collective.
     ///
     /// # Errors
@@ -45,10 +111,10 @@ impl Membership {
 
     fn end_badly(&mut self, failure: Failure) -> CommunicatorError {
         self.agreement.end();
-        self.error(failure)
+        failure.error(self.rank, &self.roster)
     }
 
-    /// What a step of a collective comes to: a collective that can end does so, whatever else has happened.
+    /// What a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
     ///
     /// # Errors
     /// If it cannot be done.
@@ -56,19 +122,19 @@ impl Membership {
         &mut self,
         now: Instant,
         signature: Signature,
-        step: Result<Progress, Failure>,
-    ) -> Result<Progress, CommunicatorError> {
+        step: Result<bool, Failure>,
+    ) -> Result<bool, CommunicatorError> {
         match step {
-            Ok(Progress::Done) => {
+            Ok(true) => {
                 self.agreement.end();
-                return Ok(Progress::Done);
+                return Ok(true);
             }
-            Ok(Progress::Waiting) => {}
+            Ok(false) => {}
             Err(failure) => self.fail(now, failure),
         }
         match self.obstacle(now, signature) {
             Some(failure) => Err(self.end_badly(failure)),
-            None => Ok(Progress::Waiting),
+            None => Ok(false),
         }
     }
 
@@ -76,9 +142,17 @@ impl Membership {
     pub(in crate::communicator) fn abandon(&mut self, now: Instant, signature: Signature) -> CommunicatorError {
         let missing = self.agreement.missing(signature.number);
         let missing_ranks: Vec<Named> = missing.into_iter().map(|rank| self.named(rank)).collect();
-        self.fail(now, Failure { from: signature.number, what: What::Abandoned { rank: self.rank(), signature } });
+        self.fail(now, Failure { from: signature.number, what: What::Abandoned { rank: self.rank, signature } });
         self.agreement.end();
         CommunicatorError::TimedOut { signature, missing_ranks }
+    }
+
+    /// Collectives cannot go on; all are told at once.
+    pub(super) fn fail(&mut self, now: Instant, failure: Failure) {
+        if self.agreement.fail(failure) {
+            log::warn!("{}", failure.error(self.rank, &self.roster));
+            self.signs.hurry(now);
+        }
     }
 
     /// Why nothing more comes from a rank for collective `number`, if that is so.
@@ -89,14 +163,6 @@ impl Membership {
             Standing::Here | Standing::Leaving { .. } => return None,
         };
         Some(Failure { from: number, what })
-    }
-
-    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
-    pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
-        let failure = self.absence(origin, number)?;
-        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
-        let flows = sources.into_iter().flatten().any(|rank| self.absence(rank, number).is_none());
-        (!flows).then_some(failure)
     }
 
     /// What has come from `rank` does not tell which call it has made in place of the one in progress; its signs of life do. `None` until
@@ -110,9 +176,84 @@ impl Membership {
     pub(in crate::communicator) fn odd(&self, rank: u16, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
             // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at all.
-            Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank(), expected)),
+            Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank, expected)),
             Some(found) => self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, what: What::Garbled { rank } }),
             None => Failure { from: 0, what: What::Garbled { rank } },
         }
+    }
+
+    /// Compares the head of a message from `rank`, which nobody reads, with this rank's calls.
+    pub(super) fn compare_unread(&self, rank: u16, frame: &[u8]) -> Option<Failure> {
+        match Signature::split(frame) {
+            Some((signature, _)) => self.agreement.compare(rank, signature),
+            None => Some(Failure { from: 0, what: What::Garbled { rank } }),
+        }
+    }
+
+    /// Whether a collective is in progress.
+    pub(super) fn is_busy(&self) -> bool {
+        self.agreement.current().is_some()
+    }
+
+    /// Whether a frame of a rank counts; if so, it has been heard.
+    pub(super) fn hear(&mut self, now: Instant, rank: u16) -> bool {
+        self.presence.hear(now, rank)
+    }
+
+    /// Takes a sign of life or a good-bye.
+    pub(super) fn on_notice(&mut self, now: Instant, rank: u16, kind: Kind, notice: Notice) {
+        let calls = notice.calls.into_iter().flatten();
+        let mismatch = calls.filter_map(|signature| self.agreement.note(rank, signature)).last();
+        // What another rank has found comes first: it names the ranks it is about.
+        if let Some(failure) = notice.failure.or(mismatch) {
+            self.fail(now, failure);
+        }
+        if kind == kind::BYE {
+            let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
+            self.presence.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
+        }
+    }
+
+    /// Looks who is there; the ranks that are not there any more.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<u16> {
+        let mut absent = Vec::new();
+        for change in self.presence.look(now) {
+            let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
+            absent.push(rank);
+            if let Change::Gone(rank) = change {
+                self.fail(now, Failure { from: self.agreement.newest_of(rank), what: What::Gone { rank } });
+            }
+        }
+        absent
+    }
+
+    /// Whether a good-bye is over, or a sign of life is due: somebody may be absent.
+    pub(super) fn is_look_due(&self, now: Instant) -> bool {
+        self.is_sign_due(now) || self.presence.next_farewell().is_some_and(|at| at <= now)
+    }
+
+    pub(super) fn is_sign_due(&self, now: Instant) -> bool {
+        self.signs.due().is_some_and(|due| due <= now)
+    }
+
+    /// A sign of life is to be sent.
+    pub(super) fn give_sign(&mut self, now: Instant) {
+        self.signs.give(now);
+    }
+
+    /// The sign of life that is to be sent now.
+    pub(super) fn take_sign(&mut self) -> Option<Notice> {
+        self.signs.take().then(|| self.notice(0))
+    }
+
+    /// What this rank tells the others; a good-bye will be repeated so often.
+    pub(super) fn notice(&self, repeats: u8) -> Notice {
+        Notice { calls: self.agreement.last(), failure: self.agreement.failure(), repeats }
+    }
+
+    /// When the next sign or the end of a good-bye is due.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let sign = self.signs.due().map(|at| Wait::Status.at(at));
+        sign.into_iter().chain(self.presence.next_farewell().map(|at| Wait::Silence.at(at))).min()
     }
 }

@@ -1,16 +1,15 @@
 //! How a member leaves: not before the others have what it sent them, and not without a word.
 
-use super::Membership;
-use super::membership::HURRY;
+use crate::membership::timing::HURRY;
 use ethbcast_transport::Instant;
 
 /// How often a good-bye is repeated: for 75 ms, in which a sender whose acknowledgement was lost asks for it three times.
 pub(super) const FAREWELLS: u8 = 5;
 
-/// How a member leaves.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Leaving {
-    No,
+/// How far a member is with leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Staying,
     /// It waits until the others have what it has sent, until this moment at most.
     Settling {
         by: Instant,
@@ -24,10 +23,28 @@ pub(super) enum Leaving {
     Over,
 }
 
+/// The way out of one member.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    stage: Stage,
+    /// The good-bye that waits to be sent: how many follow it.
+    bye: Option<u8>,
+}
+
 impl Leaving {
+    /// A member that stays for now.
+    pub(super) fn new() -> Leaving {
+        Leaving { stage: Stage::Staying, bye: None }
+    }
+
+    /// Leaves at `by` at the latest.
+    pub(super) fn begin(&mut self, by: Instant) {
+        self.stage = Stage::Settling { by };
+    }
+
     /// Somebody needs something of a member that says good-bye: it stays a little longer.
     pub(super) fn linger(&mut self, now: Instant) {
-        if let Leaving::Parting { repeats, by, .. } = self
+        if let Stage::Parting { repeats, by, .. } = &mut self.stage
             && now < *by
         {
             *repeats = FAREWELLS;
@@ -36,56 +53,45 @@ impl Leaving {
 
     /// When the next step is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        match *self {
-            Leaving::Settling { by: at } | Leaving::Parting { due: at, .. } => Some(at),
-            Leaving::No | Leaving::Over => None,
-        }
-    }
-}
-
-impl Membership {
-    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
-    pub(super) fn leave(&mut self, now: Instant, by: Instant) {
-        if matches!(self.leaving, Leaving::No) {
-            self.leaving = Leaving::Settling { by };
-            for id in self.outcomes.posted() {
-                if self.mailbox.cancel_recv(id) {
-                    self.outcomes.forget_receive(id);
-                }
-            }
-            self.leave_on(now);
+        match self.stage {
+            Stage::Settling { by: at } | Stage::Parting { due: at, .. } => Some(at),
+            Stage::Staying | Stage::Over => None,
         }
     }
 
-    /// The next step of leaving, if it is time for it.
-    pub(super) fn leave_on(&mut self, now: Instant) {
-        match self.leaving {
-            Leaving::Settling { by } => {
-                self.streams.discard(now);
-                if self.size() == 1 {
-                    self.leaving = Leaving::Over;
-                } else if by <= now || self.is_quiet() {
-                    self.part(now, FAREWELLS, by);
-                }
-            }
-            Leaving::Parting { repeats, due, by } if due <= now => match repeats.checked_sub(1) {
+    /// Whether it waits for the others to have what it has sent.
+    pub(super) fn is_settling(&self) -> bool {
+        matches!(self.stage, Stage::Settling { .. })
+    }
+
+    /// The others have what they were sent, or it is `alone`; or it is time for the next good-bye.
+    pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
+        match self.stage {
+            Stage::Settling { .. } if alone => self.stage = Stage::Over,
+            Stage::Settling { by } if by <= now || settled => self.part(now, FAREWELLS, by),
+            Stage::Parting { repeats, due, by } if due <= now => match repeats.checked_sub(1) {
                 Some(repeats) => self.part(now, repeats, by),
-                None => self.leaving = Leaving::Over,
+                None => self.stage = Stage::Over,
             },
             _ => {}
         }
     }
 
     fn part(&mut self, now: Instant, repeats: u8, by: Instant) {
-        self.leaving = Leaving::Parting { repeats, due: now + HURRY, by };
-        self.bye_pending = Some(repeats);
+        self.stage = Stage::Parting { repeats, due: now + HURRY, by };
+        self.bye = Some(repeats);
     }
 
-    pub(super) fn is_leaving(&self) -> bool {
-        !matches!(self.leaving, Leaving::No)
+    /// The good-bye that is to be sent: how often it will be repeated.
+    pub(super) fn take_bye(&mut self) -> Option<u8> {
+        self.bye.take()
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.stage != Stage::Staying
     }
 
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.leaving, Leaving::Over)
+        self.stage == Stage::Over
     }
 }

@@ -1,9 +1,10 @@
-//! Messages between two ranks, as the application asks for them.
+//! Messages between two ranks, and their outcomes.
 
-use super::{Member, Membership};
+use super::asked::Asked;
 use crate::communicator::error::CommunicatorError;
-use ethbcast_transport::Instant;
-use ethbcast_transport::messages::{RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+use ethbcast_transport::messages::{Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+use ethbcast_transport::wire::Frame;
+use ethbcast_transport::{Instant, Machine};
 use std::sync::Arc;
 
 /// Tags from here on are the collectives' own.
@@ -11,108 +12,55 @@ pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
 /// Outcomes that may wait to be taken, and sends or receives that may be under way, of each kind.
 const MOST_ASKED: usize = 1024;
 
-impl Member {
-    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; withdrawn if it is not there by
-    /// the `deadline`. The bytes are kept, not copied. The [outcome](Member::take_sent) is kept until it is taken.
-    ///
-    /// # Errors
-    /// If the group is not complete, there is no such rank, it is not there any more, the tag is 2³¹ or above, or too many messages
-    /// are on their way.
-    pub fn send(
+/// The messages of one member: those of the application and those that are parts of collectives.
+#[derive(Debug)]
+pub(in crate::communicator) struct Messages {
+    mailbox: Mailbox,
+    sends: Asked<SendId, SendOutcome>,
+    receives: Asked<RecvId, RecvOutcome>,
+}
+
+impl Messages {
+    pub(super) fn new(mailbox: Mailbox) -> Messages {
+        Messages { mailbox, sends: Asked::default(), receives: Asked::default() }
+    }
+
+    /// See [`Member::send`](super::Member::send).
+    pub(super) fn send(
         &mut self,
         to: u16,
         tag: u32,
         bytes: impl Into<Arc<[u8]>>,
         deadline: Option<Instant>,
     ) -> Result<SendId, CommunicatorError> {
-        let membership = self.membership()?;
-        membership.check_presence(to)?;
         check_tag(tag)?;
-        let id = match membership.outcomes.sends() {
+        let id = match self.sends.wanted() {
             messages if messages >= MOST_ASKED => Err(SendError::QueueFull { messages, bytes: 0 }),
-            _ => membership.mailbox.send_until(to, tag, bytes, deadline),
+            _ => self.mailbox.send_until(to, tag, bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Sends)?;
-        membership.outcomes.await_send(id);
-        membership.outcomes.collect(&mut membership.mailbox);
+        self.sends.add(id);
+        self.collect();
         Ok(id)
     }
 
-    /// Receives the next message of `tag` from rank `from`, in order with the receives asked for before. The
-    /// [outcome](Member::take_received) is kept until it is taken.
-    ///
-    /// # Errors
-    /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
-    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, CommunicatorError> {
-        let membership = self.membership()?;
-        membership.check_rank(from)?;
+    /// See [`Member::recv`](super::Member::recv).
+    pub(super) fn recv(
+        &mut self,
+        from: u16,
+        tag: u32,
+        max_bytes: usize,
+        deadline: Option<Instant>,
+    ) -> Result<RecvId, CommunicatorError> {
         check_tag(tag)?;
-        let id = match membership.outcomes.receives() {
+        let id = match self.receives.wanted() {
             receives if receives >= MOST_ASKED => Err(RecvError::QueueFull { receives }),
-            _ => membership.mailbox.recv_until(from, tag, max_bytes, deadline),
+            _ => self.mailbox.recv_until(from, tag, max_bytes, deadline),
         };
         let id = id.map_err(CommunicatorError::Receives)?;
-        membership.outcomes.await_receive(id);
-        membership.outcomes.collect(&mut membership.mailbox);
+        self.receives.add(id);
+        self.collect();
         Ok(id)
-    }
-
-    /// How a send has ended; `None` if it has not.
-    pub fn take_sent(&mut self, id: SendId) -> Option<SendOutcome> {
-        self.membership.as_mut()?.outcomes.take_sent(id)
-    }
-
-    /// How a receive has ended; `None` if it has not.
-    pub fn take_received(&mut self, id: RecvId) -> Option<RecvOutcome> {
-        self.membership.as_mut()?.outcomes.take_received(id)
-    }
-
-    /// Whether all of a message has been handed to the network at least once; also if it has ended.
-    pub fn has_gone(&self, id: SendId) -> bool {
-        self.membership.as_ref().is_none_or(|membership| membership.mailbox.has_gone(id))
-    }
-
-    /// The outcome of a send will not be taken; the message goes on, whatever its deadline was.
-    pub fn ignore_sent(&mut self, id: SendId) {
-        if let Some(membership) = &mut self.membership {
-            membership.mailbox.lift_deadline(id);
-            membership.outcomes.ignore_send(id);
-        }
-    }
-
-    /// Why nothing can be exchanged with a rank any more.
-    pub fn absence(&self, rank: u16) -> CommunicatorError {
-        let Some(membership) = &self.membership else { return CommunicatorError::NotJoined };
-        membership.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(membership.named(rank)))
-    }
-
-    /// Withdraws a message; it has no outcome then. False if it has ended already.
-    pub fn cancel_send(&mut self, id: SendId) -> bool {
-        self.membership.as_mut().is_some_and(|membership| membership.cancel_send(id))
-    }
-
-    /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to arrive or
-    /// the receive has ended: its outcome comes.
-    pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        self.membership.as_mut().is_some_and(|membership| membership.cancel_recv(id))
-    }
-}
-
-impl Membership {
-    fn cancel_send(&mut self, id: SendId) -> bool {
-        let cancelled = self.mailbox.cancel_send(id);
-        if cancelled {
-            self.outcomes.forget_send(id);
-        }
-        cancelled
-    }
-
-    fn cancel_recv(&mut self, id: RecvId) -> bool {
-        let cancelled = self.mailbox.cancel_recv(id);
-        if cancelled {
-            self.outcomes.forget_receive(id);
-        }
-        cancelled
     }
 
     /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not there any more
@@ -120,9 +68,9 @@ impl Membership {
     pub(in crate::communicator) fn send_internal(&mut self, to: u16, tag: u32, bytes: Arc<[u8]>) -> bool {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
-                self.outcomes.await_send(id);
-                self.outcomes.ignore_send(id);
-                self.outcomes.collect(&mut self.mailbox);
+                self.sends.add(id);
+                self.sends.ignore(id);
+                self.collect();
                 true
             }
             Err(SendError::QueueFull { .. }) => false,
@@ -133,16 +81,97 @@ impl Membership {
     /// Receives a part of a collective; `None` if there is no room.
     pub(in crate::communicator) fn receive_internal(&mut self, from: u16, tag: u32, max_bytes: usize) -> Option<RecvId> {
         let id = self.mailbox.recv(from, tag, max_bytes).ok()?;
-        self.outcomes.await_receive(id);
-        self.outcomes.collect(&mut self.mailbox);
+        self.receives.add(id);
+        self.collect();
         Some(id)
     }
 
     /// A receive of a collective that has ended: nobody wants its outcome.
     pub(in crate::communicator) fn drop_receive(&mut self, id: RecvId) {
         if !self.cancel_recv(id) {
-            self.outcomes.ignore_receive(id);
+            self.receives.ignore(id);
         }
+    }
+
+    pub(super) fn take_sent(&mut self, id: SendId) -> Option<SendOutcome> {
+        self.sends.take(id)
+    }
+
+    pub(in crate::communicator) fn take_received(&mut self, id: RecvId) -> Option<RecvOutcome> {
+        self.receives.take(id)
+    }
+
+    pub(super) fn ignore_sent(&mut self, id: SendId) {
+        self.mailbox.lift_deadline(id);
+        self.sends.ignore(id);
+    }
+
+    pub(super) fn cancel_send(&mut self, id: SendId) -> bool {
+        let cancelled = self.mailbox.cancel_send(id);
+        if cancelled {
+            self.sends.forget(id);
+        }
+        cancelled
+    }
+
+    pub(super) fn cancel_recv(&mut self, id: RecvId) -> bool {
+        let cancelled = self.mailbox.cancel_recv(id);
+        if cancelled {
+            self.receives.forget(id);
+        }
+        cancelled
+    }
+
+    /// Takes back all receives for which nothing has come yet.
+    pub(super) fn cancel_receives(&mut self) {
+        for id in self.receives.open() {
+            self.cancel_recv(id);
+        }
+    }
+
+    /// A rank is not there any more.
+    pub(super) fn remove_peer(&mut self, rank: u16) {
+        self.mailbox.remove_peer(rank);
+        self.collect();
+    }
+
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.mailbox.on_frame(now, frame);
+        self.collect();
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.mailbox.handle_timeout(now);
+        self.collect();
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.mailbox.poll_transmit(now, buffer)
+    }
+
+    /// What has no outcomes: what is on its way, and when it is due.
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    /// Takes over what has ended in the mailbox.
+    fn collect(&mut self) {
+        while let Some(completion) = self.mailbox.poll_completion() {
+            match completion {
+                Completion::Send { id, outcome } => self.sends.settle(id, outcome),
+                Completion::Recv { id, outcome } => self.receives.settle(id, outcome),
+            }
+        }
+    }
+
+    /// Whether nothing is on its way or owed.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none()
+    }
+
+    /// Whether somebody waits for an outcome.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.sends.are_awaited() || self.receives.are_awaited()
     }
 }
 

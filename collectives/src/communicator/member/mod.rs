@@ -1,28 +1,34 @@
 //! One process of a group: a state machine that finds the others, exchanges messages with them and makes collectives possible.
 
 mod agreement;
+mod asked;
 mod calls;
-mod clockwork;
+mod group;
 mod leaving;
-mod membership;
 mod messages;
-mod outcomes;
-mod place;
-mod route;
+mod neighbours;
+mod signs;
 mod stats;
 mod streams;
+mod way;
 
-pub(super) use membership::Membership;
+pub(super) use group::Group;
 pub(super) use messages::FIRST_RESERVED_TAG;
-pub(super) use place::{StreamName, Way};
+pub(super) use neighbours::{StreamName, Way};
 pub use stats::{MemberMemory, MemberStats};
 
 use super::assembly::Assembly;
-use super::config::Config;
+use super::body::Call;
+use super::config::{Config, period};
 use super::error::CommunicatorError;
-use super::roll::Roll;
-use ethbcast_transport::Instant;
-use route::Route;
+use super::kind;
+use super::roster::Roster;
+use crate::membership::timers::Wait;
+use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::wire::{self, Frame, Header, Kind};
+use ethbcast_transport::{Deadline, Instant, Machine};
+use std::sync::Arc;
+use way::Ways;
 
 /// One process of a group.
 ///
@@ -34,9 +40,9 @@ pub struct Member {
     assembly: Assembly,
     /// Why there will be no group.
     refusal: Option<CommunicatorError>,
-    membership: Option<Box<Membership>>,
+    group: Option<Box<Group>>,
     /// Decides which way broadcasts take, if what the network costs is known.
-    route: Option<Route>,
+    ways: Option<Ways>,
     /// A call waits to be sent; it is the answer to a late one if the group is complete.
     call_pending: bool,
     answered_at: Option<Instant>,
@@ -52,12 +58,12 @@ impl Member {
     /// If a name, the size or the MTU cannot be.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
-        let route = config.calibration.clone().map(Route::new);
+        let ways = config.calibration.clone().map(Ways::new);
         let mut member = Member {
-            route,
+            ways,
             assembly: Assembly::new(now, config),
             refusal: None,
-            membership: None,
+            group: None,
             call_pending: false,
             answered_at: None,
             given_up: false,
@@ -74,7 +80,7 @@ impl Member {
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
-            None => Ok(self.membership.is_some()),
+            None => Ok(self.group.is_some()),
         }
     }
 
@@ -86,12 +92,12 @@ impl Member {
 
     /// All have the same list: the group begins.
     fn join(&mut self, now: Instant) {
-        let (config, roll) = (self.assembly.config(), self.assembly.roll());
+        let (config, roster) = (self.assembly.config(), self.assembly.roster());
         let own = config.station.mac;
-        if let Some((roll, rank)) = roll.and_then(|roll| Some((roll, roll.rank_of(own)?)))
-            && self.membership.is_none()
+        if let Some((roster, rank)) = roster.and_then(|roster| Some((roster, roster.rank_of(own)?)))
+            && self.group.is_none()
         {
-            self.membership = Some(Box::new(Membership::new(now, config, roll.clone(), rank)));
+            self.group = Some(Box::new(Group::new(now, config, roster.clone(), rank)));
         }
     }
 
@@ -99,19 +105,19 @@ impl Member {
     ///
     /// # Errors
     /// If it is not, or this one has left.
-    pub(super) fn membership(&mut self) -> Result<&mut Membership, CommunicatorError> {
-        let membership = self.membership.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
-        if membership.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(membership) }
+    pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
+        let group = self.group.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
+        if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
     }
 
     /// This process's rank, once the group is complete.
     pub fn rank(&self) -> Option<u16> {
-        self.membership.as_ref().map(|membership| membership.rank())
+        self.group.as_ref().map(|group| group.rank())
     }
 
     /// The number that all frames of the group carry, once it is complete.
     pub fn session(&self) -> Option<u32> {
-        self.membership.as_ref().map(|membership| membership.roll.session())
+        self.group.as_ref().map(|group| group.roster().session())
     }
 
     /// How many ranks there are to be.
@@ -121,35 +127,234 @@ impl Member {
 
     /// The hosts' names by rank; none before the group is complete.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        let roll = self.membership.as_ref().map(|membership| &membership.roll);
-        roll.into_iter().flat_map(Roll::entries).map(|entry| entry.host.as_str())
+        let roster = self.group.as_ref().map(|group| group.roster());
+        roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
     }
 
     /// The MTU of the group's frames, the smallest of all members', once the group is complete.
     pub fn mtu_bytes(&self) -> Option<u16> {
-        self.membership.as_ref().map(|membership| membership.roll.mtu_bytes())
+        self.group.as_ref().map(|group| group.roster().mtu_bytes())
     }
 
     /// Leaves the group as soon as the others have what they were sent, at the latest at `by`. What still comes is thrown away.
     pub fn leave(&mut self, now: Instant, by: Instant) {
-        match &mut self.membership {
-            Some(membership) => membership.leave(now, by),
+        match &mut self.group {
+            Some(group) => group.leave(now, by),
             None => self.given_up = true,
         }
     }
 
     /// Whether calls make sense: the group is complete, and this rank is not on its way out.
     pub fn is_open(&self) -> bool {
-        self.membership.as_ref().is_some_and(|membership| !membership.is_leaving())
+        self.group.as_ref().is_some_and(|group| !group.is_leaving())
     }
 
     /// Whether it has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
-        self.membership.as_ref().map_or(self.given_up, |membership| membership.is_over())
+        self.group.as_ref().map_or(self.given_up, |group| group.is_over())
     }
 
     /// Whether nothing is on its way, owed or awaited, signs of life apart; true as well before the group is complete.
     pub fn is_quiet(&self) -> bool {
-        self.membership.as_ref().is_none_or(|membership| membership.is_quiet())
+        self.group.as_ref().is_none_or(|group| group.is_quiet())
+    }
+
+    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; withdrawn if it is not there by
+    /// the `deadline`. The bytes are kept, not copied. The [outcome](Member::take_sent) is kept until it is taken.
+    ///
+    /// # Errors
+    /// If the group is not complete, there is no such rank, it is not there any more, the tag is 2³¹ or above, or too many messages
+    /// are on their way.
+    pub fn send(
+        &mut self,
+        to: u16,
+        tag: u32,
+        bytes: impl Into<Arc<[u8]>>,
+        deadline: Option<Instant>,
+    ) -> Result<SendId, CommunicatorError> {
+        let group = self.group()?;
+        group.calls().check_presence(to)?;
+        group.messages().send(to, tag, bytes, deadline)
+    }
+
+    /// Receives the next message of `tag` from rank `from`, in order with the receives asked for before. The
+    /// [outcome](Member::take_received) is kept until it is taken.
+    ///
+    /// # Errors
+    /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
+    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, CommunicatorError> {
+        let group = self.group()?;
+        group.calls().check_rank(from)?;
+        group.messages().recv(from, tag, max_bytes, deadline)
+    }
+
+    /// How a send has ended; `None` if it has not.
+    pub fn take_sent(&mut self, id: SendId) -> Option<SendOutcome> {
+        self.group.as_mut()?.messages().take_sent(id)
+    }
+
+    /// How a receive has ended; `None` if it has not.
+    pub fn take_received(&mut self, id: RecvId) -> Option<RecvOutcome> {
+        self.group.as_mut()?.messages().take_received(id)
+    }
+
+    /// Whether all of a message has been handed to the network at least once; also if it has ended.
+    pub fn has_gone(&self, id: SendId) -> bool {
+        self.group.as_ref().is_none_or(|group| group.has_gone(id))
+    }
+
+    /// The outcome of a send will not be taken; the message goes on, whatever its deadline was.
+    pub fn ignore_sent(&mut self, id: SendId) {
+        if let Some(group) = &mut self.group {
+            group.messages().ignore_sent(id);
+        }
+    }
+
+    /// Why nothing can be exchanged with a rank any more.
+    pub fn absence(&self, rank: u16) -> CommunicatorError {
+        let Some(group) = &self.group else { return CommunicatorError::NotJoined };
+        group.absence(rank)
+    }
+
+    /// Withdraws a message; it has no outcome then. False if it has ended already.
+    pub fn cancel_send(&mut self, id: SendId) -> bool {
+        self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
+    }
+
+    /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to arrive or
+    /// the receive has ended: its outcome comes.
+    pub fn cancel_recv(&mut self, id: RecvId) -> bool {
+        self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
+    }
+
+    /// How this rank is to broadcast so many bytes.
+    pub(in crate::communicator) fn way_for(&mut self, bytes: usize) -> Way {
+        let (Some(ways), Some(group)) = (&mut self.ways, &mut self.group) else { return Way::Cast };
+        let payload_bytes = group.streams().payload_bytes();
+        // A chain of two is a cast to one; and what fits one frame is not worth a thought.
+        if group.size() <= 2 || bytes <= payload_bytes {
+            return Way::Cast;
+        }
+        ways.way(bytes, usize::from(group.size()), payload_bytes)
+    }
+
+    /// What has been sent and received so far.
+    pub fn stats(&self) -> MemberStats {
+        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
+    }
+
+    /// What memory the streams and messages take.
+    pub fn memory(&self) -> MemberMemory {
+        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
+    }
+
+    /// Recomputes every count; a sentence that names the first disagreement.
+    ///
+    /// # Errors
+    /// That sentence.
+    pub fn audit(&self) -> Result<(), String> {
+        self.group.as_ref().map_or(Ok(()), |group| group.audit())
+    }
+
+    fn on_call(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(call) = Call::decode(frame.payload) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let station = &self.assembly.config().station;
+        if call.group != station.group || frame.source == station.mac {
+            self.stats.strangers += 1;
+            return;
+        }
+        match &self.group {
+            Some(group) => {
+                // Late ones call for an answer; those who have got there do not.
+                let pause = period(self.size()) / 2;
+                let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
+                if !call.joined && !group.is_leaving() && !lately {
+                    (self.call_pending, self.answered_at) = (true, Some(now));
+                }
+            }
+            None if self.refusal.is_none() && !self.given_up => {
+                if let Err(refusal) = self.assembly.on_call(now, frame.source, call) {
+                    // The others are to learn of this one, too.
+                    (self.refusal, self.call_pending) = (Some(refusal), true);
+                }
+                self.join_if_confirmed(now);
+            }
+            None => {}
+        }
+    }
+
+    /// Writes a control message to all as a frame; returns its length.
+    fn write(&self, kind: Kind, session: u32, rank: u16, body: &[u8], buffer: &mut [u8]) -> usize {
+        let station = &self.assembly.config().station;
+        let identity = station.identity(session, rank);
+        identity.write(buffer, station.group_mac, &identity.header(kind), body)
+    }
+}
+
+impl Machine for Member {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let Ok(frame) = wire::parse(frame) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if frame.header.kind == kind::CALL {
+            return self.on_call(now, &frame);
+        }
+        let Header { session, rank, .. } = frame.header;
+        if self.group.is_none() && self.refusal.is_none() && self.assembly.is_of_session(session, rank, frame.source) {
+            // Its sender has heard that all have this list.
+            self.join(now);
+        }
+        match &mut self.group {
+            Some(group) => group.on_frame(now, &frame, &mut self.stats),
+            None => self.stats.strangers += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(group) = &mut self.group {
+            return group.on_timeout(now);
+        }
+        if self.refusal.is_some() || self.given_up {
+            return;
+        }
+        match self.assembly.on_timeout(now) {
+            Err(refusal) => self.refusal = Some(refusal),
+            Ok(()) => self.call_pending |= self.assembly.take_due(now),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if std::mem::take(&mut self.call_pending) {
+            self.stats.calls_sent += 1;
+            let body = self.assembly.call(self.group.is_some()).encode();
+            return Some(self.write(kind::CALL, 0, Header::NO_RANK, &body, buffer));
+        }
+        let group = self.group.as_deref_mut()?;
+        let (session, rank) = (group.roster().session(), group.rank());
+        if let Some(sign) = group.take_sign() {
+            self.stats.signs_sent += 1;
+            return Some(self.write(kind::ALIVE, session, rank, &sign.encode(), buffer));
+        }
+        if let Some(length) = group.poll(now, buffer) {
+            return Some(length);
+        }
+        let bye = group.take_bye()?;
+        Some(self.write(kind::BYE, session, rank, &bye.encode(), buffer))
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        match &self.group {
+            Some(group) => group.deadline(now),
+            None if self.refusal.is_some() || self.given_up => None,
+            None => Some(Wait::Join.at(self.assembly.due())),
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.group.as_ref().is_none_or(|group| group.is_urgent())
     }
 }

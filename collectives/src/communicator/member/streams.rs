@@ -1,20 +1,14 @@
 //! The streams of a group without a root: two for each rank that broadcasts, made when they are first used.
 
-use super::place::{Place, StreamName, Way};
+use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
-use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Part};
-use std::collections::{BTreeSet, VecDeque};
+use ethbcast_transport::{Agenda, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
 #[derive(Debug)]
 struct Slot {
     stream: Stream,
-    /// Whether it is in the queue of those that may have something to send.
-    queued: bool,
-    /// Its deadline in the list.
-    armed: Option<Deadline>,
     /// Whether its next frame is in the middle of a message.
     midway: bool,
 }
@@ -22,12 +16,11 @@ struct Slot {
 /// All streams of one member.
 #[derive(Debug)]
 pub(in crate::communicator) struct Streams {
-    place: Place,
+    neighbours: Neighbours,
     /// By number, less one.
     slots: Vec<Option<Box<Slot>>>,
-    /// Numbers, less one, of streams that may have something to send, in turn.
-    queue: VecDeque<u16>,
-    timers: BTreeSet<(Deadline, u16)>,
+    /// Whose turn it is, and when each is due, by the same number.
+    agenda: Agenda,
     /// Acknowledgements for streams that are not there.
     forged_acks: u64,
     /// Frames of streams that cannot be.
@@ -35,19 +28,19 @@ pub(in crate::communicator) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(place: Place) -> Streams {
-        let slots = (0..2 * place.peers.len()).map(|_| None).collect();
-        Streams { place, slots, queue: VecDeque::new(), timers: BTreeSet::new(), forged_acks: 0, strangers: 0 }
+    pub(super) fn new(neighbours: Neighbours) -> Streams {
+        let slots = (0..2 * usize::from(neighbours.size())).map(|_| None).collect();
+        Streams { neighbours, slots, agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
     }
 
     /// The longest payload of one frame, in bytes.
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
-        self.place.payload_bytes
+        self.neighbours.payload_bytes()
     }
 
     /// Appends a frame to one of this rank's own streams; false while there is no room.
     pub(in crate::communicator) fn push(&mut self, now: Instant, way: Way, payload: &[u8], ending: Ending) -> bool {
-        let name = StreamName { origin: self.place.identity.rank, way };
+        let name = StreamName { origin: self.neighbours.rank(), way };
         let taken = self.open(name).stream.push(payload, ending);
         if taken {
             self.touch(now, name);
@@ -61,25 +54,22 @@ impl Streams {
     }
 
     /// The frame that `peek` showed has been read; `midway` says whether more of its message follows.
-    pub(in crate::communicator) fn consume(&mut self, name: StreamName, midway: bool) {
+    pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, midway: bool) {
         if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.consume();
+            slot.stream.consume(now);
             slot.midway = midway;
         }
     }
 
     /// Lets it be known that frames have been read.
     pub(in crate::communicator) fn drained(&mut self, now: Instant, name: StreamName) {
-        if let Some(slot) = &mut self.slots[index(name)] {
-            slot.stream.drained(now);
-            self.touch(now, name);
-        }
+        self.touch(now, name);
     }
 
     /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
     pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<u16> {
         let begun = name.way == Way::Cast || self.slots[index(name)].is_some();
-        self.place.parent(name).filter(|_| begun).map(|parent| parent.rank)
+        self.neighbours.parent(name).filter(|_| begun).map(|parent| parent.rank)
     }
 
     /// Streams in which a message waits that nobody has begun to read, and its first frame.
@@ -88,22 +78,22 @@ impl Streams {
     }
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
-        let size = self.place.size();
+        let size = self.neighbours.size();
         self.slots.iter().enumerate().filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
     }
 
     /// Takes a frame from a member of the group.
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(name) = StreamName::of(frame.header.stream, self.place.size()) else {
+        let Some(name) = StreamName::of(frame.header.stream, self.neighbours.size()) else {
             self.strangers += 1;
             return;
         };
         if self.slots[index(name)].is_none() {
             // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its parent.
             match frame.header.kind {
-                Kind::ACK if name.origin == self.place.identity.rank => self.forged_acks += 1,
+                Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}
-                _ if !self.place.can_begin(name, frame.header.rank) => self.strangers += 1,
+                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
                 _ => {
                     self.open(name);
                 }
@@ -117,20 +107,14 @@ impl Streams {
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
         if self.slots[index(name)].is_none() {
-            let identity = Identity { stream: name.number(), ..self.place.identity };
-            let (outlet, tuning, bytes) = (self.place.outlet(name), self.place.tuning_of(name), self.place.payload_bytes);
-            let stream = match self.place.parent(name) {
-                None => Stream::origin(identity, bytes, &outlet, tuning),
-                Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
-            };
-            self.slots[index(name)] = Some(Box::new(Slot { stream, queued: false, armed: None, midway: false }));
+            self.slots[index(name)] = Some(Box::new(Slot { stream: self.neighbours.open(name), midway: false }));
         }
         self.slots[index(name)].as_mut().expect("it has just been made")
     }
 
     /// Rank `rank` is served no more, and nothing is kept for it.
     pub(super) fn remove_reader(&mut self, now: Instant, rank: u16) {
-        self.place.removed[usize::from(rank)] = true;
+        self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
         for name in names {
             if let Some(slot) = &mut self.slots[index(name)] {
@@ -146,7 +130,7 @@ impl Streams {
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
         for name in names {
             while self.peek(name).is_some() {
-                self.consume(name, true);
+                self.consume(now, name, true);
             }
             self.drained(now, name);
         }
@@ -162,69 +146,43 @@ impl Streams {
 
     /// Whether nothing is on its way and nothing owed.
     pub(super) fn is_quiet(&self) -> bool {
-        self.timers.is_empty() && self.queue.is_empty()
+        self.agenda.is_idle()
     }
 
     /// Whether all streams in use are at the beginning or end of a message.
     pub(super) fn are_urgent(&self) -> bool {
-        self.timers.iter().all(|&(_, at)| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
+        self.agenda.armed().all(|at| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
     }
 
     /// Something about a stream has changed: it may have something to send, and another deadline.
     fn touch(&mut self, now: Instant, name: StreamName) {
-        let at = index(name) as u16;
-        if let Some(slot) = &mut self.slots[usize::from(at)]
-            && !std::mem::replace(&mut slot.queued, true)
-        {
-            self.queue.push_back(at);
-        }
-        self.arm(now, at);
-    }
-
-    fn arm(&mut self, now: Instant, at: u16) {
-        let Some(slot) = &mut self.slots[usize::from(at)] else { return };
-        let deadline = slot.stream.poll_timeout(now);
-        if deadline != slot.armed {
-            self.timers.extend(deadline.map(|deadline| (deadline, at)));
-            if let Some(armed) = std::mem::replace(&mut slot.armed, deadline) {
-                self.timers.remove(&(armed, at));
-            }
+        if let Some(slot) = &self.slots[index(name)] {
+            self.agenda.touch(index(name) as u16, slot.stream.poll_timeout(now));
         }
     }
 
     /// When and why to call [`on_timeout`](Streams::on_timeout).
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.timers.first().map(|&(deadline, _)| deadline)
+        self.agenda.next_deadline()
     }
 
     /// Lets time pass.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        let due: Vec<u16> = self.timers.iter().take_while(|(deadline, _)| deadline.at <= now).map(|&(_, at)| at).collect();
+        let due: Vec<u16> = self.agenda.due(now).collect();
         for at in due {
             if let Some(slot) = &mut self.slots[usize::from(at)] {
                 slot.stream.handle_timeout(now);
-            }
-            if let Some(name) = StreamName::of(at + 1, self.place.size()) {
-                self.touch(now, name);
+                self.agenda.touch(at, slot.stream.poll_timeout(now));
             }
         }
     }
 
     /// Writes the next frame into `buffer`: streams take turns.
     pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        while let Some(at) = self.queue.pop_front() {
-            let slot = self.slots[usize::from(at)].as_mut()?;
-            let length = slot.stream.poll_transmit(now, buffer);
-            slot.queued = length.is_some();
-            if length.is_some() {
-                self.queue.push_back(at);
-            }
-            self.arm(now, at);
-            if length.is_some() {
-                return length;
-            }
-        }
-        None
+        self.agenda.poll(|at| match &mut self.slots[usize::from(at)] {
+            Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
+            None => (None, None),
+        })
     }
 
     /// What all streams have sent and received so far.
@@ -235,14 +193,7 @@ impl Streams {
 
     /// What memory the structures of all streams take.
     pub(super) fn memory(&self) -> Memory {
-        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| Memory {
-            payload_bytes: sum.payload_bytes + one.payload_bytes,
-            slots_bytes: sum.slots_bytes + one.slots_bytes,
-            stamps_bytes: sum.stamps_bytes + one.stamps_bytes,
-            readers_bytes: sum.readers_bytes + one.readers_bytes,
-            repairs_bytes: sum.repairs_bytes + one.repairs_bytes,
-            stream_bytes: sum.stream_bytes + one.stream_bytes,
-        })
+        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
     }
 
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.

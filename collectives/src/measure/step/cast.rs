@@ -6,10 +6,9 @@
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
-use crate::measure::findings::Findings;
+use crate::measure::findings::{CastFinding, Findings};
 use crate::measure::knee::{Known, Pace, policed};
-use crate::measure::post::{Post, Probe};
-use crate::measure::result::CastFinding;
+use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -28,11 +27,11 @@ const BURST_FRAMES: u64 = 32;
 /// Targets that do not report are asked so often.
 const TRIES: u32 = 4;
 
-/// See the file's description.
+/// The ramp, and what it has shown.
 #[derive(Debug)]
 pub(in crate::measure) struct Cast {
     group: MacAddr,
-    listeners: Vec<Listener>,
+    hearers: Vec<Hearer>,
     link_frames_per_second: f64,
     payload_bytes: usize,
     patience: Duration,
@@ -45,7 +44,7 @@ pub(in crate::measure) struct Cast {
 }
 
 #[derive(Debug)]
-struct Listener {
+struct Hearer {
     target: usize,
     mac: MacAddr,
     known: Known,
@@ -82,18 +81,18 @@ impl Run {
 impl Cast {
     pub(in crate::measure) fn new(group: MacAddr, findings: &Findings, settings: &ProbeSettings) -> Cast {
         let present = findings.targets.iter().enumerate().filter(|(_, it)| it.present);
-        let listeners: Vec<Listener> = present
+        let hearers: Vec<Hearer> = present
             .filter_map(|(target, it)| {
                 let frames_per_second = it.frames_per_second(findings.payload_bytes)?;
                 let known = Known { frames_per_second, loss: it.loss() };
-                Some(Listener { target, mac: it.peer.mac, known, report: None, to_ask: false })
+                Some(Hearer { target, mac: it.peer.mac, known, report: None, to_ask: false })
             })
             .collect();
-        let link_frames_per_second = listeners.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
+        let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
         Cast {
             group,
-            done: listeners.is_empty(),
-            listeners,
+            done: hearers.is_empty(),
+            hearers,
             link_frames_per_second,
             payload_bytes: findings.payload_bytes,
             patience: settings.patience,
@@ -106,14 +105,14 @@ impl Cast {
 
     fn begin(&mut self, pace: Pace) {
         self.run = Run::new(pace);
-        for listener in &mut self.listeners {
-            (listener.report, listener.to_ask) = (None, false);
+        for hearer in &mut self.hearers {
+            (hearer.report, hearer.to_ask) = (None, false);
         }
     }
 
     /// The present run is over: what it says, and what comes next.
     fn judge(&mut self) {
-        let reported = self.listeners.iter().filter_map(|it| it.report.as_ref().map(|report| (it.known, report)));
+        let reported = self.hearers.iter().filter_map(|it| it.report.as_ref().map(|report| (it.known, report)));
         let passed = reported.clone().filter_map(|(known, report)| policed(self.run.pace, known, report)).reduce(f64::min);
         let somebody = reported.count() > 0;
         match (passed, self.suspicion.take()) {
@@ -143,11 +142,11 @@ impl Cast {
         self.done = true;
     }
 
-    fn poll_frame(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll_frame(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         let run = &mut self.run;
         let test = *run.test.get_or_insert_with(|| {
             run.origin = now;
-            post.draw()
+            writer.draw()
         });
         if run.due_at(run.sent) > now {
             return None;
@@ -160,21 +159,21 @@ impl Cast {
         run.sent += 1;
         let body = ProbeBody { task: Task::Train, payload_bytes: 0, number: run.pace.mark() as u32 };
         let payload_bytes = self.payload_bytes;
-        Some(post.write(buffer, &Probe { to: self.group, test, index, flags: Flags::default(), body, payload_bytes }))
+        Some(writer.write(buffer, &Probe { to: self.group, test, index, flags: Flags::default(), body, payload_bytes }))
     }
 
-    fn poll_question(&mut self, now: Instant, post: &Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll_question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.run.due.is_none() {
             self.run.due = Some(now + self.patience);
             self.run.tries += 1;
-            self.listeners.iter_mut().for_each(|it| it.to_ask = it.report.is_none());
+            self.hearers.iter_mut().for_each(|it| it.to_ask = it.report.is_none());
         }
-        let listener = self.listeners.iter_mut().find(|it| it.to_ask)?;
-        listener.to_ask = false;
-        let (to, test, index) = (listener.mac, self.run.test?, self.run.sent);
+        let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
+        hearer.to_ask = false;
+        let (to, test, index) = (hearer.mac, self.run.test?, self.run.sent);
         let body = ProbeBody::plain(Task::Ask);
         let probe = Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES };
-        Some(post.write(buffer, &probe))
+        Some(writer.write(buffer, &probe))
     }
 }
 
@@ -188,9 +187,9 @@ fn level(level: usize, link_frames_per_second: f64) -> Pace {
 impl Step for Cast {
     fn on_report(&mut self, _now: Instant, report: Report) {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
-        if let Some(listener) = self.listeners.iter_mut().find(|it| own && it.target == report.target) {
-            listener.report = Some(report.body);
-            if self.listeners.iter().all(|it| it.report.is_some()) {
+        if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {
+            hearer.report = Some(report.body);
+            if self.hearers.iter().all(|it| it.report.is_some()) {
                 self.judge();
             }
         }
@@ -205,11 +204,11 @@ impl Step for Cast {
         }
     }
 
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         match (self.done, self.run.is_sent()) {
             (true, _) => None,
-            (false, false) => self.poll_frame(now, post, buffer),
-            (false, true) => self.poll_question(now, post, buffer),
+            (false, false) => self.poll_frame(now, writer, buffer),
+            (false, true) => self.poll_question(now, writer, buffer),
         }
     }
 

@@ -3,8 +3,9 @@
 use super::{Echo, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::post::{Post, Probe};
-use crate::measure::settings::{MIN_MTU_BYTES, ProbeSettings, SMALL_BYTES};
+use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
+use crate::membership::LEAST_MTU_BYTES;
 use ethbcast_transport::wire::{Flags, HEADER_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
@@ -15,7 +16,7 @@ const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_FACTOR: u32 = 8;
 /// MTUs that are common, tried before the bisection.
-const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, MIN_MTU_BYTES];
+const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
 
 /// Tries the largest frame first, then common sizes, then bisects.
 #[derive(Debug)]
@@ -84,16 +85,16 @@ impl Step for Largest {
         }
     }
 
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.is_done() || self.due.is_some() {
             return None;
         }
-        let test = post.draw();
+        let test = writer.draw();
         self.tests.push(test);
         self.due = Some(now + self.patience);
         let payload_bytes = self.tried - HEADER_BYTES;
         let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
-        Some(post.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
+        Some(writer.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
     }
 
     fn deadline(&self) -> Option<Deadline> {

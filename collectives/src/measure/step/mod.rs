@@ -3,18 +3,18 @@
 mod cast;
 mod largest;
 mod ping;
-mod roll;
+mod roll_call;
 mod train;
 
 pub(super) use cast::Cast;
 pub(super) use largest::Largest;
 pub(super) use ping::Ping;
-pub(super) use roll::Roll;
+pub(super) use roll_call::RollCall;
 pub(super) use train::Train;
 
 use super::body::ReportBody;
 use super::findings::Findings;
-use super::post::Post;
+use super::probe::ProbeWriter;
 use ethbcast_transport::{Deadline, Instant};
 use std::fmt::Debug;
 
@@ -54,7 +54,7 @@ pub(super) trait Step: Debug + Send {
     fn on_timeout(&mut self, now: Instant);
 
     /// Writes the next frame.
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize>;
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize>;
 
     /// When to be called again.
     fn deadline(&self) -> Option<Deadline>;

@@ -4,7 +4,7 @@ use super::{Echo, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::parcel::Parcel;
-use crate::measure::post::{Post, Probe};
+use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -79,13 +79,13 @@ impl Step for Ping {
         }
     }
 
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.is_done() || self.due.is_some() {
             return None;
         }
         self.began.get_or_insert(now);
         if self.sent == 0 {
-            self.unanswered.push((post.draw(), now));
+            self.unanswered.push((writer.draw(), now));
         }
         let (test, _) = *self.unanswered.last()?;
         let index = self.sent;
@@ -101,7 +101,7 @@ impl Step for Ping {
         };
         let flags = if last { Flags::LAST } else { Flags::default() };
         let payload_bytes = self.parcel.payload_of(index);
-        Some(post.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
+        Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
     }
 
     fn deadline(&self) -> Option<Deadline> {

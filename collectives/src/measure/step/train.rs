@@ -4,7 +4,7 @@ use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::parcel::Parcel;
-use crate::measure::post::{Post, Probe};
+use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -170,20 +170,20 @@ impl Step for Train {
         }
     }
 
-    fn poll(&mut self, now: Instant, post: &mut Post, buffer: &mut [u8]) -> Option<usize> {
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.is_done() {
             return None;
         }
         let test = *self.test.get_or_insert_with(|| {
             self.began = now;
-            post.draw()
+            writer.draw()
         });
         if std::mem::take(&mut self.ask) {
             self.due = Some(now + self.patience() * (1 << self.failures));
             let body = ProbeBody::plain(Task::Ask);
             let payload_bytes = ProbeBody::BYTES;
             return Some(
-                post.write(buffer, &Probe { to: self.to, test, index: self.next, flags: Flags::default(), body, payload_bytes }),
+                writer.write(buffer, &Probe { to: self.to, test, index: self.next, flags: Flags::default(), body, payload_bytes }),
             );
         }
         if !self.may_send() {
@@ -194,7 +194,7 @@ impl Step for Train {
         self.next += 1;
         let flags = self.flags(now);
         self.due = Some(now + self.patience());
-        Some(post.write(buffer, &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes }))
+        Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes }))
     }
 
     fn deadline(&self) -> Option<Deadline> {

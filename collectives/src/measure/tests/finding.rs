@@ -1,55 +1,19 @@
 //! Invitations and their answers.
 
 use super::*;
-use crate::measure::{Finder, Wanted};
+use crate::measure::Wanted;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
-
-#[derive(Debug)]
-enum Seat {
-    Finder(Finder),
-    Other(Host),
-}
-
-impl Machine for Seat {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        match self {
-            Seat::Finder(finder) => finder.handle_frame(now, frame),
-            Seat::Other(host) => host.handle_frame(now, frame),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        match self {
-            Seat::Finder(finder) => finder.handle_timeout(now),
-            Seat::Other(host) => host.handle_timeout(now),
-        }
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        match self {
-            Seat::Finder(finder) => finder.poll_transmit(now, buffer),
-            Seat::Other(host) => host.poll_transmit(now, buffer),
-        }
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match self {
-            Seat::Finder(finder) => finder.poll_timeout(now),
-            Seat::Other(host) => host.poll_timeout(now),
-        }
-    }
-}
 
 /// Looks for `wanted` among n1, n2 and n3 (of which n3 is in another group): who answered, who is missing, and the time.
 fn search(wanted: Wanted, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
-    let stranger = Card { group: "other".to_owned(), host: "n3".to_owned() };
+    let stranger = HostInfo { group: "other".to_owned(), host: "n3".to_owned() };
     let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(stranger))];
-    let finder = Seat::Finder(Finder::new(Instant::START, identity(0), "test", wanted));
-    let machines = std::iter::once(finder).chain(others.map(Host::Responder).map(Seat::Other)).collect();
+    let finder = Host::Finder(Finder::new(Instant::START, identity(0), "test", wanted));
+    let machines = std::iter::once(finder).chain(others.map(Host::Responder)).map(Alone::new).collect();
     let mut simulation = Simulation::new(&star(4, 100_000_000), machines, faults);
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), |_, _, _| None);
     assert!(outcome.is_quiet(), "{outcome:?}");
-    let Seat::Finder(finder) = &simulation.machines()[0] else { unreachable!("host 0 is the finder") };
+    let Host::Finder(finder) = &simulation.machines()[0].part else { unreachable!("host 0 is the finder") };
     assert!(finder.is_done());
     let mut found: Vec<String> = finder.found().iter().map(|found| found.host.clone()).collect();
     found.sort();

@@ -157,13 +157,14 @@ fn two_probers_of_one_session_do_not_mistake_each_others_answers() {
     let network = star(2, 100_000_000);
     let peer = Peer { rank: 1, mac: host_mac(1) };
     let begin = |at: Instant| Host::Prober(Box::new(Prober::new(at, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES))));
-    let mut simulation = Simulation::new(&network, vec![begin(Instant::START), Host::Responder(responder(1))], NoFaults);
+    let mut simulation =
+        Simulation::new(&network, [begin(Instant::START), Host::Responder(responder(1))].map(Alone::new).into(), NoFaults);
     for round in 1..=3 {
         assert!(simulation.run(Instant::from_nanos(round * 1_000_000_000), |_, _, _| None).is_quiet());
-        let Host::Prober(prober) = simulation.machine_mut(0) else { unreachable!("host 0 is the prober") };
+        let Host::Prober(prober) = &simulation.machine_mut(0).part else { unreachable!("host 0 is the prober") };
         assert_eq!(prober.result().points.len(), 3, "round {round}");
         let now = simulation.now();
-        *simulation.machine_mut(0) = begin(now);
+        simulation.machine_mut(0).part = begin(now);
         simulation.wake(0, now);
     }
 }

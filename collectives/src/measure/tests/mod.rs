@@ -5,11 +5,10 @@ mod finding;
 mod hostile;
 mod measuring;
 
-use super::{Card, ProbeResult, ProbeSettings, Prober, Responder};
+use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Responder};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
-use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
-use ethbcast_transport::wire::{Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, group_mac};
+use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
 const SESSION: u32 = 0x5e55;
@@ -20,36 +19,39 @@ const MTU_BYTES: usize = 1500;
 enum Host {
     Prober(Box<Prober>),
     Responder(Responder),
+    Finder(Finder),
     /// Takes everything and says nothing.
     Deaf,
 }
 
-impl Machine for Host {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+impl Host {
+    fn part(&mut self) -> Option<&mut dyn Part> {
         match self {
-            Host::Prober(prober) => prober.handle_frame(now, frame),
-            Host::Responder(responder) => responder.handle_frame(now, frame),
-            Host::Deaf => {}
+            Host::Prober(prober) => Some(&mut **prober),
+            Host::Responder(responder) => Some(responder),
+            Host::Finder(finder) => Some(finder),
+            Host::Deaf => None,
         }
+    }
+}
+
+impl Part for Host {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.part().into_iter().for_each(|part| part.handle_frame(now, frame));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if let Host::Prober(prober) = self {
-            prober.handle_timeout(now);
-        }
+        self.part().into_iter().for_each(|part| part.handle_timeout(now));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        match self {
-            Host::Prober(prober) => prober.poll_transmit(now, buffer),
-            Host::Responder(responder) => responder.poll_transmit(now, buffer),
-            Host::Deaf => None,
-        }
+        self.part()?.poll_transmit(now, buffer)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
             Host::Prober(prober) => prober.poll_timeout(now),
+            Host::Finder(finder) => finder.poll_timeout(now),
             Host::Responder(_) | Host::Deaf => None,
         }
     }
@@ -60,12 +62,12 @@ fn group() -> MacAddr {
 }
 
 fn identity(host: usize) -> Identity {
-    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: DEFAULT_ETHER_TYPE }
+    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
 }
 
 fn responder(host: usize) -> Responder {
-    let card = Card { group: "test".to_owned(), host: format!("n{host}") };
-    Responder::new(identity(host), MTU_BYTES, Some(card))
+    let info = HostInfo { group: "test".to_owned(), host: format!("n{host}") };
+    Responder::new(identity(host), MTU_BYTES, Some(info))
 }
 
 /// `hosts` hosts on one switch.
@@ -81,17 +83,17 @@ fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: i
     let targets = (1..network.hosts()).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
     let prober = Prober::new(Instant::START, identity(0), targets, settings);
     let others = (1..network.hosts()).map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });
-    let machines = std::iter::once(Host::Prober(Box::new(prober))).chain(others).collect();
+    let machines = std::iter::once(Host::Prober(Box::new(prober))).chain(others).map(Alone::new).collect();
     let mut simulation = Simulation::new(network, machines, faults);
     let mut ended = None;
     let outcome = simulation.run(Instant::from_nanos(100_000_000_000), |_, machine, now| {
-        if let (Host::Prober(prober), None) = (machine, ended) {
+        if let (Host::Prober(prober), None) = (&machine.part, ended) {
             ended = prober.is_done().then_some(now);
         }
         None
     });
     assert!(outcome.is_quiet(), "a prober that is done is quiet: {outcome:?}");
-    let Host::Prober(prober) = &simulation.machines()[0] else { unreachable!("host 0 is the prober") };
+    let Host::Prober(prober) = &simulation.machines()[0].part else { unreachable!("host 0 is the prober") };
     (prober.result(), ended.expect("it ended").since(Instant::START))
 }
 

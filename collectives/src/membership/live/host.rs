@@ -2,11 +2,8 @@
 
 use nix::sys::stat::stat;
 
-/// Network namespaces of a lab are called so, the lab's name and the host's name.
-const LAB_PREFIX: &str = "ethbcast-";
-
-/// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts of a lab, which
-/// share one hostname, differ), or the hostname.
+/// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts that
+/// share one machine differ), or the hostname.
 pub fn name(given: Option<&str>) -> String {
     given
         .map(str::to_owned)
@@ -20,7 +17,7 @@ fn hostname() -> Option<String> {
     nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| !name.is_empty())
 }
 
-/// The name of the namespace under `/run/netns`, a lab's prefix taken off.
+/// The name of the namespace under `/run/netns`.
 fn namespace() -> Option<String> {
     let own = stat("/proc/self/ns/net").ok()?;
     if stat("/proc/1/ns/net").is_ok_and(|init| init.st_ino == own.st_ino) {
@@ -28,9 +25,7 @@ fn namespace() -> Option<String> {
     }
     let entries = std::fs::read_dir("/run/netns").ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let named = names.into_iter().find(|name| {
-        stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev)
-    })?;
-    let in_lab = named.strip_prefix(LAB_PREFIX).and_then(|rest| rest.split_once('-')).map(|(_, host)| host.to_owned());
-    Some(in_lab.unwrap_or(named))
+    names
+        .into_iter()
+        .find(|name| stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev))
 }

@@ -98,7 +98,8 @@ impl Opening<'_> {
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
         // Slots hold the interface's MTU, whatever the frames of this group are.
         let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
-        let config = PortConfig { group: Some(self.group_mac), receive_ring_bytes, ..self.port };
+        let mut config = self.port;
+        (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
         let port = Port::open(&interface, config)?;
         let station = Station {
             host: host::name(self.host),

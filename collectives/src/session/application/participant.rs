@@ -1,7 +1,7 @@
 //! A whole host of a session for simulations: the machine and the application that uses it.
 
 use super::{Receiving, Sending, Sink, Source};
-use crate::session::{ControlStats, Receiver, Root, Streams};
+use crate::session::{Blocks, ControlStats, Receiver, Root};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Deadline, Instant, Machine};
 
@@ -44,7 +44,7 @@ impl<S: Source, K: Sink> Participant<S, K> {
     }
 
     /// This host's end of the streams, once it is a member.
-    pub fn streams(&self) -> Option<&Streams> {
+    pub fn streams(&self) -> Option<&Blocks> {
         match self {
             Participant::Root(root, _) => root.streams(),
             Participant::Receiver(receiver, _) => receiver.streams(),
@@ -53,7 +53,7 @@ impl<S: Source, K: Sink> Participant<S, K> {
 
     /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.streams().map(Streams::stats).unwrap_or_default()
+        self.streams().map(Blocks::stats).unwrap_or_default()
     }
 
     /// Control frames so far.

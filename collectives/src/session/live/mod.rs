@@ -134,8 +134,8 @@ impl Session {
         // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of smaller
         // frames.
         let (port, station) = opening.open(|payload_bytes| {
-            tuning.feed_frames = tuning.feed_frames_for(payload_bytes);
-            RingRoom::for_session(tuning.feed_frames)
+            tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
+            RingRoom::for_session(tuning.feed.frames)
         })?;
         Ok(Session { port, station, tuning, waker, clock: Clock::start() })
     }
@@ -191,11 +191,7 @@ impl Session {
     ///
     /// # Errors
     /// If the socket fails.
-    pub fn run_receiver<K: Sink>(
-        &mut self,
-        options: &Options,
-        receiving: &mut Receiving<K>,
-    ) -> Result<Receiver, Error> {
+    pub fn run_receiver<K: Sink>(&mut self, options: &Options, receiving: &mut Receiving<K>) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let mut receiver = Receiver::new(self.clock.now(), config);
@@ -269,11 +265,7 @@ impl fmt::Debug for Session {
 }
 
 /// Starts a thread that ends with the session.
-fn start<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &str,
-    work: impl FnOnce() + Send + 'scope,
-) -> Result<(), Error> {
+fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
 }

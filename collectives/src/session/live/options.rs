@@ -7,7 +7,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
-use ethbcast_transport::wire::DEFAULT_ETHER_TYPE;
+use ethbcast_transport::wire::EtherType;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Options {
     /// hostname.
     pub host: Option<String>,
     /// The EtherType; all hosts of a group must use the same.
-    pub ether_type: u16,
+    pub ether_type: EtherType,
     /// The MTU to send with, in bytes; without it, the interface's.
     pub mtu_bytes: Option<u32>,
     /// How many receivers a sender needs.
@@ -70,7 +70,7 @@ impl Options {
         Options {
             interface: None,
             host: None,
-            ether_type: DEFAULT_ETHER_TYPE,
+            ether_type: EtherType::DEFAULT,
             mtu_bytes: None,
             receivers: 1,
             exactly: true,
@@ -163,7 +163,7 @@ impl Options {
             probe: self.probe,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
-            tuning: Tuning { feed_frames: port.feed_frames, feed_bytes: port.feed_bytes, ..numbers },
+            tuning: Tuning { feed: port.feed.clone(), ..numbers },
             ..RootConfig::new(station.clone(), session, &self.source)
         }
     }
@@ -198,12 +198,12 @@ mod tests {
     #[test]
     fn a_protocol_leaves_the_buffer_as_large_as_the_ring() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let port = Tuning { feed_frames: 256, ..Tuning::default() };
+        let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| Options { preset, ..Options::new() }.root_config(&station, 1, &port).tuning;
         let paper = tuning(Preset::Paper);
-        assert_eq!((paper.policy, paper.window_max_frames, paper.feed_frames), (Policy::InOrderOnly, 16, 256));
+        assert_eq!((paper.policy, paper.window.max_frames, paper.feed.frames), (Policy::InOrderOnly, 16, 256));
         assert_eq!(tuning(Preset::Default), port);
-        assert_eq!(tuning(Preset::PushPull), Tuning { feed_frames: 256, ..Tuning::push_pull() });
+        assert_eq!(tuning(Preset::PushPull), Tuning::push_pull().with_feed_frames(256));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a session tells its user while it runs.
 
 use super::Options;
-use crate::session::{MemberReport, Receiver, ReceiverEvent, Root, RootEvent, State, Streams};
+use crate::session::{Blocks, MemberReport, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::HEADER_BYTES;
@@ -55,7 +55,7 @@ pub enum Progress<'a> {
         /// Bytes.
         bytes: u64,
         /// To a sender: the slowest receiver, and what it is busy with.
-        slowest: Option<(&'a str, State)>,
+        slowest: Option<(&'a str, MemberState)>,
     },
     /// To a sender: what became of one receiver.
     Reported(&'a MemberReport),
@@ -107,7 +107,7 @@ impl<'a> Teller<'a> {
 
     /// What the slowest receiver has taken; and takes note of who is blocked.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
-        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == State::Blocked) {
+        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
         let (Some(view), Some((rank, state, frames))) = (root.view(), root.states().min_by_key(|state| state.2)) else {
@@ -123,7 +123,7 @@ impl<'a> Teller<'a> {
 
     /// What has arrived in order.
     pub(super) fn receiver_moved(&mut self, receiver: &Receiver, now: Instant) {
-        let arrived = |streams: &Streams| streams.frames() * streams.payload_bytes() as u64;
+        let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
         let Some(arrived) = receiver.streams().map(arrived) else { return };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);

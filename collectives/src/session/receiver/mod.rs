@@ -1,221 +1,113 @@
-//! A receiver of a session: answers an invitation, takes and relays the stream, says what became of it.
+//! A receiver of a session: answers an invitation, takes and relays the stream, reports what became of it.
 //!
-//! Here is what its user sees; `member` follows the root's views, `clockwork` is the boundary to the driver.
+//! Here is what its user and its driver see. It listens for an invitation, is [`joining`] and then [`running`] as a member; each
+//! phase has its own fields and timers.
 
-mod clockwork;
-mod member;
+mod config;
+mod event;
+mod joining;
+mod running;
 
-use super::blocks::Streams;
-use super::message::{Digest, Message, Outcome, Refusal, Trailer};
-use super::view::{Assembler, View};
-use crate::measure::Responder;
-use crate::membership::control::{self, ControlQueue};
-use crate::membership::timing::{Timing, turn};
-use crate::membership::{ControlStats, Station};
-use ethbcast_planning::plan::Via;
+pub use config::ReceiverConfig;
+pub use event::{Arrival, End, ReceiverEvent};
+
+use super::blocks::Blocks;
+use super::endpoint::Endpoint;
+use super::is_of_stream;
+use super::kind::ANNOUNCE;
+use super::message::{Digest, Done, Message, Outcome, Trailer, ViewPart};
+use super::view::View;
+use crate::measure::kind::PROBE;
+use crate::membership::ControlStats;
+use crate::membership::presence::LastHeard;
+use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::Header;
-use ethbcast_transport::{Instant, MacAddr, Tuning};
-use std::collections::VecDeque;
-use std::time::Duration;
+use ethbcast_transport::wire::{self, Frame, Header};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
+use joining::Joining;
+use running::Running;
 
-/// What a receiver is told at its creation.
-#[derive(Clone, Debug)]
-pub struct ReceiverConfig {
-    /// Its place on the wire.
-    pub station: Station,
-    /// A random number that names this run.
-    pub nonce: u64,
-    /// Room for the data, in bytes.
-    pub free_bytes: u64,
-    /// How long to wait for a root; `None` for as long as it takes.
-    pub patience: Option<Duration>,
-    /// The engine's numbers; the root's view decides the policy.
-    pub tuning: Tuning,
-    /// The session's clockwork.
-    pub timing: Timing,
-}
-
-/// What the receiver's user wants to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReceiverEvent {
-    /// A root was found and asked.
-    Invited {
-        /// The root's name.
-        host: String,
-        /// What it offers.
-        source: String,
-        /// Its bytes, if known in advance.
-        size: Option<u64>,
-    },
-    /// This host is a member: data will come.
-    Started {
-        /// This host's rank.
-        rank: u16,
-        /// How many receivers there are.
-        receivers: usize,
-        /// How the bytes travel.
-        via: Via,
-        /// How many bytes, if known in advance.
-        size: Option<u64>,
-    },
-    /// The session is over for this host.
-    Ended(End),
-}
-
-/// How a session ended for a receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The root has this host's verdict.
-    Confirmed,
-    /// The verdict was given, but the root fell silent or gave this host up before it confirmed it.
-    Unconfirmed,
-    /// The root turned this host away.
-    Refused(Refusal, String),
-    /// The root gave up.
-    Aborted(String),
-    /// The root took this host off the list.
-    Dropped,
-    /// The root fell silent.
-    RootSilent,
-    /// No root was heard of in time.
-    NobodyThere,
-}
-
-/// What the stream holds for the application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival<'a> {
-    /// The next bytes.
-    Bytes(&'a [u8]),
-    /// The last bytes of a message.
-    Message(&'a [u8]),
-    /// The end: what all bytes must add up to.
-    End(Trailer),
-}
+type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
 #[derive(Debug)]
 enum Phase {
+    /// Waits for an invitation.
     Listening,
-    Joining,
-    Running,
-    Ended,
+    Joining(Box<Joining>),
+    Running(Box<Running>),
+    /// Nothing more will be said; what this host has of the stream stays, if it was a member.
+    Ended(Option<Box<Running>>),
 }
 
 /// The root as this host knows it.
-#[derive(Clone, Debug)]
-struct Known {
+#[derive(Debug)]
+struct KnownRoot {
     mac: MacAddr,
-    session: u32,
-    heard_at: Instant,
+    heard: LastHeard,
 }
 
 /// The receiver's state machine.
 #[derive(Debug)]
 pub struct Receiver {
-    config: ReceiverConfig,
+    endpoint: ReceiverEndpoint,
     phase: Phase,
-    root: Option<Known>,
-    view: Option<View>,
-    view_digest: Digest,
-    rank: u16,
-    assembler: Assembler,
-    /// Answers the root's short probe before there is a view.
-    responder: Responder,
-    streams: Option<Streams>,
-    ended: bool,
-    outbox: ControlQueue,
-    events: VecDeque<ReceiverEvent>,
-    stats: ControlStats,
-    verdict: Option<Message>,
-    confirmed: bool,
-    leaving_until: Option<Instant>,
-    now: Instant,
     began: Instant,
-    join_due: Option<Instant>,
-    ready_due: Option<Instant>,
-    status_due: Option<Instant>,
-    done_due: Option<Instant>,
-}
-
-impl ReceiverConfig {
-    /// A receiver on this place of the wire, named by a random `nonce`: it has room for everything and waits for a root as long as it
-    /// takes.
-    pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
-        let (tuning, timing) = (Tuning::default(), Timing::default());
-        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
-    }
+    /// The root that has invited this host.
+    root: Option<KnownRoot>,
 }
 
 impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
-        let station = &config.station;
-        let identity = station.identity(0, Header::NO_RANK);
-        let responder = Responder::new(identity, usize::from(station.mtu_bytes), None);
-        Receiver {
-            config,
-            responder,
-            phase: Phase::Listening,
-            root: None,
-            view: None,
-            view_digest: [0; 32],
-            rank: Header::NO_RANK,
-            assembler: Assembler::default(),
-            streams: None,
-            ended: false,
-            outbox: ControlQueue::default(),
-            events: VecDeque::new(),
-            stats: ControlStats::default(),
-            verdict: None,
-            confirmed: false,
-            leaving_until: None,
-            now,
-            began: now,
-            join_due: None,
-            ready_due: None,
-            status_due: None,
-            done_due: None,
+        let station = config.station.clone();
+        Receiver { endpoint: Endpoint::new(config, station, 0, Header::NO_RANK), phase: Phase::Listening, began: now, root: None }
+    }
+
+    fn running(&self) -> Option<&Running> {
+        match &self.phase {
+            Phase::Running(running) | Phase::Ended(Some(running)) => Some(running),
+            _ => None,
         }
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        self.events.pop_front()
+        self.endpoint.poll_event()
     }
 
     /// Whether everything has been said: nothing more will be sent.
     pub fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Ended) && self.outbox.is_empty()
+        matches!(self.phase, Phase::Ended(_)) && self.endpoint.is_quiet()
     }
 
     /// This host's end of the streams, once it is a member.
-    pub fn streams(&self) -> Option<&Streams> {
-        self.streams.as_ref()
+    pub fn streams(&self) -> Option<&Blocks> {
+        self.running().map(Running::blocks)
     }
 
     /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.streams.as_ref().map(Streams::stats).unwrap_or_default()
+        self.streams().map(Blocks::stats).unwrap_or_default()
     }
 
     /// Control frames so far.
     pub fn control_stats(&self) -> ControlStats {
-        self.stats
+        self.endpoint.stats()
     }
 
     /// This host's rank, once it is a member.
     pub fn rank(&self) -> Option<u16> {
-        self.view.is_some().then_some(self.rank)
+        self.running().map(Running::rank)
     }
 
     /// The present view, once this host is a member.
     pub fn view(&self) -> Option<&View> {
-        self.view.as_ref()
+        self.running().map(Running::view)
     }
 
     /// What has arrived and not been consumed.
     pub fn peek(&self) -> Option<Arrival<'_>> {
-        Some(match self.streams.as_ref()?.peek()? {
+        Some(match self.streams()?.peek()? {
             (payload, Ending::None) => Arrival::Bytes(payload),
             (payload, Ending::Message | Ending::Quiet) => Arrival::Message(payload),
             (payload, Ending::Stream) => {
@@ -224,61 +116,164 @@ impl Receiver {
         })
     }
 
-    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room and of
-    /// messages consumed by the frames that follow.
+    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the room.
     ///
     /// # Panics
     /// If it showed nothing.
     pub fn consume(&mut self, now: Instant) -> Ending {
-        let ending = self.streams.as_mut().expect("something was shown").consume(now);
-        self.ended |= ending == Ending::Stream;
-        ending
+        match &mut self.phase {
+            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now),
+            _ => panic!("nothing was shown"),
+        }
     }
 
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.
     pub fn conclude(&mut self, now: Instant, outcome: Outcome, bytes: u64, digest: Digest, text: &str) {
-        self.now = now;
-        if self.verdict.is_some() || !matches!(self.phase, Phase::Running) {
-            self.leave_early(outcome);
-            return;
-        }
-        self.verdict = Some(Message::Done { outcome, bytes, digest, text: text.to_owned() });
-        self.done_due = Some(now + self.turn());
-        if outcome != Outcome::Delivered {
-            // Long enough for the root to answer and the others to take over; not so long that a user waits.
-            self.leaving_until = Some(now + self.config.timing.status * 5);
-        }
-    }
-
-    fn leave_early(&mut self, outcome: Outcome) {
-        if outcome == Outcome::Interrupted {
+        let report = Done { outcome, bytes, digest, text: text.to_owned() };
+        let noted = match &mut self.phase {
+            Phase::Running(running) => running.conclude(now, report, &self.endpoint),
+            _ => false,
+        };
+        if !noted && outcome == Outcome::Interrupted {
             self.end(End::Dropped);
         }
     }
 
     fn end(&mut self, end: End) {
-        if matches!(self.phase, Phase::Ended) {
+        if matches!(self.phase, Phase::Ended(_)) {
             return;
         }
         log::debug!("session ended: {end:?}");
-        self.phase = Phase::Ended;
-        self.join_due = None;
-        self.ready_due = None;
-        self.status_due = None;
-        self.done_due = None;
-        self.leaving_until = None;
-        self.events.push_back(ReceiverEvent::Ended(end));
+        let last = std::mem::replace(&mut self.phase, Phase::Ended(None));
+        self.phase = Phase::Ended(if let Phase::Running(running) = last { Some(running) } else { None });
+        self.endpoint.tell(ReceiverEvent::Ended(end));
     }
 
-    /// How long to wait with what all members say at the same moment.
-    fn turn(&self) -> Duration {
-        turn(self.rank, self.view.as_ref().map_or(0, |view| view.members.len()))
+    /// A root invites whoever listens.
+    fn on_announce(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(Message::Announce { group, host, source, size, .. }) = Message::decode(ANNOUNCE, frame.payload) else {
+            self.endpoint.count_malformed();
+            return;
+        };
+        if group != self.endpoint.station().group {
+            return;
+        }
+        log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
+        self.endpoint.enter(frame.header.session);
+        self.root = Some(KnownRoot { mac: frame.source, heard: LastHeard::new(now) });
+        self.phase = Phase::Joining(Box::new(Joining::new(now, &self.endpoint)));
+        self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
     }
 
-    fn send(&mut self, message: &Message) {
-        let Some(root) = &self.root else { return };
-        let epoch = self.view.as_ref().map_or(0, |view| view.epoch);
-        let identity = self.config.station.identity(root.session, self.rank);
-        self.outbox.put(root.mac, control::header(&identity, message.kind(), epoch), message.encode());
+    fn on_control(&mut self, now: Instant, message: Message) {
+        let end = match (&mut self.phase, message) {
+            (Phase::Joining(_), Message::Refuse { nonce, why, text }) if nonce == self.endpoint.config().nonce => {
+                Some(End::Refused(why, text))
+            }
+            (Phase::Joining(_), Message::View(part)) => {
+                self.on_first_view_part(now, &part);
+                None
+            }
+            (Phase::Running(running), Message::View(part)) => running.on_view_part(now, &part, &mut self.endpoint),
+            (Phase::Running(running), Message::Verdict { over, heard }) => running.on_verdict(over, &heard),
+            (_, Message::Abort { text }) => Some(End::Aborted(text)),
+            _ => None,
+        };
+        end.into_iter().for_each(|end| self.end(end));
+    }
+
+    /// This host is a member as soon as there is a view that names it.
+    fn on_first_view_part(&mut self, now: Instant, part: &ViewPart) {
+        let Phase::Joining(joining) = &mut self.phase else { return };
+        let Some(view) = joining.on_view_part(part) else { return };
+        let config = self.endpoint.config();
+        if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
+            let mut running = Running::new(now, view, rank, &mut self.endpoint);
+            running.confirm(now, part);
+            self.phase = Phase::Running(Box::new(running));
+        }
+    }
+}
+
+impl Machine for Receiver {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let Ok(frame) = wire::parse(frame) else {
+            self.endpoint.count_malformed();
+            return;
+        };
+        if matches!(self.phase, Phase::Listening) && frame.header.kind == ANNOUNCE {
+            self.on_announce(now, &frame);
+            return;
+        }
+        let of_stream = is_of_stream(&frame);
+        let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
+        let from_member = of_stream && named();
+        let session = self.endpoint.identity().session;
+        let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        if frame.source == root.mac {
+            root.heard.hear(now);
+        } else if !from_member {
+            self.endpoint.count_stranger();
+            return;
+        }
+        match &mut self.phase {
+            Phase::Running(running) if of_stream => running.on_stream_frame(now, &frame, root.mac, &mut self.endpoint),
+            _ if of_stream => {}
+            Phase::Joining(joining) if frame.header.kind == PROBE => joining.on_probe(now, &frame),
+            _ => {
+                if let Some(message) = self.endpoint.read(&frame) {
+                    self.on_control(now, message);
+                }
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let ReceiverConfig { patience, timing, .. } = *self.endpoint.config();
+        let end = match (&mut self.phase, &self.root) {
+            (Phase::Listening, _) => patience.filter(|&patience| now.since(self.began) >= patience).map(|_| End::NobodyThere),
+            (Phase::Joining(joining), Some(root)) => {
+                joining.handle_timeout(now, root.mac, &mut self.endpoint);
+                if root.heard.silence(now) >= timing.dead {
+                    // It went away before it began; there may be another.
+                    (self.phase, self.root) = (Phase::Listening, None);
+                }
+                None
+            }
+            (Phase::Running(running), Some(root)) => {
+                let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
+                let silent = root.heard.silence(now) >= timing.dead;
+                if silent { Some(running.end(End::RootSilent)) } else { end }
+            }
+            _ => None,
+        };
+        end.into_iter().for_each(|end| self.end(end));
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+            Phase::Joining(joining) => joining.poll_transmit(now, buffer),
+            Phase::Running(running) => running.poll_transmit(now, buffer),
+            Phase::Listening | Phase::Ended(_) => None,
+        })
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let ReceiverConfig { patience, timing, .. } = self.endpoint.config();
+        let own = match &self.phase {
+            Phase::Listening => return patience.map(|patience| Wait::Announce.at(self.began + patience)),
+            Phase::Joining(joining) => joining.poll_timeout(),
+            Phase::Running(running) => running.poll_timeout(now),
+            Phase::Ended(_) => return None,
+        };
+        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard.silent_for_at(timing.dead)));
+        own.into_iter().chain(silence).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.streams().is_some_and(Part::is_urgent)
     }
 }

@@ -2,29 +2,31 @@
 //!
 //! Whoever waits drives: a caller makes rounds in its own thread until it has what it waits for, so that no frame passes from one thread
 //! to another on its way. If several wait, one of them, the *leader*, watches the socket and the others follow it on a condition
-//! variable; a leader that leaves wakes a follower. While nobody waits, a *keeper* thread answers.
+//! variable; a leader that leaves wakes a follower. While nobody waits, a *progress thread* answers.
 //!
 //! The lock is held for a round, never while anybody sleeps (EQA: medium-grained locking).
 //!
-//! `hub` holds what is shared and how one rests without the lock, `keeper` the thread in the background.
+//! `leader_followers` holds what is shared and how one waits without the lock, `progress_thread` the thread in the background.
 
-mod hub;
-mod keeper;
+mod leader_followers;
+mod progress_thread;
 
-use super::{Clock, Counters, DriveError, Port};
+use super::{Clock, Counters, Port, Waker};
+use crate::link::Link;
 use crate::{Instant, Machine};
-use hub::{Hub, Who};
-use keeper::Keeper;
+use leader_followers::{LeaderFollowers, Who};
+use progress_thread::ProgressThread;
+use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A port and the machine on it, for blocking calls of several threads; see the module's description.
+/// A link, by default a port, and the machine on it, for blocking calls of several threads; see the module's description.
 ///
-/// Dropping it ends the keeper and sends the last frames, as [`drive`](super::drive()) does after a break.
-pub struct Shared<M: Machine + Send + 'static> {
-    hub: Arc<Hub<M>>,
-    keeper: Keeper<M>,
+/// Dropping it ends the progress thread and sends the last frames, as [`drive`](crate::drive()) does after a break.
+pub struct Shared<M: Machine, L: Link<Error: Clone> = Port> {
+    core: Arc<LeaderFollowers<L, M>>,
+    thread: ProgressThread<L, M>,
 }
 
 impl<M: Machine + Send + 'static> Shared<M> {
@@ -34,75 +36,100 @@ impl<M: Machine + Send + 'static> Shared<M> {
     ///
     /// The kernel's error if there is no file descriptor or no thread left.
     pub fn start(port: Port, machine: M, clock: Clock) -> io::Result<Shared<M>> {
-        let hub = Arc::new(Hub::new(port, machine, clock)?);
-        let keeper = Keeper::start(Arc::clone(&hub))?;
-        Ok(Shared { hub, keeper })
+        let waiter = || port.sleeper(Waker::new()?).map_err(io::Error::other);
+        let waiters = [waiter()?, waiter()?];
+        Shared::start_on(port, machine, clock, waiters)
+    }
+}
+
+impl<M: Machine> Shared<M> {
+    /// What the port has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core.lock().link_mut().counters()
+    }
+}
+
+impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
+    /// The same on another link; `waiters` are two of its waiters.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error if there is no thread left.
+    pub fn start_on(link: L, machine: M, clock: Clock, waiters: [L::Waiter; 2]) -> io::Result<Shared<M, L>>
+    where
+        L: Link<Error: Send, Waiter: Send + Sync> + Send + 'static,
+        M: Send + 'static,
+    {
+        let core = Arc::new(LeaderFollowers::new(link, machine, clock, waiters));
+        let thread = ProgressThread::start(Arc::clone(&core))?;
+        Ok(Shared { core, thread })
     }
 
     /// The time, as the machine sees it.
     pub fn now(&self) -> Instant {
-        self.hub.clock.now()
+        self.core.now()
     }
 
-    /// Calls `turn` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has passed.
+    /// Calls `application` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has passed.
     ///
     /// It is called once at the beginning, then after whatever may have changed the machine: frames, timers, other threads' calls.
-    /// What the machine has to say after each turn is sent. Meanwhile the calling thread drives the machine, or sleeps while another does;
-    /// before it sleeps it looks for the next frame for [`PortConfig::spin`](super::PortConfig::spin). A turn holds the lock: it must
+    /// What the machine has to say after each call is sent. Meanwhile the calling thread drives the machine, or sleeps while another does;
+    /// before it sleeps it looks for the next frame for [`Link::busy_poll`]. `application` holds the lock: it must
     /// not block, nor call anything of this `Shared`.
     ///
     /// # Errors
     ///
-    /// See [`DriveError`]. After one nothing is driven any more, and every later call fails with it.
+    /// The link's own. After one nothing is driven any more, and every later call fails with it.
     pub fn wait<T>(
         &self,
         deadline: Option<Instant>,
-        mut turn: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
-    ) -> Result<Option<T>, DriveError> {
-        let mut state = self.hub.lock();
+        mut application: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
+    ) -> Result<Option<T>, L::Error> {
+        let mut driven = self.core.lock();
         let mut newly = true;
         loop {
-            let now = self.hub.clock.now();
-            if let ControlFlow::Break(value) = self.hub.round(&mut state, now, newly, |machine| turn(machine, now))? {
-                self.hub.leave(&mut state, now);
+            let now = self.core.now();
+            if let ControlFlow::Break(value) = self.core.round(&mut driven, now, newly, |machine| application(machine, now))? {
+                self.core.leave(&mut driven, now);
                 return Ok(Some(value));
             }
             if deadline.is_some_and(|deadline| deadline <= now) {
-                self.hub.leave(&mut state, now);
+                self.core.leave(&mut driven, now);
                 return Ok(None);
             }
             newly = false;
-            if state.is_led() {
-                self.hub.follow(&mut state, deadline);
+            if driven.is_led() {
+                self.core.follow(&mut driven, deadline);
             } else {
-                self.hub.rest(Who::Caller, &mut state, deadline);
+                self.core.rest(Who::Caller, &mut driven, deadline);
             }
         }
     }
 
     /// Calls `with` once and sends what the machine then has to say, as far as the kernel takes it; frames that have arrived are
-    /// handed over before. Everybody who waits gets a turn. It holds the lock, as a turn does.
+    /// handed over before. Everybody who waits is called. `with` holds the lock, too.
     ///
     /// # Errors
     ///
     /// As [`wait`](Self::wait); the error of sending what `with` has caused is the next call's.
-    pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, DriveError> {
-        let mut state = self.hub.lock();
-        let now = self.hub.clock.now();
-        let value = self.hub.round(&mut state, now, true, |machine| with(machine, now))?;
-        self.hub.leave(&mut state, now);
+    pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, L::Error> {
+        let mut driven = self.core.lock();
+        let now = self.core.now();
+        let value = self.core.round(&mut driven, now, true, |machine| with(machine, now))?;
+        self.core.leave(&mut driven, now);
         Ok(value)
     }
 
-    /// What the port has done so far.
-    pub fn counters(&self) -> Counters {
-        self.hub.lock().counters()
-    }
-
-    /// Ends the keeper, sends the last frames and returns the machine.
+    /// Ends the progress thread, sends the last frames and returns the machine.
     pub fn stop(self) -> M {
-        let Shared { hub, keeper } = self;
-        drop(keeper);
-        Arc::into_inner(hub).expect("the keeper, which has ended, had the only other handle").into_machine()
+        let Shared { core, thread } = self;
+        drop(thread);
+        Arc::into_inner(core).expect("the progress thread, which has ended, had the only other handle").into_machine()
+    }
+}
+
+impl<M: Machine, L: Link<Error: Clone>> fmt::Debug for Shared<M, L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").finish_non_exhaustive()
     }
 }

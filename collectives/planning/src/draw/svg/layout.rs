@@ -1,6 +1,6 @@
 //! Where everything stands, in user units.
 
-use super::shapes::{self, Point};
+use super::shapes::{self, Rect};
 use crate::draw::hung::Hung;
 use crate::topology::Topology;
 
@@ -20,29 +20,6 @@ const GAP_WITH_PLAN: f64 = 88.0;
 /// What `↑1 ↓8!` takes.
 const LOADS_WIDTH: f64 = 68.0;
 
-/// A box.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rect {
-    pub x: f64,
-    pub y: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-impl Rect {
-    pub fn right(&self) -> f64 {
-        self.x + self.width
-    }
-
-    pub fn bottom(&self) -> f64 {
-        self.y + self.height
-    }
-
-    pub fn middle(&self) -> Point {
-        Point { x: self.x + self.width / 2.0, y: self.y + self.height / 2.0 }
-    }
-}
-
 /// The boxes of all switches and hosts, by id, and how large the picture is.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -53,8 +30,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below it),
-    /// so that no cable crosses a host; its hosts stand below the lowest switch.
+    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below
+    /// it), so that no cable crosses a host; its hosts stand below the lowest switch.
     pub fn new(topology: &Topology, hung: &Hung, with_plan: bool) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
         let host_width = box_width(topology.hosts()) + if with_plan { LOADS_WIDTH } else { 0.0 };
@@ -92,21 +69,21 @@ impl Layout {
 
 /// All switches, each amid those that hang below it.
 fn left_to_right(hung: &Hung) -> Vec<usize> {
-    enum Step {
-        Enter(usize),
-        Place(usize),
+    enum Pending {
+        Below(usize),
+        Switch(usize),
     }
     let mut order = Vec::with_capacity(hung.depth.len());
-    let mut waiting = vec![Step::Enter(hung.top)];
+    let mut waiting = vec![Pending::Below(hung.top)];
     while let Some(step) = waiting.pop() {
         match step {
-            Step::Place(switch) => order.push(switch),
-            Step::Enter(switch) => {
+            Pending::Switch(switch) => order.push(switch),
+            Pending::Below(switch) => {
                 let (left, right) = hung.children[switch].split_at(hung.children[switch].len() / 2);
                 // The stack gives back last what is pushed first.
-                waiting.extend(right.iter().rev().map(|&child| Step::Enter(child)));
-                waiting.push(Step::Place(switch));
-                waiting.extend(left.iter().rev().map(|&child| Step::Enter(child)));
+                waiting.extend(right.iter().rev().map(|&child| Pending::Below(child)));
+                waiting.push(Pending::Switch(switch));
+                waiting.extend(left.iter().rev().map(|&child| Pending::Below(child)));
             }
         }
     }

@@ -4,15 +4,15 @@ mod layout;
 mod shapes;
 
 use super::hung::Hung;
-use super::overlay::{Marks, Overlay, Place, describe};
+use super::overlay::{Annotations, Overlay, Vertex, describe};
 use crate::topology::Topology;
-use layout::{Layout, Rect};
-use shapes::{Paint, Point};
+use layout::Layout;
+use shapes::{Paint, Position, Rect};
 
-/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of a
-/// plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
+/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of
+/// a plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
 pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
-    let marks = Marks::new(topology, overlay);
+    let marks = Annotations::new(topology, overlay);
     let hung = Hung::new(topology);
     let layout = Layout::new(topology, &hung, !marks.is_empty());
     let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
@@ -24,7 +24,7 @@ pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
 struct Picture<'a> {
     topology: &'a Topology,
     hung: &'a Hung,
-    marks: &'a Marks,
+    marks: &'a Annotations,
     layout: &'a Layout,
 }
 
@@ -37,8 +37,8 @@ impl Picture<'_> {
                 let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
                 // Not from the middle: there the cables to the hosts begin.
                 let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
-                let (start, end) = (Point { x: from.x + aside, y: from.bottom() }, Point { x: to.middle().x, y: to.y });
-                let loads = self.marks.loads(Place::Switch(lower), Place::Switch(upper));
+                let (start, end) = (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
+                let loads = self.marks.loads(Vertex::Switch(lower), Vertex::Switch(upper));
                 let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
                 let label = loads.map(|loads| shapes::label(start.halfway(end), &describe(loads), contended)).unwrap_or_default();
                 shapes::drop(start, end, contended) + &label
@@ -63,7 +63,7 @@ impl Picture<'_> {
 
     fn hosts(&self) -> String {
         let draw = |(host, name): (usize, &String)| {
-            let loads = self.marks.loads(Place::Host(host), Place::Switch(self.topology.switch_of(host)));
+            let loads = self.marks.loads(Vertex::Host(host), Vertex::Switch(self.topology.switch_of(host)));
             let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
             let paint = match (self.marks.root == Some(host), contended) {
                 (true, _) => Paint::Root,

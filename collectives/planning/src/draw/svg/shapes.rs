@@ -1,7 +1,5 @@
 //! The elements of the picture, and how they look.
 
-use super::layout::Rect;
-
 /// What a character takes in the picture's font, with room to spare.
 pub(super) const CHARACTER_WIDTH: f64 = 8.2;
 
@@ -14,21 +12,44 @@ text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
 
-/// A place in the picture.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Point {
+/// A point of the picture, in user units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Position {
     pub x: f64,
     pub y: f64,
 }
 
-impl Point {
+impl Position {
     pub fn halfway(self, other: Self) -> Self {
         Self { x: (self.x + other.x) / 2.0, y: (self.y + other.y) / 2.0 }
     }
 }
 
+/// A box of the picture, in user units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rect {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Rect {
+    pub fn right(&self) -> f64 {
+        self.x + self.width
+    }
+
+    pub fn bottom(&self) -> f64 {
+        self.y + self.height
+    }
+
+    pub fn middle(&self) -> Position {
+        Position { x: self.x + self.width / 2.0, y: self.y + self.height / 2.0 }
+    }
+}
+
 /// What a box stands for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Paint {
     Switch,
     Host,
@@ -75,7 +96,7 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
 }
 
 /// A cable that leaves downwards and arrives from above.
-pub(super) fn drop(from: Point, to: Point, contended: bool) -> String {
+pub(super) fn drop(from: Position, to: Position, contended: bool) -> String {
     let turn = from.halfway(to).y;
     let hot = if contended { " hot" } else { "" };
     format!(
@@ -85,7 +106,7 @@ pub(super) fn drop(from: Point, to: Point, contended: bool) -> String {
 }
 
 /// Text on a line, on a patch of white, so that the line does not run through the letters.
-pub(super) fn label(at: Point, text: &str, contended: bool) -> String {
+pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     let hot = if contended { " hot" } else { "" };
     let width = text.chars().count() as f64 * CHARACTER_WIDTH + 2.0;
     format!(
@@ -99,7 +120,8 @@ pub(super) fn label(at: Point, text: &str, contended: bool) -> String {
     )
 }
 
-/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each host.
+/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each
+/// host.
 pub(super) fn trunk(switch: Rect, hosts: &[Rect]) -> String {
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);
@@ -132,7 +154,7 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
         // Near the receiver, which is the end of no other edge: there numbers do not meet.
         let near_end = |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
         let x = near_end(start, bend_start, bend_end, end);
-        label(Point { x, y: near_end(start_y, start_y, end_y, end_y) }, &order.to_string(), false)
+        label(Position { x, y: near_end(start_y, start_y, end_y, end_y) }, &order.to_string(), false)
     });
     path + &number.unwrap_or_default()
 }

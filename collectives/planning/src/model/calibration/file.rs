@@ -11,14 +11,14 @@
 //! latency_ns = 68000
 //! ```
 
-use super::{Calibration, CalibrationError, CalibrationProblem, Field, Point};
-use crate::schema::{self, Lines};
+use super::{Calibration, CalibrationError, Field, Point};
+use crate::schema::{self, LineStarts};
 use serde::Deserialize;
 use toml::Spanned;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct CalibrationFile {
     #[serde(rename = "schema")]
     _schema: i64,
     loss: Option<Spanned<f64>>,
@@ -42,17 +42,7 @@ impl Calibration {
     /// [`CalibrationError`] with file and line, for anything that is not TOML of this form, and as
     /// [`Calibration::from_points`].
     pub fn parse(text: &str, file_name: &str) -> Result<Self, CalibrationError> {
-        let refuse = |line, problem| CalibrationError { source_name: Some(file_name.to_string()), line, problem };
-        let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, CalibrationProblem::Schema(problem)))?;
-        let calibration = Self {
-            points: file.point.iter().map(PointTable::point).collect(),
-            loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
-            cast_max_frames_per_second: file.cast_max_frames_per_second.as_ref().map(|rate| *rate.get_ref()),
-        };
-        calibration.checked().map_err(|(field, problem)| {
-            let line = file.offset_of(field).map(|offset| Lines::of(text).at(offset));
-            refuse(line, problem)
-        })
+        read(text).map_err(|error| error.named(file_name))
     }
 
     /// Writes the calibration as a file that [`Calibration::parse`] reads.
@@ -72,7 +62,21 @@ impl Calibration {
     }
 }
 
-impl File {
+/// Reads a calibration from a text that is still to be named.
+fn read(text: &str) -> Result<Calibration, CalibrationError> {
+    let file: CalibrationFile = schema::read(text)?;
+    let calibration = Calibration {
+        points: file.point.iter().map(PointTable::point).collect(),
+        loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
+        cast_max_frames_per_second: file.cast_max_frames_per_second.as_ref().map(|rate| *rate.get_ref()),
+    };
+    calibration.checked().map_err(|(field, problem)| {
+        let line = file.offset_of(field).map(|offset| LineStarts::of(text).line_at(offset));
+        CalibrationError::at(line, problem)
+    })
+}
+
+impl CalibrationFile {
     /// Where a field's value stands in the text; `None` for what is about the whole file.
     fn offset_of(&self, field: Field) -> Option<usize> {
         let span = match field {

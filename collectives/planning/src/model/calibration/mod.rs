@@ -1,27 +1,29 @@
 //! What sending costs on a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2, §5.1).
 //!
-//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that the
-//! papers' model has no place for: how often a receiver misses a frame, and above which rate switches police broadcast.
+//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that
+//! the papers' model has no place for: how often a receiver misses a frame, and above which rate switches police
+//! broadcast.
 
 mod file;
 
-use crate::schema::{Place, SchemaProblem};
+use crate::schema::SchemaProblem;
+use crate::source_error::SourceError;
 use thiserror::Error;
 
 /// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The size m of a message.
     pub bytes: u64,
     /// g(m): the least time between the starts of two messages of this size, in nanoseconds.
     pub gap_ns: u64,
-    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a single
-    /// message through faster than many (a token bucket that is full), which the model then takes into account.
+    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a
+    /// single message through faster than many (a token bucket that is full), which the model then takes into account.
     pub latency_ns: i64,
 }
 
 /// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     points: Vec<Point>,
     loss: f64,
@@ -29,19 +31,11 @@ pub struct Calibration {
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("{}{problem}", Place(.source_name, .line))]
-pub struct CalibrationError {
-    /// The file, if the calibration was read from text.
-    pub source_name: Option<String>,
-    /// The line in that file, counted from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: CalibrationProblem,
-}
+pub type CalibrationError = SourceError<CalibrationProblem>;
 
 /// What can be wrong with a calibration.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum CalibrationProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]
@@ -85,7 +79,7 @@ pub enum CalibrationProblem {
 }
 
 /// The field of a point, or of the file, that a problem is about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Field {
     File,
     Bytes(usize),
@@ -110,11 +104,11 @@ impl Calibration {
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
         let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None };
-        calibration.checked().map_err(|(_, problem)| problem.nowhere())
+        calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes) and
-    /// nothing else in its way, and 30 µs of latency.
+    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
+    /// and nothing else in its way, and 30 µs of latency.
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.
@@ -138,7 +132,7 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Loss`] unless it is at least 0 and below 1.
     pub fn with_loss(self, loss: f64) -> Result<Self, CalibrationError> {
-        Self { loss, ..self }.checked().map_err(|(_, problem)| problem.nowhere())
+        Self { loss, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// The same on a network that polices broadcast above so many frames per second.
@@ -147,7 +141,7 @@ impl Calibration {
     /// [`CalibrationProblem::ZeroCastRate`] if it is zero.
     pub fn with_cast_max(self, frames_per_second: u64) -> Result<Self, CalibrationError> {
         let policed = Self { cast_max_frames_per_second: Some(frames_per_second), ..self };
-        policed.checked().map_err(|(_, problem)| problem.nowhere())
+        policed.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// The table, by rising size.
@@ -170,8 +164,8 @@ impl Calibration {
         self.interpolate(bytes, |point| point.gap_ns as f64)
     }
 
-    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message adds to
-    /// its gap does not grow with it for ever.
+    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message
+    /// adds to its gap does not grow with it for ever.
     pub fn latency_ns(&self, bytes: u64) -> f64 {
         let longest = self.points[self.points.len() - 1].bytes;
         self.interpolate(bytes.min(longest), |point| point.latency_ns as f64)
@@ -214,13 +208,6 @@ impl Calibration {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
         Ok(self)
-    }
-}
-
-impl CalibrationProblem {
-    /// The error of a calibration that no file holds.
-    fn nowhere(self) -> CalibrationError {
-        CalibrationError { source_name: None, line: None, problem: self }
     }
 }
 

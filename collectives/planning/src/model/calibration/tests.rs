@@ -109,10 +109,10 @@ fn loss_and_policing_are_checked_when_they_are_added() {
     let calibration = Calibration::assumed(1_000_000_000, 1454);
     assert_eq!(calibration.clone().with_loss(0.25).expect("a quarter").loss(), 0.25);
     for loss in [-0.1, 1.0, f64::NAN] {
-        assert!(matches!(calibration.clone().with_loss(loss).expect_err("no loss").problem, CalibrationProblem::Loss(_)));
+        assert!(matches!(*calibration.clone().with_loss(loss).expect_err("no loss").problem, CalibrationProblem::Loss(_)));
     }
     assert_eq!(calibration.clone().with_cast_max(5).expect("five").cast_max_frames_per_second(), Some(5));
-    assert_eq!(calibration.with_cast_max(0).expect_err("none").problem, CalibrationProblem::ZeroCastRate);
+    assert_eq!(*calibration.with_cast_max(0).expect_err("none").problem, CalibrationProblem::ZeroCastRate);
 }
 
 proptest! {

@@ -91,7 +91,7 @@ fn unaware_trees_are_priced_when_asked_for() {
         frame_payload_bytes: 1468,
         calibration: &calibration,
     };
-    let priced = |via| price(via, &situation).expect("a price").candidate;
+    let priced = |via| price(via, &situation).expect("a price").estimate;
     let (aware, unaware) = (priced(Via::Chain), priced(Via::ChainUnaware));
     assert_eq!((aware.worst_flows, unaware.worst_flows, unaware.height, unaware.degree), (1, 8, 31, 1));
     assert!(unaware.predicted_seconds > 3.0 * aware.predicted_seconds);
@@ -119,15 +119,9 @@ fn a_root_that_is_no_member_is_refused() {
 }
 
 #[test]
-fn times_are_told_with_three_digits() {
-    let told = [0.0, 1.234e-6, 45.67e-6, 0.9996e-3, 5.614e-3, 99.96e-3, 0.9996, 12.34, 3601.0].map(duration);
-    assert_eq!(told, ["0.00 µs", "1.23 µs", "45.7 µs", "1.00 ms", "5.61 ms", "100 ms", "1.00 s", "12.3 s", "3601 s"]);
-}
-
-#[test]
 fn a_choice_for_a_thousand_hosts_takes_seconds_at_most() {
     let started = Instant::now();
-    choice(&one_switch(1024), None, &fast());
+    drop(choice(&one_switch(1024), None, &fast()));
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 

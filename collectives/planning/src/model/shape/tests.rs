@@ -1,7 +1,7 @@
 //! Shapes counted by hand, and by a second way of counting.
 
 use super::*;
-use crate::plan::{CableLoad, cast, chain, check};
+use crate::plan::{CableLoad, by_rank, chain, check};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 
@@ -77,9 +77,9 @@ fn sends_of_one_step_share_the_cable_between_their_switches() {
 fn a_cast_is_on_every_cable_once() {
     let topology = bed("fig9-5");
     let everybody: Vec<usize> = (0..32).collect();
-    let shape = Shape::of(&cast(3, 32).expect("a cast"), &topology, &everybody);
+    let shape = Shape::of(&by_rank(Via::Cast, 3, 32).expect("a cast"), &topology, &everybody);
     assert_eq!((shape.worst_flows, shape.height, shape.degree), (1, 1, 31));
-    let alone = Shape::of(&cast(0, 1).expect("a cast"), &topology, &[3]);
+    let alone = Shape::of(&by_rank(Via::Cast, 0, 1).expect("a cast"), &topology, &[3]);
     assert_eq!((alone.worst_flows, alone.paths, alone.ranks), (0, vec![], 1));
 }
 
@@ -93,7 +93,7 @@ fn blocks_are_scattered_by_halves_and_gathered_round_a_ring() {
     let blocks: Vec<_> = six.rounds.iter().map(|round| (round.blocks, round.times)).collect();
     assert_eq!(blocks, [(2, 1), (2, 1), (1, 1), (1, 5)]);
     let round_robin = shape(Via::ScatterAllgather, "fig9-5", &binomial(32));
-    assert_eq!(round_robin.rounds.last(), Some(&Round { blocks: 1, flows: 8, times: 31 }));
+    assert_eq!(round_robin.rounds.last(), Some(&BlockRound { blocks: 1, flows: 8, times: 31 }));
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Meter {
     }
 
     /// Counts `edges`, from rank to rank, at every directed cable. Every rank must be on a host of its own.
-    pub fn measure(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Load {
+    pub fn measure(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Measured {
         let mut by_sender = edges.to_vec();
         by_sender.sort_unstable();
         let mut counts = vec![Count::default(); 2 * (topology.hosts().len() + topology.switches().len())];
@@ -62,15 +62,15 @@ impl Meter {
             self.walk(topology, from, to, |cable| crosses |= Some(cable) == worst);
             crosses
         };
-        Load {
+        Measured {
             cables: used.map(|cable| self.describe(topology, cable, &counts[cable])).collect(),
             worst: worst.map(|cable| self.describe(topology, cable, &counts[cable])),
             worst_edges: if worst.is_some() { by_sender.into_iter().filter(crosses).collect() } else { Vec::new() },
         }
     }
 
-    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id the
-    /// uplinks, then the downlinks.
+    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id
+    /// the uplinks, then the downlinks.
     fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         visit(from);
@@ -104,7 +104,7 @@ impl Meter {
 }
 
 /// What [`Meter::measure`] found.
-pub(super) struct Load {
+pub(super) struct Measured {
     /// All cables that are used, in the order of [`Meter::walk`].
     pub cables: Vec<CableLoad>,
     /// The first of those with the most senders and then the most flows.

@@ -1,25 +1,27 @@
 //! The judge of plans, which trusts no planner.
 //!
-//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table with
-//! the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until every
-//! switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed cable.
+//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table
+//! with the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until
+//! every switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed
+//! cable.
 //!
-//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing at
-//! a time, so two flows of one sender never compete).
+//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing
+//! at a time, so two flows of one sender never compete).
 
 mod meter;
 mod report;
 
-pub use report::{CableEnd, CableLoad, Fault, Report};
+pub use report::{CableEnd, CableLoad, CheckReport, Fault};
 
-use super::{Plan, Via};
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::Topology;
 use meter::Meter;
 
 /// Judges `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
 /// Of a cast only the spanning is judged: there the switches copy frames, and cables carry each one once.
-pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report {
+pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     check_all(topology, std::slice::from_ref(plan), host_of_rank)
 }
 
@@ -27,8 +29,8 @@ pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> Report
 /// faults of all, and at every cable the flows of all together.
 ///
 /// Hosts that send along several plans are one sender: they still send one thing at a time.
-pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> Report {
-    let mut report = Report { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
+pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
+    let mut report = CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
     let mut measured = Vec::new();
     for plan in plans {
         report.ranks = plan.ranks();

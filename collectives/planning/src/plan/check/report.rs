@@ -3,8 +3,10 @@
 use std::fmt;
 
 /// What [`check`](super::check()) found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a plan may contend or leave ranks out: the report says so"]
+#[non_exhaustive]
+pub struct CheckReport {
     /// How many ranks the plan is over.
     pub ranks: usize,
     /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
@@ -18,7 +20,7 @@ pub struct Report {
     pub worst_edges: Vec<(usize, usize)>,
 }
 
-impl Report {
+impl CheckReport {
     /// Whether every rank gets the bytes exactly once.
     pub fn is_spanning(&self) -> bool {
         self.faults.is_empty()
@@ -36,7 +38,8 @@ impl Report {
 }
 
 /// One direction of one cable and what the plan puts on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CableLoad {
     /// The end that frames enter.
     pub from: CableEnd,
@@ -49,7 +52,7 @@ pub struct CableLoad {
 }
 
 /// What a cable is plugged into, by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CableEnd {
     /// A host's port.
     Host(String),
@@ -58,7 +61,8 @@ pub enum CableEnd {
 }
 
 /// A way in which a plan fails to bring the bytes to everybody exactly once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The table from ranks to hosts is not as long as the plan.
     HostTableLength {
@@ -98,7 +102,7 @@ pub enum Fault {
     },
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(fault) = self.faults.first() {
             let faults = plural(self.faults.len(), "fault");

@@ -1,7 +1,7 @@
 //! The judge judged: on the papers' test beds, on planted faults, and against a second way of counting.
 
 use super::*;
-use crate::plan::{blocks, cast, chain};
+use crate::plan::{blocks, by_rank, chain};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,12 @@ fn rank_order(ranks: usize) -> Plan {
     Plan::from_parents(Via::Chain, 0, &parents).expect("a chain")
 }
 
-fn judge(name: &str, plan: &Plan) -> Report {
+fn judge(name: &str, plan: &Plan) -> CheckReport {
     check(&bed(name), plan, &all_of(&bed(name)))
 }
 
-fn empty_report(ranks: usize) -> Report {
-    Report { ranks, faults: vec![], loads: vec![], worst: None, worst_edges: vec![] }
+fn empty_report(ranks: usize) -> CheckReport {
+    CheckReport { ranks, faults: vec![], loads: vec![], worst: None, worst_edges: vec![] }
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn a_rank_order_chain_on_hosts_dealt_round_robin_puts_eight_flows_on_one_cable()
 
 #[test]
 fn a_chain_in_breadth_first_order_is_caught() {
-    // From s1 in the row s0-s1-s2-s3, level by level: s1, then s2 and s0, then s3. The hop from s0 to s3 crosses s1 → s2
-    // a second time; depth-first, s3 follows s2.
+    // From s1 in the row s0-s1-s2-s3, level by level: s1, then s2 and s0, then s3. The hop from s0 to s3 crosses s1 →
+    // s2 a second time; depth-first, s3 follows s2.
     let order: Vec<usize> = (8..16).chain(16..24).chain(0..8).chain(24..32).collect();
     let mut parents = vec![None; 32];
     order.windows(2).for_each(|pair| parents[pair[1]] = Some(pair[0]));
@@ -80,7 +80,8 @@ fn two_flows_of_one_sender_are_no_contention() {
 #[test]
 fn every_cable_that_is_used_is_listed_once() {
     let bed = bed("fig9-2");
-    // n0 → n16 → n1: up and down at n0's and n1's end once, at n16's both ways, and the cable between the switches both ways.
+    // n0 → n16 → n1: up and down at n0's and n1's end once, at n16's both ways, and the cable between the switches both
+    // ways.
     let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");
     let report = check(&bed, &plan, &[0, 16, 1]);
     let named: Vec<String> = report.loads.iter().map(|load| format!("{} to {}: {}", load.from, load.to, load.flows)).collect();
@@ -105,7 +106,8 @@ fn plans_that_are_under_way_together_add_up() {
     let twice = check_all(&bed, &plans, &[0, 16]);
     assert!(twice.loads.iter().all(|load| (load.flows, load.senders) == (2, 1)) && twice.is_good());
     assert_eq!(twice.worst_edges, [(0, 1), (0, 1)]);
-    // Blocks go round in rank order; with neighbours on the same switch that is free of contention but for the way down.
+    // Blocks go round in rank order; with neighbours on the same switch that is free of contention but for the way
+    // down.
     let report = check_all(&bed, &blocks(Via::ScatterAllgather, 0, 32), &all_of(&bed));
     assert!(report.is_spanning() && !report.is_contention_free());
     let scattered = Plan::from_parents(Via::Chain, 0, &[None, Some(0)]).expect("a chain");
@@ -115,10 +117,10 @@ fn plans_that_are_under_way_together_add_up() {
 
 #[test]
 fn of_a_cast_only_the_spanning_is_judged() {
-    let report = judge("fig9-5", &cast(7, 32).expect("a cast"));
+    let report = judge("fig9-5", &by_rank(Via::Cast, 7, 32).expect("a cast"));
     assert!(report.is_good());
     assert_eq!(report.to_string(), "spans 32 ranks; no cable to judge");
-    assert!(!check(&bed("fig9-5"), &cast(0, 2).expect("a cast"), &[4, 4]).is_good());
+    assert!(!check(&bed("fig9-5"), &by_rank(Via::Cast, 0, 2).expect("a cast"), &[4, 4]).is_good());
 }
 
 #[test]

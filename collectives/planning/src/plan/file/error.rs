@@ -1,24 +1,19 @@
 //! Why a saved plan was refused, and where it says so.
 
-use crate::plan::{PlanError, UnknownVia};
-use crate::schema::{Place, SchemaProblem};
+use crate::plan::error::PlanError;
+use crate::plan::via::UnknownVia;
+use crate::schema::SchemaProblem;
+use crate::source_error::SourceError;
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 
-/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to blame.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}{problem}", Place(.source_name, .line))]
-pub struct SavedPlanError {
-    /// The file, if the problem is in its text.
-    pub source_name: Option<String>,
-    /// The line in that file, counted from 1, if the problem has one.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: Box<SavedPlanProblem>,
-}
+/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to
+/// blame.
+pub type SavedPlanError = SourceError<SavedPlanProblem>;
 
 /// What can be wrong with a saved plan.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SavedPlanProblem {
     /// Not TOML of schema 1.
     #[error(transparent)]
@@ -61,7 +56,7 @@ pub enum SavedPlanProblem {
     ZeroSegment,
     /// Edges that are no plan of the kind `via` names; ranks are places in `members`, counted from 0.
     #[error("these edges are no plan (ranks are places among the members, from 0): {0}")]
-    Plan(PlanError),
+    Plan(#[from] PlanError),
     /// A view of another epoch.
     #[error(
         "the plan is for epoch {saved}, and the view has epoch {epoch}; let the topology make a new plan (leave the plan file out)"
@@ -91,13 +86,6 @@ pub enum SavedPlanProblem {
         /// The root of the view.
         root: String,
     },
-}
-
-impl SavedPlanProblem {
-    /// The error of a problem that no line of a file is to blame for.
-    pub(super) fn nowhere(self) -> SavedPlanError {
-        SavedPlanError { source_name: None, line: None, problem: Box::new(self) }
-    }
 }
 
 fn differences(missing: &str, extra: &str) -> String {

@@ -1,15 +1,17 @@
 //! A plan kept in a file: made once from a topology, run as often as wanted (Patarasuk 2008 §5, the routine generator).
 //!
-//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members, another
-//! root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be for others.
+//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members,
+//! another root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be
+//! for others.
 
 mod error;
 mod parse;
 
-pub use crate::schema::SchemaProblem;
 pub use error::{SavedPlanError, SavedPlanProblem};
 
-use super::{Plan, PlanError, Via};
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
 use crate::topology::nodeset;
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 pub const SAVED_EPOCH: u32 = 1;
 
 /// A plan by host names, with the message it was made for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPlan {
     via: Via,
     root: String,
@@ -83,7 +85,7 @@ impl SavedPlan {
     /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
     pub fn for_members(&self, names: &[&str], epoch: u32) -> Result<Plan, SavedPlanError> {
         if epoch != self.epoch {
-            return Err(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }));
         }
         let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
         let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
@@ -91,14 +93,13 @@ impl SavedPlan {
         let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
         if !missing.is_empty() || !extra.is_empty() {
             let fold = |names: Vec<&str>| nodeset::fold(&names);
-            return Err(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }));
         }
         if names.first() != Some(&self.root.as_str()) {
             let root = names.first().map_or_else(String::new, |name| (*name).to_string());
-            return Err(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }.nowhere());
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }));
         }
-        self.plan(|member| ranks[self.members[member].as_str()], names.len())
-            .map_err(|error| SavedPlanProblem::Plan(error).nowhere())
+        self.plan(|member| ranks[self.members[member].as_str()], names.len()).map_err(SavedPlanError::nowhere)
     }
 
     /// The saved tree over other ranks.

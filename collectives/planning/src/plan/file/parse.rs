@@ -16,8 +16,8 @@
 //! ```
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
-use crate::plan::Via;
-use crate::schema::{self, Lines};
+use crate::plan::via::Via;
+use crate::schema::{self, LineStarts};
 use crate::topology::nodeset;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use toml::{Spanned, Value};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PlanFile {
     #[serde(rename = "schema")]
     _schema: i64,
     via: Spanned<String>,
@@ -47,25 +47,30 @@ struct EdgeTable {
 }
 
 /// A problem and the byte of the text it stands at.
-type Refusal = (usize, SavedPlanProblem);
+type ProblemAt = (usize, SavedPlanProblem);
 
 impl SavedPlan {
     /// Reads a plan file; `file_name` is what errors call it.
     ///
     /// # Errors
-    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its members.
+    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its
+    /// members.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
-        let refuse = |line, problem| SavedPlanError { source_name: Some(file_name.to_string()), line, problem: Box::new(problem) };
-        let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, SavedPlanProblem::Schema(problem)))?;
-        let saved = file.resolve().map_err(|(offset, problem)| refuse(Some(Lines::of(text).at(offset)), problem))?;
-        let identity = |member| member;
-        saved.plan(identity, saved.members.len()).map_err(|error| refuse(None, SavedPlanProblem::Plan(error)))?;
-        Ok(saved)
+        read(text).map_err(|error| error.named(file_name))
     }
 }
 
-impl File {
-    fn resolve(self) -> Result<SavedPlan, Refusal> {
+/// Reads a plan from a text that is still to be named.
+fn read(text: &str) -> Result<SavedPlan, SavedPlanError> {
+    let file: PlanFile = schema::read(text)?;
+    let at = |(offset, problem)| SavedPlanError::at(LineStarts::of(text).line_at(offset), problem);
+    let saved = file.resolve().map_err(at)?;
+    saved.plan(|member| member, saved.members.len()).map_err(SavedPlanError::nowhere)?;
+    Ok(saved)
+}
+
+impl PlanFile {
+    fn resolve(self) -> Result<SavedPlan, ProblemAt> {
         let via: Via = self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
         if *self.segment_bytes.get_ref() == 0 {
             return Err((self.segment_bytes.span().start, SavedPlanProblem::ZeroSegment));
@@ -108,13 +113,13 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
 }
 
 /// The edges as places among the members, by sender, each sender's in sending order.
-fn sort_edges(tables: &[EdgeTable], place_of: &HashMap<&str, usize>) -> Result<Vec<(usize, usize)>, Refusal> {
+fn sort_edges(tables: &[EdgeTable], place_of: &HashMap<&str, usize>) -> Result<Vec<(usize, usize)>, ProblemAt> {
     let place = |name: &Spanned<String>| {
         let found = place_of.get(name.get_ref().as_str()).copied();
         found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
     };
     let resolved = tables.iter().map(|table| Ok((place(&table.from)?, place(&table.to)?, table)));
-    let mut edges = resolved.collect::<Result<Vec<_>, Refusal>>()?;
+    let mut edges = resolved.collect::<Result<Vec<_>, ProblemAt>>()?;
     edges.sort_by_key(|&(from, _, table)| (from, *table.order.get_ref()));
     for sends in edges.chunk_by(|left, right| left.0 == right.0) {
         let wrong = sends.iter().zip(0u64..).find(|((_, _, table), place)| table.order.get_ref() != place);

@@ -1,7 +1,7 @@
 //! Plans written and read back, run by others than they were made for, and broken in every way a hand can break them.
 
 use super::*;
-use crate::plan::{cast, chain};
+use crate::plan::{by_rank, chain};
 use crate::topology::{Topology, arbitrary};
 use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ proptest! {
     fn what_is_saved_comes_back(topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>()) {
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
         let root = root.index(hosts.len());
-        let plan = if casts { cast(root, hosts.len()) } else { chain(&topology, root, &hosts) }.expect("a plan");
+        let plan = if casts { by_rank(Via::Cast, root, hosts.len()) } else { chain(&topology, root, &hosts) }.expect("a plan");
         // A view's rank 0 is its root.
         let mut names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
         let saved = SavedPlan::from_plan(&plan, &names, 1400, None);

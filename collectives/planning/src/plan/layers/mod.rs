@@ -1,14 +1,14 @@
 //! The lowest contention-free trees with up to K children, by how far a tree of each height can reach.
 //!
-//! A tree over a run of places has the first of them as root; its sub-trees are over runs that follow each other. For the
-//! children c₁ < c₂ < … of place `i` the precautions of §4.1.2 come down to two conditions on the spans of forks, as in
-//! [`may_pass`](super::line::may_pass): for every sub-tree but the last,
+//! A tree over a run of places has the first of them as root; its sub-trees are over runs that follow each other. For
+//! the children c₁ < c₂ < … of place `i` the precautions of §4.1.2 come down to two conditions on the spans of forks,
+//! as in [`may_pass`](super::line::may_pass): for every sub-tree but the last,
 //! - it ends at or before the last place under the lowest switch above `i` and its own root, and
 //! - its root is under the fork before the next child.
 //!
-//! Conditions on later children follow from these. A tree without its last place is a tree, so a **reach** says all: the
-//! last place that a tree of height h rooted at `i` can extend to. The reaches of one height follow from those of the
-//! height below; the least height whose reach from place 0 is the last place is the height of the lowest tree.
+//! Conditions on later children follow from these. A tree without its last place is a tree, so a **reach** says all:
+//! the last place that a tree of height h rooted at `i` can extend to. The reaches of one height follow from those of
+//! the height below; the least height whose reach from place 0 is the last place is the height of the lowest tree.
 //!
 //! The reaches of one height come from [`tables`] of one or more sub-trees in a row.
 
@@ -21,7 +21,8 @@ use tables::Tables;
 /// The most table entries that all heights together may take; beyond, see [`spine`]. Some 30 instructions each.
 const MOST_ENTRIES: usize = 1 << 24;
 
-/// The parent of each place but the first (which is given 0) in a contention-free tree with up to `most_children` children.
+/// The parent of each place but the first (which is given 0) in a contention-free tree with up to `most_children`
+/// children.
 ///
 /// The tree is the lowest there is among those whose runs follow each other, unless the search would take more than
 /// [`MOST_ENTRIES`]: then the root sends along a [`spine`].
@@ -59,8 +60,8 @@ fn number(place: usize) -> u32 {
 
 /// Hangs the longest trees that were found on a path from place 0 to the last place.
 ///
-/// If one tree reaches the last place, it is all. Otherwise a place of the path sends to the next place and to the last it
-/// can pass to beyond the tree there, which is the next place of the path. That is never more than P/2 steps.
+/// If one tree reaches the last place, it is all. Otherwise a place of the path sends to the next place and to the last
+/// it can pass to beyond the tree there, which is the next place of the path. That is never more than P/2 steps.
 fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     let last = forks.len();
     let mut root = 0;
@@ -103,9 +104,9 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::Line;
-    use super::super::{Via, check};
     use super::*;
+    use crate::plan::line::Line;
+    use crate::plan::{Via, check};
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 

@@ -1,13 +1,13 @@
 //! How far sub-trees reach that follow each other.
 //!
-//! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child is under it, and then the
-//! one of the fork behind that fork's last place, and so on. So the places `i` whose forks end at the same place form a
-//! **group** and share their tables. A height costs O(K·N·log P), N being the lengths of all groups together: P times the
-//! number of switches above a host that are not their parent's last, few in a usual network.
+//! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child is under it, and then
+//! the one of the fork behind that fork's last place, and so on. So the places `i` whose forks end at the same place
+//! form a **group** and share their tables. A height costs O(K·N·log P), N being the lengths of all groups together: P
+//! times the number of switches above a host that are not their parent's last, few in a usual network.
 
-use super::super::line::Fork;
 use super::maxima::Maxima;
 use super::{Runs, number};
+use crate::plan::line::Fork;
 
 /// The places behind forks that end at one place: `first..=last`.
 struct Group {
@@ -27,8 +27,8 @@ pub(super) struct Tables<'a> {
     group_behind: Vec<usize>,
     /// For each place, the places whose forks before them begin at it.
     begins: Vec<Vec<usize>>,
-    /// For each group, number of children and place of the group: the reach of so many sub-trees, the first rooted at that
-    /// place, below any place whose fork is the group's. Empty until [`Tables::fill`].
+    /// For each group, number of children and place of the group: the reach of so many sub-trees, the first rooted at
+    /// that place, below any place whose fork is the group's. Empty until [`Tables::fill`].
     values: Vec<u32>,
     maxima: Maxima,
 }
@@ -59,8 +59,8 @@ impl<'a> Tables<'a> {
         group.offset + (children - 1) * (group.last + 1 - group.first) + root - group.first
     }
 
-    /// How far `children` sub-trees of `parent` reach that begin at `root`, which is under the fork behind `parent`, or the
-    /// place after it.
+    /// How far `children` sub-trees of `parent` reach that begin at `root`, which is under the fork behind `parent`, or
+    /// the place after it.
     fn value(&self, group: usize, children: usize, root: usize) -> u32 {
         let group = &self.groups[group];
         let group = if root <= group.last { group } else { &self.groups[self.group_behind[group.last]] };
@@ -127,8 +127,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The place nearest to an even division at which the sub-tree after `child` can begin; `None` if `child` must be, or
-    /// can only be, the last of them. The later of two equally near.
+    /// The place nearest to an even division at which the sub-tree after `child` can begin; `None` if `child` must be,
+    /// or can only be, the last of them. The later of two equally near.
     fn next_child(&self, group: usize, reaches: &[u32], child: usize, last: usize, left: usize) -> Option<usize> {
         if left == 1 || child == last {
             return None;

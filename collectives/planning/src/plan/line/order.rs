@@ -1,15 +1,15 @@
 //! The order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
 //!
-//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole, from
-//! the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and so on.
-//! The height is least if what needs the most steps is visited last. That holds where every switch has more hosts than
-//! switches below it, as in clusters. With two hosts each, runs must often be reached through the run before, and the opposite
-//! order would be better, by a tenth on random trees of switches; with four it is worse.
+//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole,
+//! from the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and
+//! so on. The height is least if what needs the most steps is visited last. That holds where every switch has more
+//! hosts than switches below it, as in clusters. With two hosts each, runs must often be reached through the run
+//! before, and the opposite order would be better, by a tenth on random trees of switches; with four it is worse.
 
-use crate::topology::Topology;
+use crate::topology::{Topology, Walk};
 
 /// What is at or below a switch. The order is that of visits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Below {
     /// About the height of a binary tree over the members.
     steps: usize,
@@ -26,26 +26,15 @@ impl Below {
     }
 }
 
-/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with fewer
-/// members, then by id.
+/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with
+/// fewer members, then by id.
 ///
 /// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
 pub(super) fn onward(topology: &Topology, start: usize, is_member: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let switches = topology.switches().len();
-    let mut above = vec![start; switches];
-    let mut onward = vec![Vec::new(); switches];
-    let mut arrived = vec![start];
-    let mut seen = 0;
-    while let Some(&switch) = arrived.get(seen) {
-        // The topology is a tree: the only neighbour that was arrived at before is the one above.
-        let next: Vec<usize> = topology.neighbours(switch).iter().copied().filter(|&next| next != above[switch]).collect();
-        next.iter().for_each(|&next| above[next] = switch);
-        arrived.extend(&next);
-        onward[switch] = next;
-        seen += 1;
-    }
-    let mut below = vec![Below::default(); switches];
-    for &switch in arrived.iter().rev() {
+    let walk = Walk::from(topology, start);
+    let mut onward = walk.children();
+    let mut below = vec![Below::default(); onward.len()];
+    for &switch in walk.order().iter().rev() {
         onward[switch].sort_unstable_by_key(|&next| (below[next], next));
         let members_here = topology.hosts_on(switch).filter(|&host| is_member(host)).count();
         below[switch] = Below::of(members_here, onward[switch].iter().map(|&next| below[next]));
@@ -73,7 +62,8 @@ pub(super) mod tests {
     fn what_needs_the_most_steps_comes_last() {
         // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
         let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
-        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer hosts.
+        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer
+        // hosts.
         assert_eq!(onward(&network, 0, |_| true)[0], [4, 6, 1, 5, 3]);
         let without_s3 = |host| network.switch_of(host) != 3;
         assert_eq!(onward(&network, 0, without_s3)[0], [3, 4, 6, 1, 5]);

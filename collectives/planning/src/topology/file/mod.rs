@@ -8,11 +8,11 @@
 //! links = ["s1"]            # cables to other switches, named from either end or from both
 //! ```
 
-use super::build::{self, Draft, DraftHost, DraftLink};
-use super::nodeset::{self, MAX_HOSTS};
-use super::{Topology, TopologyError, TopologyProblem};
-use crate::natural_order::natural_order;
-use crate::schema::{self, Lines};
+use super::build::{self, Draft, DraftLink};
+use super::error::TopologyError;
+use super::nodeset;
+use super::tree::Topology;
+use crate::schema::{self, LineStarts};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -25,8 +25,7 @@ impl Topology {
     /// # Errors
     /// [`TopologyError`] with source and line, for anything that is not TOML of this form or not a tree of switches.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, TopologyError> {
-        let named = |error| TopologyError { source_name: Some(source_name.to_string()), ..error };
-        read(text).and_then(build::build).map_err(named)
+        read(text).and_then(build::build).map_err(|error| error.named(source_name))
     }
 
     /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as compact node sets.
@@ -54,7 +53,7 @@ impl Topology {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TopologyFile {
     #[serde(rename = "schema")]
     _schema: i64,
     #[serde(default)]
@@ -117,37 +116,20 @@ impl<'de> Visitor<'de> for OneOrManyVisitor {
 }
 
 fn read(text: &str) -> Result<Draft, TopologyError> {
-    let file: File = schema::read(text).map_err(|(line, problem)| refuse(line, TopologyProblem::Schema(problem)))?;
-    let lines = Lines::of(text);
-    let line_of = |value: &Spanned<String>| Some(lines.at(value.span().start));
+    let file: TopologyFile = schema::read(text)?;
+    let lines = LineStarts::of(text);
+    let line_of = |value: &Spanned<String>| Some(lines.line_at(value.span().start));
     let mut draft = Draft::default();
     for (id, table) in file.switch.into_iter().enumerate() {
         for set in &table.hosts.0 {
-            let line = line_of(set);
-            add_hosts(&mut draft, id, table.name.get_ref(), set.get_ref(), line).map_err(|problem| refuse(line, problem))?;
+            draft.add_hosts(id, table.name.get_ref(), set.get_ref(), line_of(set))?;
         }
         let link = |link: Spanned<String>| DraftLink { line: line_of(&link), to: link.into_inner() };
         let line = line_of(&table.name);
         draft.add_switch(table.name.into_inner(), line).links = table.links.into_iter().map(link).collect();
     }
-    // Stable: of a host named twice, the one further down in the file is the error.
-    draft.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+    draft.sort_hosts();
     Ok(draft)
-}
-
-/// Adds the hosts of one node set, which stands in `line`, to the switch numbered `id`.
-fn add_hosts(draft: &mut Draft, id: usize, switch: &str, set: &str, line: Option<usize>) -> Result<(), TopologyProblem> {
-    let names = nodeset::expand(set).map_err(|error| TopologyProblem::Hosts { switch: switch.to_string(), error })?;
-    if draft.hosts.len() + names.len() > MAX_HOSTS {
-        return Err(TopologyProblem::TooManyHosts);
-    }
-    draft.hosts.extend(names.into_iter().map(|name| DraftHost { name, switch: id, line }));
-    Ok(())
-}
-
-/// An error in a file that [`Topology::parse`] has still to name.
-fn refuse(line: Option<usize>, problem: TopologyProblem) -> TopologyError {
-    TopologyError { source_name: None, line, problem: Box::new(problem) }
 }
 
 #[cfg(test)]

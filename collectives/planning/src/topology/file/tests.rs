@@ -1,7 +1,7 @@
 //! The topology file as people write it, well and badly.
 
 use super::*;
-use crate::topology::{BUILTIN_NAMES, arbitrary};
+use crate::topology::{BUILTIN_NAMES, TopologyProblem, arbitrary};
 use proptest::prelude::*;
 
 fn refusal(text: &str) -> String {

@@ -1,21 +1,21 @@
 //! The network as its hosts hear it: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
 //!
 //! A switch announces itself on every port (IEEE 802.1AB), so each host hears the switch it hangs on. Hosts do not hear
-//! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those, the
-//! switches are joined by one more, named `core`, and a note says so.
+//! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those,
+//! the switches are joined by one more, named `core`, and a note says so.
 
-mod error;
-mod heard;
-mod network;
+mod neighbour;
+mod neighbourhood;
 
-pub use error::LldpProblem;
+pub use super::error::LldpProblem;
 
 use super::build;
-use super::{Imported, TopologyError, TopologyProblem};
-use network::Network;
+use super::error::{TopologyError, TopologyProblem};
+use super::tree::Imported;
+use neighbourhood::Neighbourhood;
 
 /// One output of `lldpcli -f json0 show neighbors`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LldpFile {
     /// The host, or switch, whose neighbours these are.
     pub name: String,
@@ -34,18 +34,18 @@ impl LldpFile {
     }
 }
 
-/// Makes a topology of the outputs of all hosts and any number of switches; `source_name` is what errors that concern no
-/// single file call the whole, usually the folder.
+/// Makes a topology of the outputs of all hosts and any number of switches; `source_name` is what errors that concern
+/// no single file call the whole, usually the folder.
 ///
-/// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours that
-/// are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on a second
-/// network.
+/// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours
+/// that are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on
+/// a second network.
 ///
 /// # Errors
 /// [`TopologyError`] if a file is no such output, a host hears no switch or several, or the switches are not a tree.
 pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> Result<Imported, TopologyError> {
-    let network = Network::hear(files, source_name)?;
-    let (draft, notes) = network.draft(interface)?;
+    let neighbourhood = Neighbourhood::read(files, source_name)?;
+    let (draft, notes) = neighbourhood.draft(interface)?;
     let topology = build::build(draft).map_err(|error| in_words_of_lldp(error, source_name))?;
     let notes = notes.into_iter().map(|note| format!("{source_name}: {note}")).collect();
     Ok(Imported { topology, notes })
@@ -54,11 +54,11 @@ pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> R
 /// A topology file can be edited where the network is no tree; what LLDP tells needs other advice.
 fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
     let problem = match *error.problem {
-        TopologyProblem::Loop(switches) => TopologyProblem::Lldp(LldpProblem::Loop(switches)),
-        TopologyProblem::Disconnected { first, islands } => TopologyProblem::Lldp(LldpProblem::Islands { first, islands }),
+        TopologyProblem::Loop(switches) => LldpProblem::Loop(switches).into(),
+        TopologyProblem::Disconnected { first, islands } => LldpProblem::Islands { first, islands }.into(),
         other => other,
     };
-    TopologyError { source_name: Some(source_name.to_string()), line: None, problem: Box::new(problem) }
+    TopologyError::nowhere(problem).named(source_name)
 }
 
 #[cfg(test)]

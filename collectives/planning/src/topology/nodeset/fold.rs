@@ -4,12 +4,14 @@
 //! number, then on the next to its left. Because everything left of the number being merged is still one value, the
 //! merged form lists its names in the original order (the leftmost bracket varies slowest).
 
+use crate::natural_order::take_piece;
+
 /// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters, digits and `-_.:`.
 ///
 /// Only neighbours are merged, so sorted names fold best: `n0 n1 n2` becomes `n[0-2]`, `n2 n0 n1` becomes `n[2,0-1]`.
 /// No names give an empty string, which is no node set.
 pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
-    let mut items: Vec<Item> = names.iter().map(|name| cut(name.as_ref())).collect();
+    let mut items: Vec<MergedName> = names.iter().map(|name| cut(name.as_ref())).collect();
     let positions = items.iter().map(Vec::len).max().unwrap_or(0);
     for position in (0..positions).rev() {
         items = merge_at(items, position);
@@ -18,22 +20,22 @@ pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// A name, or several that have been merged.
-type Item = Vec<Part>;
+type MergedName = Vec<NamePart>;
 
 #[derive(Debug, PartialEq)]
-enum Part {
+enum NamePart {
     Text(String),
-    Numbers(Vec<Run>),
+    Numbers(Vec<DigitRange>),
 }
 
 /// Consecutive numbers, as digits: leading zeros are part of a name.
 #[derive(Debug, PartialEq)]
-struct Run {
+struct DigitRange {
     first: String,
     last: String,
 }
 
-impl Run {
+impl DigitRange {
     /// Whether `digits` is what a range starting at `first` would write after `last`.
     fn continues_with(&self, digits: &str) -> bool {
         let padded = self.first.len() > 1 && self.first.starts_with('0');
@@ -43,31 +45,28 @@ impl Run {
     }
 }
 
-fn cut(name: &str) -> Item {
-    let mut parts = Item::new();
+fn cut(name: &str) -> MergedName {
+    let mut parts = MergedName::new();
     let mut rest = name;
     while let Some(head) = rest.chars().next() {
-        let digits = head.is_ascii_digit();
-        let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
-        let (piece, tail) = rest.split_at(end);
+        let piece = take_piece(&mut rest);
         // A number that does not fit into 64 bits may not stand in a bracket: it stays text.
-        if digits && piece.parse::<u64>().is_ok() {
-            parts.push(Part::Numbers(vec![Run { first: piece.to_string(), last: piece.to_string() }]));
+        if head.is_ascii_digit() && piece.parse::<u64>().is_ok() {
+            parts.push(NamePart::Numbers(vec![DigitRange { first: piece.to_string(), last: piece.to_string() }]));
         } else {
-            parts.push(Part::Text(piece.to_string()));
+            parts.push(NamePart::Text(piece.to_string()));
         }
-        rest = tail;
     }
     parts
 }
 
-fn merge_at(items: Vec<Item>, position: usize) -> Vec<Item> {
-    let mut merged: Vec<Item> = Vec::new();
+fn merge_at(items: Vec<MergedName>, position: usize) -> Vec<MergedName> {
+    let mut merged: Vec<MergedName> = Vec::new();
     for mut item in items {
         match merged.last_mut() {
             Some(previous) if differ_only_at(previous, &item, position) => {
                 let next = item.swap_remove(position);
-                if let (Part::Numbers(runs), Part::Numbers(more)) = (&mut previous[position], next) {
+                if let (NamePart::Numbers(runs), NamePart::Numbers(more)) = (&mut previous[position], next) {
                     append_runs(runs, more);
                 }
             }
@@ -77,13 +76,13 @@ fn merge_at(items: Vec<Item>, position: usize) -> Vec<Item> {
     merged
 }
 
-fn differ_only_at(left: &Item, right: &Item, position: usize) -> bool {
-    let numbers = |item: &Item| matches!(item.get(position), Some(Part::Numbers(_)));
+fn differ_only_at(left: &MergedName, right: &MergedName, position: usize) -> bool {
+    let numbers = |item: &MergedName| matches!(item.get(position), Some(NamePart::Numbers(_)));
     numbers(left) && numbers(right) && left[..position] == right[..position] && left[position + 1..] == right[position + 1..]
 }
 
 /// Appends single numbers: at the position being merged nothing has been merged before.
-fn append_runs(runs: &mut Vec<Run>, more: Vec<Run>) {
+fn append_runs(runs: &mut Vec<DigitRange>, more: Vec<DigitRange>) {
     for run in more {
         match runs.last_mut() {
             Some(open) if open.continues_with(&run.first) => open.last = run.last,
@@ -92,11 +91,11 @@ fn append_runs(runs: &mut Vec<Run>, more: Vec<Run>) {
     }
 }
 
-fn render(item: &Item) -> String {
+fn render(item: &MergedName) -> String {
     item.iter()
         .map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Numbers(runs) => match runs.as_slice() {
+            NamePart::Text(text) => text.clone(),
+            NamePart::Numbers(runs) => match runs.as_slice() {
                 [run] if run.first == run.last => run.first.clone(),
                 runs => format!("[{}]", runs.iter().map(render_run).collect::<Vec<_>>().join(",")),
             },
@@ -104,8 +103,18 @@ fn render(item: &Item) -> String {
         .collect()
 }
 
-fn render_run(run: &Run) -> String {
+fn render_run(run: &DigitRange) -> String {
     if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
+}
+
+/// Names in backquotes; a long list is cut, for a message must stay readable on a cluster of 400 switches.
+pub(crate) fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
 }
 
 #[cfg(test)]

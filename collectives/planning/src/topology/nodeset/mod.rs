@@ -13,6 +13,7 @@ mod scan;
 
 pub use expand::expand;
 pub use fold::fold;
+pub(crate) use fold::list;
 
 use thiserror::Error;
 
@@ -26,8 +27,9 @@ pub const MAX_NAME_BYTES: usize = 255;
 pub const MAX_NESTING: usize = 8;
 
 /// Says where a node set stops making sense, and what was expected there.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node set, character {position}: {problem}")]
+#[non_exhaustive]
 pub struct NodeSetError {
     /// Which character of the string, counted from 1.
     pub position: usize,
@@ -36,7 +38,8 @@ pub struct NodeSetError {
 }
 
 /// What can be wrong with a node set.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NodeSetProblem {
     /// Something else had to stand here.
     #[error("expected {expected}, found {}", describe(.found))]

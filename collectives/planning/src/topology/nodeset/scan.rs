@@ -11,17 +11,17 @@
 use super::{MAX_NESTING, NodeSetError, NodeSetProblem, is_name_character};
 
 /// One name with its variable places: parts to be written one after the other.
-pub(super) type Pattern = Vec<Part>;
+pub(super) type NamePattern = Vec<PatternPart>;
 
 /// A piece of a name.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum PatternPart {
     /// Stands for itself.
     Text(String),
     /// Each number in turn.
     Range(Range),
     /// Each pattern in turn.
-    Choice(Vec<Pattern>),
+    Choice(Vec<NamePattern>),
 }
 
 /// The numbers `first, first + step, …` up to `last`, zero-padded to `width_digits`.
@@ -67,13 +67,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads one pattern outside brackets.
-    pub fn pattern(&mut self) -> Result<Pattern, NodeSetError> {
-        let mut parts = Pattern::new();
+    pub fn pattern(&mut self) -> Result<NamePattern, NodeSetError> {
+        let mut parts = NamePattern::new();
         loop {
             match self.peek() {
                 Some('[') => parts.push(self.bracket(1)?),
                 Some(character) if is_name_character(character) => {
-                    parts.push(Part::Text(self.take_while(is_name_character).to_string()));
+                    parts.push(PatternPart::Text(self.take_while(is_name_character).to_string()));
                 }
                 _ if parts.is_empty() => return Err(self.expected("a host name such as n[0-7]")),
                 _ => return Ok(parts),
@@ -81,7 +81,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn bracket(&mut self, depth: usize) -> Result<Part, NodeSetError> {
+    fn bracket(&mut self, depth: usize) -> Result<PatternPart, NodeSetError> {
         if depth > MAX_NESTING {
             return Err(self.error(NodeSetProblem::TooDeep));
         }
@@ -95,19 +95,19 @@ impl<'a> Scanner<'a> {
                 }
                 Some(']') => {
                     self.step_over(']');
-                    return Ok(Part::Choice(choices));
+                    return Ok(PatternPart::Choice(choices));
                 }
                 _ => return Err(self.expected("`-`, `,` or `]` after a number in a bracket")),
             }
         }
     }
 
-    fn choice(&mut self, depth: usize) -> Result<Pattern, NodeSetError> {
-        let mut parts = Pattern::new();
+    fn choice(&mut self, depth: usize) -> Result<NamePattern, NodeSetError> {
+        let mut parts = NamePattern::new();
         loop {
             match self.peek() {
                 Some('[') => parts.push(self.bracket(depth + 1)?),
-                Some('0'..='9') => parts.push(Part::Range(self.range()?)),
+                Some('0'..='9') => parts.push(PatternPart::Range(self.range()?)),
                 _ if parts.is_empty() => return Err(self.expected("a number in a bracket")),
                 _ => return Ok(parts),
             }

@@ -1,14 +1,15 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
-use super::SlurmProblem;
-use crate::natural_order::natural_order;
+use crate::natural_order;
 use crate::topology::build::{self, Draft, DraftHost, DraftLink};
+use crate::topology::error::{SlurmProblem, TopologyError, TopologyProblem};
 use crate::topology::nodeset::MAX_HOSTS;
-use crate::topology::{Imported, TopologyError, TopologyProblem};
+use crate::topology::tree::Imported;
 use std::collections::{BTreeMap, HashMap};
 
 /// One host's place in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Address<'a> {
     /// The switches from the top down to the host's own; none where Slurm has no topology.
     pub switches: Vec<&'a str>,
@@ -17,8 +18,8 @@ pub struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if it is known: the pattern says where the switches
-    /// end, in case the host's name has dots of its own.
+    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if it is known: the pattern says where the
+    /// switches end, in case the host's name has dots of its own.
     ///
     /// # Errors
     /// [`SlurmProblem`] if the two do not fit, or the path is not one of a tree.
@@ -59,19 +60,18 @@ fn depth_of(pattern: &str) -> Option<usize> {
 /// # Errors
 /// [`TopologyError`] with source and line, for what is not an address, and if the addresses are not those of one tree.
 pub fn from_topology_addrs(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
-    let named = |error| TopologyError { source_name: Some(source_name.to_string()), ..error };
-    read(text, source_name).map_err(named)
+    read(text, source_name).map_err(|error| error.named(source_name))
 }
 
 fn read(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.split('#').next().unwrap_or_default().trim()));
     let mut paths = Vec::new();
     for (line, words) in lines.filter(|(_, words)| !words.is_empty()) {
-        let address = read_line(words).map_err(|problem| TopologyError::from_slurm(Some(line), problem))?;
+        let address = read_line(words).map_err(|problem| TopologyError::at(line, problem))?;
         paths.push((line, address));
     }
     if paths.is_empty() {
-        return Err(TopologyError::from_slurm(None, SlurmProblem::NoAddress));
+        return Err(TopologyError::nowhere(SlurmProblem::NoAddress));
     }
     let flat = paths.iter().all(|(_, address)| address.switches.is_empty());
     let mut notes = Vec::new();
@@ -91,7 +91,8 @@ fn read_line(words: &str) -> Result<Address<'_>, SlurmProblem> {
     }
 }
 
-/// Switches in natural order of their names: jobs print their lines in any order, and the topology must not depend on it.
+/// Switches in natural order of their names: jobs print their lines in any order, and the topology must not depend on
+/// it.
 fn draft(paths: &[(usize, Address)]) -> Result<Draft, TopologyError> {
     let mut cables: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut first_lines: HashMap<&str, usize> = HashMap::new();
@@ -117,17 +118,16 @@ fn draft(paths: &[(usize, Address)]) -> Result<Draft, TopologyError> {
 fn add_hosts(draft: &mut Draft, paths: &[(usize, Address)], ids: &HashMap<&str, usize>) -> Result<(), TopologyError> {
     let mut known: HashMap<&str, usize> = HashMap::new();
     for (line, address) in paths {
-        let refuse = |problem| Err(TopologyError { source_name: None, line: Some(*line), problem: Box::new(problem) });
         let Some(switch) = address.switches.last().map(|last| ids[last]) else {
-            return refuse(TopologyProblem::Slurm(SlurmProblem::NoSwitches(address.host.to_string())));
+            return Err(TopologyError::at(*line, SlurmProblem::NoSwitches(address.host.to_string())));
         };
         if known.insert(address.host, switch) != Some(switch) {
             draft.hosts.push(DraftHost { name: address.host.to_string(), switch, line: Some(*line) });
         }
         if draft.hosts.len() > MAX_HOSTS {
-            return refuse(TopologyProblem::TooManyHosts);
+            return Err(TopologyError::at(*line, TopologyProblem::TooManyHosts));
         }
     }
-    draft.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+    draft.sort_hosts();
     Ok(())
 }

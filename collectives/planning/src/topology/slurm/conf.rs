@@ -1,11 +1,10 @@
 //! `topology.conf` of Slurm's tree plugin.
 
-use super::SlurmProblem;
 use super::lines::{LogicalLine, Pair, logical_lines};
-use crate::natural_order::natural_order;
-use crate::topology::build::{self, Draft, DraftHost, DraftLink};
-use crate::topology::nodeset::{self, MAX_HOSTS};
-use crate::topology::{Imported, TopologyError, TopologyProblem};
+use crate::topology::build::{self, Draft, DraftLink};
+use crate::topology::error::{SlurmProblem, TopologyError};
+use crate::topology::nodeset;
+use crate::topology::tree::Imported;
 
 /// Whether a text is meant to be a Slurm `topology.conf`: some line begins with `SwitchName=` (or the block plugin's
 /// `BlockName=`, so that the refusal is about that).
@@ -22,8 +21,8 @@ pub fn looks_like_topology_conf(text: &str) -> bool {
 /// # Errors
 /// [`TopologyError`] with source and line, for anything that is not of this form or not a tree of switches.
 pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
-    let named = |error| TopologyError { source_name: Some(source_name.to_string()), ..error };
-    let mut reader = Reader::default();
+    let named = |error: TopologyError| error.named(source_name);
+    let mut reader = ConfReader::default();
     logical_lines(text).iter().try_for_each(|line| reader.read_line(line)).map_err(named)?;
     let notes = reader
         .link_speed_line
@@ -33,15 +32,15 @@ pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct ConfReader {
     draft: Draft,
     /// The first line with a `LinkSpeed`.
     link_speed_line: Option<usize>,
 }
 
-impl Reader {
+impl ConfReader {
     fn read_line(&mut self, line: &LogicalLine) -> Result<(), TopologyError> {
-        let refuse = |problem| Err(TopologyError::from_slurm(Some(line.first_line()), problem));
+        let refuse = |problem| Err(TopologyError::at(line.first_line(), problem));
         let first = line.first_word();
         if first.eq_ignore_ascii_case("Include") {
             return refuse(SlurmProblem::Include);
@@ -50,100 +49,53 @@ impl Reader {
             return refuse(SlurmProblem::BlockPlugin(first.to_string()));
         }
         let pairs = line.pairs()?;
-        let fields = Fields::sort(&pairs)?;
-        let Some(name) = fields.switch_name.filter(|_| Key::of(&pairs[0]) == Some(Key::SwitchName)) else {
+        let [name, switches, nodes, link_speed] = sort(&pairs)?;
+        let Some(name) = name.filter(|_| pairs[0].key.eq_ignore_ascii_case(SWITCH_NAME)) else {
             return refuse(SlurmProblem::NoSwitchName(pairs[0].key.to_string()));
         };
-        self.add_switch(name, &fields)
+        self.link_speed_line = self.link_speed_line.or(link_speed.map(|pair| pair.line));
+        self.add_switch(name, switches, nodes)
     }
 
-    fn add_switch(&mut self, name: &Pair, fields: &Fields) -> Result<(), TopologyError> {
+    fn add_switch(&mut self, name: &Pair, switches: Option<&Pair>, nodes: Option<&Pair>) -> Result<(), TopologyError> {
         let id = self.draft.switches.len();
-        if let Some(nodes) = fields.nodes {
-            self.add_hosts(id, name.value, nodes)?;
+        if let Some(nodes) = nodes {
+            self.draft.add_hosts(id, name.value, nodes.value, Some(nodes.line))?;
         }
         let switch = self.draft.add_switch(name.value.to_string(), Some(name.line));
-        if let Some(switches) = fields.switches {
-            let error = |error| SlurmProblem::Switches { switch: name.value.to_string(), error };
-            let children = nodeset::expand(switches.value)
-                .map_err(|problem| TopologyError::from_slurm(Some(switches.line), error(problem)))?;
-            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(switches.line) }).collect();
+        if let Some(Pair { value, line, .. }) = switches {
+            let refuse = |error| TopologyError::at(*line, SlurmProblem::Switches { switch: name.value.to_string(), error });
+            let children = nodeset::expand(value).map_err(refuse)?;
+            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line) }).collect();
         }
-        self.link_speed_line = self.link_speed_line.or(fields.link_speed.map(|pair| pair.line));
-        Ok(())
-    }
-
-    fn add_hosts(&mut self, switch: usize, name: &str, nodes: &Pair) -> Result<(), TopologyError> {
-        let line = Some(nodes.line);
-        let refuse = |problem| TopologyError { source_name: None, line, problem: Box::new(problem) };
-        let hosts =
-            nodeset::expand(nodes.value).map_err(|error| refuse(TopologyProblem::Hosts { switch: name.to_string(), error }))?;
-        if self.draft.hosts.len() + hosts.len() > MAX_HOSTS {
-            return Err(refuse(TopologyProblem::TooManyHosts));
-        }
-        self.draft.hosts.extend(hosts.into_iter().map(|name| DraftHost { name, switch, line }));
         Ok(())
     }
 
     fn finish(mut self) -> Result<Draft, TopologyError> {
         if self.draft.switches.is_empty() {
-            return Err(TopologyError::from_slurm(None, SlurmProblem::NoSwitch));
+            return Err(TopologyError::nowhere(SlurmProblem::NoSwitch));
         }
         if self.draft.hosts.is_empty() {
-            return Err(TopologyError::from_slurm(None, SlurmProblem::NoNodes));
+            return Err(TopologyError::nowhere(SlurmProblem::NoNodes));
         }
-        // Stable: of a host named twice, the one further down in the file is the error.
-        self.draft.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+        self.draft.sort_hosts();
         Ok(self.draft)
     }
 }
 
 /// The keys of a `SwitchName` line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
-    SwitchName,
-    Switches,
-    Nodes,
-    LinkSpeed,
-}
+const KEYS: [&str; 4] = [SWITCH_NAME, "Switches", "Nodes", "LinkSpeed"];
+const SWITCH_NAME: &str = "SwitchName";
 
-impl Key {
-    fn of(pair: &Pair) -> Option<Self> {
-        let keys = [
-            ("SwitchName", Self::SwitchName),
-            ("Switches", Self::Switches),
-            ("Nodes", Self::Nodes),
-            ("LinkSpeed", Self::LinkSpeed),
-        ];
-        keys.into_iter().find(|(name, _)| pair.key.eq_ignore_ascii_case(name)).map(|(_, key)| key)
-    }
-}
-
-/// The words of one line by their keys.
-#[derive(Default)]
-struct Fields<'a> {
-    switch_name: Option<&'a Pair<'a>>,
-    switches: Option<&'a Pair<'a>>,
-    nodes: Option<&'a Pair<'a>>,
-    link_speed: Option<&'a Pair<'a>>,
-}
-
-impl<'a> Fields<'a> {
-    fn sort(pairs: &'a [Pair<'a>]) -> Result<Self, TopologyError> {
-        let mut fields = Self::default();
-        for pair in pairs {
-            let refuse = |problem| Err(TopologyError::from_slurm(Some(pair.line), problem));
-            let field = match Key::of(pair) {
-                Some(Key::SwitchName) => &mut fields.switch_name,
-                Some(Key::Switches) => &mut fields.switches,
-                Some(Key::Nodes) => &mut fields.nodes,
-                Some(Key::LinkSpeed) => &mut fields.link_speed,
-                None => return refuse(SlurmProblem::UnknownKey(pair.key.to_string())),
-            };
-            if field.replace(pair).is_some() {
-                return refuse(SlurmProblem::KeyTwice(pair.key.to_string()));
-            }
+/// The words of one line in the order of [`KEYS`].
+fn sort<'a>(pairs: &'a [Pair<'a>]) -> Result<[Option<&'a Pair<'a>>; KEYS.len()], TopologyError> {
+    let mut sorted = [None; KEYS.len()];
+    for pair in pairs {
+        let refuse = |problem: fn(String) -> SlurmProblem| TopologyError::at(pair.line, problem(pair.key.to_string()));
+        let key = KEYS.iter().position(|key| pair.key.eq_ignore_ascii_case(key)).ok_or_else(|| refuse(SlurmProblem::UnknownKey))?;
+        if sorted[key].replace(pair).is_some() {
+            return Err(refuse(SlurmProblem::KeyTwice));
         }
-        Ok(fields)
     }
+    Ok(sorted)
 }

@@ -1,7 +1,6 @@
 //! Slurm's lines: comments, continued lines, and `KEY=VALUE` words.
 
-use super::SlurmProblem;
-use crate::topology::TopologyError;
+use crate::topology::error::{SlurmProblem, TopologyError};
 
 /// A line as Slurm sees it: comments gone, continued lines joined.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl LogicalLine {
     /// Reads one word; `rest` is what remains of the line from there on.
     fn pair<'a>(&'a self, rest: &'a str) -> Result<(Pair<'a>, &'a str), TopologyError> {
         let line = self.line_at(self.text.len() - rest.len());
-        let refuse = |problem| TopologyError::from_slurm(Some(line), problem);
+        let refuse = |problem| TopologyError::at(line, problem);
         let key = &rest[..rest.find(is_key_end).unwrap_or(rest.len())];
         let value = rest[key.len()..].trim_start().strip_prefix('=').filter(|_| !key.is_empty());
         let Some(value) = value.map(str::trim_start) else {

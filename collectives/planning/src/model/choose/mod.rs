@@ -1,0 +1,196 @@
+//! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a
+//! plan that somebody else chose.
+
+use super::calibration::Calibration;
+use super::predict::{Job, predict};
+use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
+use super::shape::Shape;
+use crate::duration;
+use crate::plan::{self, Costs, Plan, PlanError, Via};
+use crate::topology::Topology;
+
+/// How long a stream of unknown length is taken to be.
+pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
+
+/// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks:
+/// beyond, a block is shorter than 16 frames.
+const MOST_RANKS_OF_FEW: usize = 64;
+/// Ranks up to which plans are candidates whose making takes time with the cube or the square of the ranks: at this
+/// number some 10 ms, at ten times as many seconds.
+const MOST_RANKS_OF_MANY: usize = 1024;
+
+/// What is to be sent, from where, to whom, over what.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// Where the hosts are.
+    pub topology: &'a Topology,
+    /// The host id of the root.
+    pub root_host: usize,
+    /// The host ids of all members, the root's among them; a member's rank is its index.
+    pub members: &'a [usize],
+    /// Bytes of the message; of a stream of unknown length, `None`: it is priced as one of [`ASSUMED_SIZE_BYTES`].
+    pub size_bytes: Option<u64>,
+    /// Bytes of the message that one frame carries; above zero.
+    pub frame_payload_bytes: u64,
+    /// What the network costs.
+    pub calibration: &'a Calibration,
+}
+
+/// A way to send with the segment that suits it, and its price.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// How the bytes travel.
+    pub via: Via,
+    /// The length of a segment in bytes, as [`best_segment`] finds it.
+    pub segment_bytes: u64,
+    /// From the first frame sent to the last frame received, in seconds.
+    pub predicted_seconds: f64,
+    /// The most edges between the root and any rank.
+    pub height: usize,
+    /// The most children of any rank.
+    pub degree: usize,
+    /// The most edges of the plan on one direction of a cable, as [`Shape::worst_flows`].
+    pub worst_flows: usize,
+}
+
+/// A plan and what it is predicted to take.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub struct Priced {
+    /// Its price and what that depends on.
+    pub estimate: Estimate,
+    /// The plan.
+    pub plan: Plan,
+}
+
+/// What is best, and what else there was.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub struct Choice {
+    /// The plan of least predicted time.
+    pub plan: Plan,
+    /// Its segment, in bytes.
+    pub segment_bytes: u64,
+    /// Its predicted time, in seconds.
+    pub predicted_seconds: f64,
+    /// Why, in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment 1 frame`.
+    pub reason: String,
+    /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
+    pub candidates: Vec<Estimate>,
+}
+
+impl Choice {
+    /// The choice of `plan`, whose estimate is the first.
+    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String) -> Self {
+        let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
+        Self { plan, segment_bytes, predicted_seconds, reason, candidates }
+    }
+}
+
+/// Finds the plan and the segment of least predicted time.
+///
+/// Candidates are all ways of [`Via::ALL`] but the topology-unaware trees, as far as they suit the number of ranks:
+/// `flat` and those in blocks up to 64, `binary` and `latency` up to 1024, `recursive-doubling` for powers of two.
+///
+/// # Errors
+/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
+///
+/// # Panics
+/// If the payload of a frame is zero bytes.
+pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
+    let suits = |via: &&Via| suits(**via, situation.members.len());
+    let mut priced = Via::ALL.iter().filter(suits).map(|&via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
+    // Stable: of equal ones the first listed stays the first.
+    priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
+    let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
+    let reason = reason(&estimates, situation.frame_payload_bytes);
+    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason))
+}
+
+/// Plans one way to send and prices it with the segment that suits it best.
+///
+/// # Errors
+/// [`PlanError`] as [`choose`], and if there is no such plan for so many ranks.
+///
+/// # Panics
+/// If the payload of a frame is zero bytes.
+pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
+    let &Situation { topology, root_host, members, .. } = situation;
+    let plan = plan::make(via, topology, root_host, members, &costs(situation))?;
+    Ok(priced(plan, None, situation))
+}
+
+/// Prices a plan that somebody else chose, in segments of `segment_bytes`; without a length, in those of least
+/// predicted time.
+///
+/// # Panics
+/// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
+pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Choice {
+    let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
+    let (predicted, segment) = (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
+    let reason = format!("{}, as asked: {predicted} predicted; {segment}", estimate.via);
+    Choice::of(plan, vec![estimate], reason)
+}
+
+/// Prices a plan in segments of this length, or of the best.
+fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
+    let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
+    let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
+    let shape = Shape::of(&plan, topology, members);
+    let (segment_bytes, predicted_seconds) = match segment_bytes {
+        Some(segment_bytes) => {
+            let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+            (segment_bytes, predict(&shape, &job, calibration))
+        }
+        None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
+    };
+    let Shape { via, height, degree, worst_flows, .. } = shape;
+    Priced { estimate: Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows }, plan }
+}
+
+/// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time
+/// of one frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
+fn costs(situation: &Situation) -> Costs {
+    let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
+    let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
+    let hop_ns = calibration.gap_ns(frame) as u64;
+    let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
+    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns }
+}
+
+/// Whether a way to send is worth pricing for so many ranks.
+fn suits(via: Via, ranks: usize) -> bool {
+    match via {
+        Via::ChainUnaware | Via::BinaryUnaware => false,
+        Via::Flat => ranks <= MOST_RANKS_OF_FEW,
+        Via::ScatterAllgather => (2..=MOST_RANKS_OF_FEW).contains(&ranks),
+        Via::RecursiveDoubling => (2..=MOST_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
+        Via::Binary | Via::Latency => ranks <= MOST_RANKS_OF_MANY,
+        Via::Chain | Via::Kary(_) | Via::Cast | Via::Binomial => true,
+    }
+}
+
+/// Why the first of these was chosen, in one line for people.
+fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
+    let best = &estimates[0];
+    let mut text = format!("{}: {} predicted", best.via, duration(best.predicted_seconds));
+    if let Some(next) = estimates.get(1) {
+        text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
+        if best.predicted_seconds > 0.0 {
+            let more = (next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0;
+            text += &format!(" (+{more:.0} %)");
+        }
+    }
+    text + "; " + &in_frames(best, frame_payload_bytes)
+}
+
+fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
+    let frames = estimate.segment_bytes.div_ceil(frame_payload_bytes);
+    format!("segment {frames} frame{}", if frames == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! What of a plan its price depends on.
+//!
+//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other;
+//! that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want
+//! one cable at once. They share it, so each counts as many sends as there are of them. Which ones meet is told by
+//! step: a send that ends as the B-th in the count without contention happens in step B, and sends of one step are
+//! taken to be simultaneous.
+
+use super::cables::{Cables, Direction, most_alike};
+use crate::plan::{Plan, Via};
+use crate::topology::Topology;
+use std::collections::HashMap;
+
+/// What of a plan on a topology its price depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// How the bytes travel.
+    pub via: Via,
+    /// How many ranks, the root included.
+    pub ranks: usize,
+    /// The most edges between the root and any rank.
+    pub height: usize,
+    /// The most children of any rank.
+    pub degree: usize,
+    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it
+    /// carries so many. 1 for a cast, which cables carry once; 0 for a root alone.
+    pub worst_flows: usize,
+    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more
+    /// hops and more sends. Contention is in B.
+    pub paths: Vec<(usize, usize)>,
+    /// For a message in blocks, what follows what; else empty.
+    pub rounds: Vec<BlockRound>,
+}
+
+/// A step in which blocks move, all hosts at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockRound {
+    /// The most blocks that any host sends in it.
+    pub blocks: usize,
+    /// The most sends that share one direction of a cable.
+    pub flows: usize,
+    /// How often such a step happens.
+    pub times: usize,
+}
+
+impl Shape {
+    /// The shape of `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
+    ///
+    /// # Panics
+    /// Unless `host_of_rank` names a host of the topology for each rank.
+    pub fn of(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) -> Self {
+        assert_eq!(host_of_rank.len(), plan.ranks(), "each rank has a host");
+        let sends = Sends::of(plan, topology, host_of_rank);
+        let rounds = if plan.via().is_in_blocks() { sends.rounds() } else { Vec::new() };
+        let of_rounds = rounds.iter().map(|round| round.flows).max().unwrap_or(0);
+        let worst_flows = match plan.via() {
+            Via::Cast => plan.degree().min(1),
+            _ => sends.worst_flows().max(plan.degree()).max(of_rounds),
+        };
+        Self {
+            via: plan.via(),
+            ranks: plan.ranks(),
+            height: plan.height(),
+            degree: plan.degree(),
+            worst_flows,
+            paths: sends.slowest_paths(),
+            rounds,
+        }
+    }
+}
+
+/// The sends of a plan, by step.
+struct Sends<'a> {
+    plan: &'a Plan,
+    cables: Cables,
+    switch_of_rank: Vec<usize>,
+    /// Ranks, parents before their children.
+    downward: Vec<usize>,
+    /// In which step each rank gets the first segment if nothing contends: its B.
+    step: Vec<usize>,
+}
+
+impl<'a> Sends<'a> {
+    fn of(plan: &'a Plan, topology: &Topology, host_of_rank: &[usize]) -> Self {
+        let (mut downward, mut step) = (vec![plan.root()], vec![0; plan.ranks()]);
+        let mut next = 0;
+        while let Some(&rank) = downward.get(next) {
+            next += 1;
+            for (position, &child) in plan.children(rank).iter().enumerate() {
+                step[child] = step[rank] + position + 1;
+                downward.push(child);
+            }
+        }
+        let switch_of_rank = host_of_rank.iter().map(|&host| topology.switch_of(host)).collect();
+        Self { plan, cables: Cables::new(topology), switch_of_rank, downward, step }
+    }
+
+    /// The directions between switches that a send takes; a cast takes none, for its sends are one.
+    fn path(&self, from: usize, to: usize) -> Vec<Direction> {
+        if self.plan.via() == Via::Cast {
+            return Vec::new();
+        }
+        self.cables.between(self.switch_of_rank[from], self.switch_of_rank[to])
+    }
+
+    /// The most edges on one direction between switches.
+    fn worst_flows(&self) -> usize {
+        most_alike(self.plan.edges().flat_map(|(from, to)| self.path(from, to)).collect())
+    }
+
+    /// How many sends of its step share the worst cable on the way to each rank; 1 if it has its cables for itself.
+    fn sharing(&self) -> Vec<usize> {
+        let mut together: HashMap<(usize, Direction), usize> = HashMap::new();
+        for (from, to) in self.plan.edges() {
+            self.path(from, to).into_iter().for_each(|direction| *together.entry((self.step[to], direction)).or_default() += 1);
+        }
+        let mut sharing = vec![1; self.plan.ranks()];
+        for (from, to) in self.plan.edges() {
+            let worst = self.path(from, to).into_iter().map(|direction| together[&(self.step[to], direction)]).max();
+            sharing[to] = worst.unwrap_or(1);
+        }
+        sharing
+    }
+
+    fn slowest_paths(&self) -> Vec<(usize, usize)> {
+        let sharing = self.sharing();
+        let mut reach = vec![(0, 0); self.plan.ranks()];
+        for &rank in &self.downward {
+            let (hops, mut sends) = reach[rank];
+            for &child in self.plan.children(rank) {
+                sends += sharing[child];
+                reach[child] = (hops + 1, sends);
+            }
+        }
+        reach.swap_remove(self.plan.root());
+        undominated(reach)
+    }
+
+    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of
+    /// the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far
+    /// away; that needs a power of two, for other numbers blocks go round here as well.
+    fn rounds(&self) -> Vec<BlockRound> {
+        let ranks = self.plan.ranks();
+        let mut rounds = self.scatter();
+        if self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two() {
+            let distances = std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
+            rounds.extend(distances.map(|distance| {
+                let partner = |rank: usize| rank ^ distance;
+                BlockRound { blocks: distance, flows: self.flows(partner), times: 1 }
+            }));
+        } else if ranks > 1 {
+            rounds.push(BlockRound { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
+        }
+        rounds
+    }
+
+    fn scatter(&self) -> Vec<BlockRound> {
+        let sharing = self.sharing();
+        let mut below = vec![1; self.plan.ranks()];
+        for &rank in self.downward.iter().rev() {
+            below[rank] += self.plan.children(rank).iter().map(|&child| below[child]).sum::<usize>();
+        }
+        let steps = self.step.iter().copied().max().unwrap_or(0);
+        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1 }; steps];
+        for (_, to) in self.plan.edges() {
+            let round = &mut rounds[self.step[to] - 1];
+            (round.blocks, round.flows) = (round.blocks.max(below[to]), round.flows.max(sharing[to]));
+        }
+        rounds
+    }
+
+    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's
+    /// do.
+    fn flows(&self, partner: impl Fn(usize) -> usize) -> usize {
+        let (ranks, root) = (self.plan.ranks(), self.plan.root());
+        let rank = |relative: usize| (relative % ranks + root) % ranks;
+        let paths = (0..ranks).flat_map(|relative| self.path(rank(relative), rank(partner(relative))));
+        most_alike(paths.collect()).max(1)
+    }
+}
+
+/// Those pairs that no other pair equals or exceeds in both numbers, by rising first.
+fn undominated(mut pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    pairs.sort_unstable_by(|left, right| right.cmp(left));
+    let mut kept: Vec<(usize, usize)> = Vec::new();
+    for pair in pairs {
+        if kept.last().is_none_or(|last| pair.1 > last.1) {
+            kept.push(pair);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+#[cfg(test)]
+mod tests;

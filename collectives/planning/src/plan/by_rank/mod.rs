@@ -1,0 +1,129 @@
+//! The planners that look only at ranks, and not at switches.
+//!
+//! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
+//! sends to those with one more bit below it, the highest first, for that child has the most to pass on. It carries
+//! whole messages, and scatters the blocks of those that travel in blocks (Patarasuk 2008 §3.1, as MPICH does it): the
+//! message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. It goes
+//! down the binomial tree to that rank and from there to all others: once round, or by recursive doubling, in whose
+//! step s those who have it, the ranks v with v xor b below 2^s, give it to v xor 2^s. Recursive doubling needs a power
+//! of two; for other numbers of ranks blocks go round, as in MPICH. A rank on the way down has the block already and
+//! gets it once.
+//!
+//! Ranks are counted from the root unless a function takes the root.
+
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
+
+/// The tree of a way that does not ask about switches; for ways in blocks the tree of the scatter, [`blocks`] having
+/// the way of each block.
+///
+/// Ranks counted from the root send so:
+/// - [`Cast`](Via::Cast) (EQA): the root to all at once, for the switches do the copying;
+/// - [`Flat`](Via::Flat) (Patarasuk 2008 §3.1): the root to the next rank, then to the one after it, and so on round;
+/// - [`ChainUnaware`](Via::ChainUnaware) (Patarasuk 2008 §5.2): each to the next, round to the one before the root;
+/// - [`BinaryUnaware`](Via::BinaryUnaware) (Patarasuk 2008 §5.2): rank k to 2k + 1, then to 2k + 2;
+/// - the others down the binomial tree (Patarasuk 2008 §3.1).
+///
+/// # Errors
+/// [`PlanError::NoSuchRoot`] unless `root < ranks`.
+///
+/// # Panics
+/// If `via` [asks about switches](Via::is_topology_aware).
+pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
+    assert!(!via.is_topology_aware(), "{via} needs a topology");
+    turned(via, root, ranks, |rank| match via {
+        // Who is sent to in one frame is listed in the order of ranks, not round from the root.
+        Via::Cast if rank == 0 => (ranks - root..ranks).chain(1..ranks - root).collect(),
+        Via::Flat if rank == 0 => (1..ranks).collect(),
+        Via::Cast | Via::Flat => Vec::new(),
+        Via::ChainUnaware => (rank + 1..ranks.min(rank + 2)).collect(),
+        Via::BinaryUnaware => (2 * rank + 1..ranks.min(2 * rank + 3)).collect(),
+        _ => binomial_children(rank, ranks),
+    })
+}
+
+/// The ranks, counted from the root, that `rank` sends to.
+fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
+    let lowest_bit = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
+    let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
+    masks.map(|mask| rank + mask).filter(|&child| child < ranks).collect()
+}
+
+/// The plan over ranks counted from the root, in which each of those has the children `children` gives it.
+fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<usize>) -> Result<Plan, PlanError> {
+    if root >= ranks {
+        return Err(PlanError::NoSuchRoot { root, ranks });
+    }
+    let actual = |rank: usize| (rank + root) % ranks;
+    let mut lists = vec![Vec::new(); ranks];
+    for rank in 0..ranks {
+        lists[actual(rank)] = children(rank).into_iter().map(actual).collect();
+    }
+    Plan::from_children(via, root, &lists)
+}
+
+/// The rank, counted from the root, that `rank` receives from.
+fn binomial_parent(rank: usize) -> Option<usize> {
+    (rank > 0).then(|| rank & (rank - 1))
+}
+
+/// One plan for each block, block b being for the rank b after the root.
+///
+/// Together they have `ranks²` entries; [`block`] makes one of them and [`block_parents`] its essence.
+///
+/// # Panics
+/// Unless `root < ranks` and `via` [is in blocks](Via::is_in_blocks).
+pub fn blocks(via: Via, root: usize, ranks: usize) -> Vec<Plan> {
+    assert!(root < ranks, "the root is one of the ranks");
+    (0..ranks).map(|number| block(via, root, ranks, number)).collect()
+}
+
+/// The plan of one block; ranks send to the next on the way down first, then as the steps of the exchange come.
+///
+/// # Panics
+/// Unless `root` and `number` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
+pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
+    let mut children = vec![Vec::new(); ranks];
+    for (rank, parent) in block_parents(via, ranks, number).into_iter().enumerate() {
+        if let Some(parent) = parent {
+            children[parent].push(rank);
+        }
+    }
+    // Down first, for that is over before the exchange begins; then by the step, which is the highest bit that differs.
+    let step = |rank: usize| if is_on_way_down(rank, number) { 0 } else { rank ^ number };
+    children.iter_mut().for_each(|list| list.sort_by_key(|&rank| step(rank)));
+    let plan = turned(via, root, ranks, |rank| children[rank].clone());
+    plan.expect("the way down and the exchange make one tree")
+}
+
+/// Whom each rank receives block `number` from; ranks are counted from the root, which receives from nobody.
+///
+/// # Panics
+/// Unless `number < ranks` and `via` [is in blocks](Via::is_in_blocks).
+pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>> {
+    assert!(via.is_in_blocks(), "{via} does not travel in blocks");
+    assert!(number < ranks, "there are as many blocks as ranks");
+    let doubles = via == Via::RecursiveDoubling && ranks.is_power_of_two();
+    let mut parents: Vec<Option<usize>> = (0..ranks).map(binomial_parent).collect();
+    let mut last = number;
+    for rank in (1..ranks).map(|steps| (number + steps) % ranks).filter(|&rank| !is_on_way_down(rank, number)) {
+        parents[rank] = Some(if doubles { rank ^ highest_bit(rank ^ number) } else { last });
+        last = rank;
+    }
+    parents
+}
+
+/// Whether block `number` passes `rank` on its way down the binomial tree: whether `rank` is `number` without some of
+/// its lowest set bits.
+fn is_on_way_down(rank: usize, number: usize) -> bool {
+    std::iter::successors(Some(number), |&rank| binomial_parent(rank)).any(|passed| passed == rank)
+}
+
+/// The highest set bit of a number that is not 0.
+fn highest_bit(number: usize) -> usize {
+    1 << number.ilog2()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! The trees that go by rank, and the ways of blocks.
+
+use super::*;
+use crate::plan::check;
+use crate::topology::Topology;
+
+#[test]
+fn everybody_hears_the_root() {
+    let plan = by_rank(Via::Cast, 2, 5).expect("rank 2 of 5");
+    assert_eq!((plan.via(), plan.root(), plan.height(), plan.degree()), (Via::Cast, 2, 1, 4));
+    assert_eq!(plan.children(2), [0, 1, 3, 4]);
+    assert_eq!(plan.parent(4), Some(2));
+}
+
+#[test]
+fn a_root_alone_has_nobody_to_tell() {
+    let plan = by_rank(Via::Cast, 0, 1).expect("rank 0 of 1");
+    assert_eq!((plan.height(), plan.degree(), plan.edges().count()), (0, 0, 0));
+    assert_eq!(by_rank(Via::Cast, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
+    assert_eq!(by_rank(Via::Cast, 0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
+}
+
+#[test]
+fn the_root_serves_the_ranks_after_it_first() {
+    let plan = by_rank(Via::Flat, 2, 5).expect("rank 2 of 5");
+    assert_eq!((plan.children(2), plan.height(), plan.degree()), ([3, 4, 0, 1].as_slice(), 1, 4));
+    assert_eq!(by_rank(Via::Flat, 0, 1).expect("rank 0 of 1").edges().count(), 0);
+    assert_eq!(by_rank(Via::Flat, 5, 5), Err(PlanError::NoSuchRoot { root: 5, ranks: 5 }));
+}
+
+#[test]
+fn the_chain_goes_round() {
+    let plan = by_rank(Via::ChainUnaware, 3, 5).expect("rank 3 of 5");
+    let edges = [(0, 1), (1, 2), (3, 4), (4, 0)];
+    assert_eq!((plan.edges().collect::<Vec<_>>(), plan.height(), plan.via()), (edges.to_vec(), 4, Via::ChainUnaware));
+}
+
+#[test]
+fn the_binary_tree_is_complete() {
+    let plan = by_rank(Via::BinaryUnaware, 1, 6).expect("rank 1 of 6");
+    assert_eq!(plan.edges().collect::<Vec<_>>(), [(1, 2), (1, 3), (2, 4), (2, 5), (3, 0)]);
+    for (ranks, height) in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1_023, 9), (1_024, 10)] {
+        assert_eq!(by_rank(Via::BinaryUnaware, 0, ranks).expect("rank 0").height(), height, "{ranks}");
+    }
+}
+
+#[test]
+fn a_root_out_of_range_is_refused() {
+    for (root, ranks) in [(0, 0), (4, 4)] {
+        assert_eq!(by_rank(Via::ChainUnaware, root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
+        assert_eq!(by_rank(Via::BinaryUnaware, root, ranks), Err(PlanError::NoSuchRoot { root, ranks }));
+    }
+}
+
+/// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5) it is not; the
+/// unaware binary tree is free of it on topology (1) only.
+#[test]
+fn where_they_contend_as_in_figure_15() {
+    let free = |name: &str, via: Via| {
+        let bed = Topology::builtin(name).expect(name);
+        let all: Vec<usize> = (0..bed.hosts().len()).collect();
+        check(&bed, &by_rank(via, 0, all.len()).expect("rank 0"), &all).is_good()
+    };
+    let beds = ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
+    assert_eq!(beds.map(|name| free(name, Via::ChainUnaware)), [true, true, true, true, false]);
+    assert_eq!(beds.map(|name| free(name, Via::BinaryUnaware)), [true, false, false, false, false]);
+}
+
+#[test]
+fn eight_ranks_make_the_tree_of_figure_2() {
+    let plan = by_rank(Via::Binomial, 0, 8).expect("rank 0 of 8");
+    assert_eq!(plan.edges().collect::<Vec<_>>(), [(0, 4), (0, 2), (0, 1), (2, 3), (4, 6), (4, 5), (6, 7)]);
+    assert_eq!((plan.height(), plan.degree()), (3, 3));
+}
+
+#[test]
+fn every_rank_receives_from_the_one_without_its_lowest_bit() {
+    for ranks in 1..70 {
+        let root = ranks / 3;
+        let plan = by_rank(Via::Binomial, root, ranks).expect("a rank");
+        for rank in 0..ranks {
+            let counted = (rank + ranks - root) % ranks;
+            assert_eq!(plan.parent(rank), binomial_parent(counted).map(|parent| (parent + root) % ranks));
+        }
+    }
+}
+
+#[test]
+fn the_scatters_are_the_same_tree_by_another_name() {
+    let edges = |plan: Result<Plan, PlanError>| plan.expect("rank 5 of 11").edges().collect::<Vec<_>>();
+    assert_eq!(edges(by_rank(Via::ScatterAllgather, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
+    assert_eq!(edges(by_rank(Via::RecursiveDoubling, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
+    assert_eq!(by_rank(Via::ScatterAllgather, 5, 11).map(|plan| plan.via()), Ok(Via::ScatterAllgather));
+    assert_eq!(by_rank(Via::Binomial, 1, 1), Err(PlanError::NoSuchRoot { root: 1, ranks: 1 }));
+    assert_eq!(by_rank(Via::Binomial, 0, 0), Err(PlanError::NoSuchRoot { root: 0, ranks: 0 }));
+}
+
+const BOTH: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
+
+fn route(plan: &Plan) -> Vec<usize> {
+    std::iter::successors(Some(plan.root()), |&rank| plan.children(rank).first().copied()).collect()
+}
+
+#[test]
+fn a_block_goes_down_and_then_round_past_those_who_have_it() {
+    let plan = block(Via::ScatterAllgather, 0, 8, 6);
+    assert_eq!(route(&plan), [0, 4, 6, 7, 1, 2, 3, 5]);
+    assert_eq!((plan.degree(), plan.via()), (1, Via::ScatterAllgather));
+    // From root 3 of 5, block 1 is for rank 4, and rank 3 + 4 - 5 = 2 is the last.
+    assert_eq!(route(&block(Via::ScatterAllgather, 3, 5, 1)), [3, 4, 0, 1, 2]);
+}
+
+#[test]
+fn a_block_doubles() {
+    let plan = block(Via::RecursiveDoubling, 0, 8, 5);
+    // Down: 0, 4, 5. Step 0: 5 has it and 4 had it. Step 1: 5 → 7, 4 → 6. Step 2: 5 → 1, 4 → (0), 7 → 3, 6 → 2.
+    assert_eq!(plan.edges().collect::<Vec<_>>(), [(0, 4), (4, 5), (4, 6), (5, 7), (5, 1), (6, 2), (7, 3)]);
+}
+
+#[test]
+fn without_a_power_of_two_there_is_no_doubling() {
+    assert_eq!(block_parents(Via::RecursiveDoubling, 12, 7), block_parents(Via::ScatterAllgather, 12, 7));
+    assert_ne!(block_parents(Via::RecursiveDoubling, 16, 7), block_parents(Via::ScatterAllgather, 16, 7));
+}
+
+#[test]
+fn every_block_is_a_tree_with_the_scatters_path_in_it() {
+    for (via, ranks) in BOTH.into_iter().flat_map(|via| (1..=33).map(move |ranks| (via, ranks))) {
+        let root = ranks / 2;
+        let plans = blocks(via, root, ranks);
+        assert_eq!(plans.len(), ranks);
+        for (number, plan) in plans.iter().enumerate() {
+            assert_eq!((plan.root(), plan.edges().count()), (root, ranks - 1));
+            let mut rank = number;
+            while let Some(above) = binomial_parent(rank) {
+                assert_eq!(plan.parent((rank + root) % ranks), Some((above + root) % ranks));
+                rank = above;
+            }
+            let (log, is_chain) = (ranks.ilog2() as usize, plan.degree() <= 1);
+            assert!(is_chain || (ranks.is_power_of_two() && plan.height() <= 2 * log), "{via} {ranks} {number}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "chain does not travel in blocks")]
+fn only_ways_in_blocks_have_blocks() {
+    block_parents(Via::Chain, 4, 0);
+}

@@ -1,0 +1,129 @@
+//! The members in the order a depth-first walk over the switches meets them: what all aware planners start from.
+//!
+//! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008 §4.1.2).
+
+use super::error::PlanError;
+use super::tree::Plan;
+use super::via::Via;
+use crate::topology::Topology;
+
+mod order;
+
+/// The members by place, and where each switch's members are.
+pub(super) struct Line {
+    /// The rank at each place.
+    pub ranks: Vec<usize>,
+    /// The switches in the order the walk arrives at them.
+    visits: Vec<Visit>,
+    /// For each place, the visit that listed it.
+    visit_of_place: Vec<usize>,
+}
+
+/// One switch on the walk; all members at or below it are at the places from `first` up to, not including, `end`.
+struct Visit {
+    /// The visit the walk came from; the first visit came from itself.
+    above: usize,
+    first: usize,
+    end: usize,
+}
+
+/// The places under the switch where the way from one place to the next turns from up to down.
+///
+/// That switch is the lowest with both places under it. The span decides all contention between sub-trees of a line:
+/// see [`may_pass`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fork {
+    pub first: usize,
+    pub last: usize,
+}
+
+/// Whether a send from place `from` to place `to` has no contention with a tree over the places between them, any tree
+/// rooted at the first of them whose edges lead to later places; `forks[i]` is the fork between places `i` and `i + 1`.
+///
+/// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on cables between
+/// switches. Upwards: `from` and the next place, the tree's root, are both under the cable; some edge of the tree
+/// climbs it if and only if one of its places is not under it. The lowest such cable is the one above the fork behind
+/// `from`, so there is none exactly if all places between are under that fork. Downwards: `to` and the place before it
+/// are both under the cable; some edge of the tree descends it if and only if the tree's root is not under it. So there
+/// is none exactly if the root is under the fork before `to`.
+pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
+    to - 1 <= forks[from].last && forks[to - 1].first <= from + 1
+}
+
+impl Line {
+    /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch
+    /// come by host id, the root first of all. Linear in hosts, and S·log S for S switches.
+    pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
+        let rank_of = rank_hosts(topology, members)?;
+        let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
+        let start = topology.switch_of(root_host);
+        let onward = order::onward(topology, start, |host| rank_of[host].is_some());
+        let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
+        Ok(Self::walk(root, start, &onward, ranks_on))
+    }
+
+    /// Walks from the switch `start` to those `onward` gives; `ranks_on` gives the ranks on a switch, without the root.
+    fn walk<Ranks: Iterator<Item = usize>>(
+        root: usize,
+        start: usize,
+        onward: &[Vec<usize>],
+        ranks_on: impl Fn(usize) -> Ranks,
+    ) -> Self {
+        let mut line = Self { ranks: vec![root], visits: Vec::new(), visit_of_place: vec![0] };
+        let mut stack = vec![(start, 0)];
+        // A stack of its own, for a row of switches may be thousands long.
+        while let Some((switch, above)) = stack.pop() {
+            let visit = line.visits.len();
+            let first = if visit == 0 { 0 } else { line.ranks.len() };
+            line.ranks.extend(ranks_on(switch));
+            line.visit_of_place.resize(line.ranks.len(), visit);
+            line.visits.push(Visit { above, first, end: line.ranks.len() });
+            stack.extend(onward[switch].iter().rev().map(|&next| (next, visit)));
+        }
+        // Later visits end later, and all below a switch come after it.
+        for visit in (1..line.visits.len()).rev() {
+            let (above, end) = (line.visits[visit].above, line.visits[visit].end);
+            line.visits[above].end = line.visits[above].end.max(end);
+        }
+        line
+    }
+
+    /// The fork between each place and the next. Linear: together these ways cross every cable at most once upwards.
+    pub fn forks(&self) -> Vec<Fork> {
+        let fork_before = |next: usize| {
+            let mut visit = self.visit_of_place[next - 1];
+            while self.visits[visit].end <= next {
+                visit = self.visits[visit].above;
+            }
+            Fork { first: self.visits[visit].first, last: self.visits[visit].end - 1 }
+        };
+        (1..self.ranks.len()).map(fork_before).collect()
+    }
+
+    /// The plan in which each place but the first receives from the place `parents` gives it; a place sends to its
+    /// children in the order of their places.
+    pub fn plan(&self, via: Via, parents: &[usize]) -> Result<Plan, PlanError> {
+        let mut children = vec![Vec::new(); self.ranks.len()];
+        for (place, &parent) in parents.iter().enumerate().skip(1) {
+            children[self.ranks[parent]].push(self.ranks[place]);
+        }
+        Plan::from_children(via, self.ranks[0], &children)
+    }
+}
+
+/// The rank of every host of the topology, if it is a member.
+pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<Option<usize>>, PlanError> {
+    let hosts = topology.hosts().len();
+    let mut rank_of = vec![None; hosts];
+    for (rank, &host) in members.iter().enumerate() {
+        match rank_of.get_mut(host) {
+            None => return Err(PlanError::NoSuchHost { host, hosts }),
+            Some(Some(_)) => return Err(PlanError::MemberTwice { host }),
+            Some(free) => *free = Some(rank),
+        }
+    }
+    Ok(rank_of)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The promise of the aware planners, by the judge that shares nothing with them; and what the unaware ones do.
+
+use super::*;
+use crate::plan::{check, completion_time};
+use crate::topology::arbitrary;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+fn all_of(topology: &Topology) -> Vec<usize> {
+    (0..topology.hosts().len()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// Some hosts are no members, some switches have no hosts, ranks are in no order.
+    #[test]
+    fn aware_trees_are_free_of_contention_on_every_network_from_every_root(
+        (topology, members) in arbitrary::topology(20, 64).prop_flat_map(|topology| {
+            let all = all_of(&topology);
+            let some = prop::sample::subsequence(all.clone(), 1..=all.len()).prop_shuffle();
+            (Just(topology), some)
+        }),
+        root in any::<prop::sample::Index>(),
+    ) {
+        let root_host = members[root.index(members.len())];
+        for via in [Via::Chain, Via::Binary, Via::Kary(3)] {
+            let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct hosts");
+            let report = check(&topology, &plan, &members);
+            prop_assert!(report.is_good(), "{} {}\n{}", via, report, topology.to_toml());
+            prop_assert_eq!(members[plan.root()], root_host);
+        }
+    }
+}
+
+#[test]
+fn unaware_trees_contend_where_neighbours_by_rank_are_on_different_switches() {
+    let bed = Topology::builtin("fig9-5").expect("fig9-5");
+    let all = all_of(&bed);
+    let worst = |via: Via| {
+        let plan = make(via, &bed, 0, &all, &Costs::default()).expect("all hosts");
+        let report = check(&bed, &plan, &all);
+        assert_eq!(report.worst_edges.len(), report.worst.as_ref().map_or(0, |load| load.flows));
+        report.worst.map_or(0, |load| load.senders)
+    };
+    assert_eq!([Via::Chain, Via::Binary, Via::Kary(3)].map(worst), [1, 1, 1]);
+    for via in [Via::ChainUnaware, Via::BinaryUnaware, Via::Binomial, Via::ScatterAllgather, Via::RecursiveDoubling] {
+        assert!(worst(via) > 1, "{via}");
+    }
+}
+
+#[test]
+fn chain_and_cast_plan_ten_thousand_hosts_within_50_ms() {
+    let mut text = "schema = 1\n".to_string();
+    for id in 0..400 {
+        let link = if id == 0 { String::new() } else { format!("'s{}'", (id - 1) / 7) };
+        text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{}-{}]'\nlinks = [{link}]\n", id * 25, id * 25 + 24);
+    }
+    let topology = Topology::parse(&text, "large").expect("a tree");
+    let all = all_of(&topology);
+    for via in [Via::Chain, Via::Cast] {
+        let started = Instant::now();
+        let plan = make(via, &topology, 5_000, &all, &Costs::default()).expect("all hosts");
+        assert!(started.elapsed() < Duration::from_millis(50), "{via}: {:?}", started.elapsed());
+        assert_eq!(plan.ranks(), 10_000);
+    }
+}
+
+#[test]
+fn every_way_is_planned_and_spans() {
+    let bed = Topology::builtin("fig9-5").expect("fig9-5");
+    let members = [4, 30, 2, 9, 17, 0, 25];
+    for &via in Via::ALL {
+        let plan = make(via, &bed, 17, &members, &Costs::default()).expect("members are hosts");
+        assert_eq!((plan.via(), plan.root(), plan.ranks()), (via, 4, 7));
+        let report = check(&bed, &plan, &members);
+        assert!(report.is_spanning(), "{via}: {report}");
+        let promises = via.is_topology_aware() && via != Via::Latency;
+        assert!(report.is_contention_free() || !promises, "{via}: {report}");
+    }
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_whatever_the_way() {
+    let bed = Topology::builtin("fig9-1").expect("fig9-1");
+    for &via in Via::ALL {
+        let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
+        assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember { host: 3 }));
+        assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
+        assert_eq!(refusal(0, &[0, 1, 0]), Err(PlanError::MemberTwice { host: 0 }));
+        assert_eq!(refusal(0, &[]), Err(PlanError::RootNotMember { host: 0 }));
+    }
+    let refused = make(Via::Kary(1), &bed, 0, &[0, 1], &Costs::default()).expect_err("one child");
+    assert_eq!(refused.to_string(), "a tree cannot be planned for 1 children each; use a number from 2 to 64");
+}
+
+#[test]
+fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
+    let bed = Topology::builtin("fig9-5").expect("fig9-5");
+    let all: Vec<usize> = (0..32).collect();
+    let costs = Costs { injection_ns: 1, latency_ns: 0, hop_ns: 1_000 };
+    let plan = make(Via::Latency, &bed, 0, &all, &costs).expect("all hosts");
+    let crossing = plan.edges().filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to)).count();
+    let hops = Hops::new(&bed);
+    let weight = |from: usize, to: usize| hops.between(from, to) * 1_000;
+    // The furthest switch is the fourth, three cables away: nobody can have the message sooner than through four.
+    let time = completion_time(&plan, &weight, &|_, _| 1);
+    assert!((4_000..4_040).contains(&time), "{time}");
+    assert!(crossing >= 3);
+    assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
+}

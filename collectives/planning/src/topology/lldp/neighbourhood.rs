@@ -1,0 +1,173 @@
+//! From what everybody heard to who is a host, who a switch, and what joins them.
+
+use super::LldpFile;
+use super::neighbour::{self, Neighbour};
+use crate::natural_order;
+use crate::topology::build::{Draft, DraftHost, DraftLink};
+use crate::topology::error::{LldpProblem, TopologyError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The name of the switch that is assumed to join the others.
+const CORE: &str = "core";
+
+/// A host or a switch whose output there is.
+struct Device {
+    source_name: String,
+    neighbours: Vec<Neighbour>,
+}
+
+/// Everybody whose output there is, by name, and who of all that are named is a switch.
+pub(super) struct Neighbourhood<'a> {
+    folder: &'a str,
+    devices: BTreeMap<String, Device>,
+    switches: BTreeSet<String>,
+}
+
+impl<'a> Neighbourhood<'a> {
+    /// Reads all outputs and tells hosts from switches.
+    pub fn read(files: &[LldpFile], folder: &'a str) -> Result<Self, TopologyError> {
+        let mut devices = BTreeMap::new();
+        for file in files {
+            let refuse = |line, problem| TopologyError::at(line, problem).named(&file.source_name);
+            let neighbours = neighbour::read(&file.text).map_err(|(line, text)| refuse(Some(line), LldpProblem::Json(text)))?;
+            let device = Device { source_name: file.source_name.clone(), neighbours };
+            if devices.insert(file.name.clone(), device).is_some() {
+                return Err(refuse(None, LldpProblem::FileTwice(file.name.clone())));
+            }
+        }
+        if devices.is_empty() {
+            return Err(TopologyError::nowhere(LldpProblem::NoFile).named(folder));
+        }
+        use_names_of_files(&mut devices);
+        let switches = find_switches(&devices);
+        Ok(Self { folder, devices, switches })
+    }
+
+    /// The draft of a topology, and what had to be assumed for it.
+    pub fn draft(&self, interface: Option<&str>) -> Result<(Draft, Vec<String>), TopologyError> {
+        let places = self.places(interface)?;
+        let mut cables = self.cables();
+        let mut names: BTreeSet<&str> = places.values().copied().collect();
+        names.extend(cables.iter().flat_map(|&(low, high)| [low, high]));
+        let mut notes = Vec::new();
+        let pruned = prune(&mut names, &mut cables, &places);
+        if !pruned.is_empty() {
+            notes.push(format!("left out {}: no host is behind any of them", sorted(pruned).join(", ")));
+        }
+        let core = (cables.is_empty() && names.len() > 1).then(|| free_name(&names));
+        if let Some(core) = &core {
+            notes.push(format!("nothing says what joins the {} switches; a switch {core} between them is assumed", names.len()));
+            cables.extend(names.iter().map(|&name| (core.as_str(), name)));
+            names.insert(core);
+        }
+        Ok((assemble(sorted(names), &cables, &places), notes))
+    }
+
+    /// Every host's switch.
+    fn places(&self, interface: Option<&str>) -> Result<BTreeMap<&str, &str>, TopologyError> {
+        let mut places = BTreeMap::new();
+        let mut deaf = Vec::new();
+        for (name, device) in self.devices.iter().filter(|(name, _)| !self.switches.contains(*name)) {
+            let wanted = |heard: &&Neighbour| interface.is_none_or(|interface| heard.interface == interface);
+            let mut switches = device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
+            let Some(first) = switches.next() else {
+                deaf.push(name.clone());
+                continue;
+            };
+            if let Some(second) = switches.find(|second| second.name != first.name) {
+                let told = |heard: &Neighbour| (heard.name.clone(), heard.interface.clone());
+                let problem = LldpProblem::SeveralSwitches { first: told(first), second: told(second) };
+                return Err(TopologyError::nowhere(problem).named(&device.source_name));
+            }
+            places.insert(name.as_str(), first.name.as_str());
+        }
+        deaf.sort_by(|left, right| natural_order(left, right));
+        let problem = match (deaf.is_empty(), places.is_empty()) {
+            (false, _) => LldpProblem::NoSwitch { hosts: deaf, interface: interface.map(str::to_string) },
+            (true, true) => LldpProblem::NoHost,
+            (true, false) => return Ok(places),
+        };
+        Err(TopologyError::nowhere(problem).named(self.folder))
+    }
+
+    /// What the switches' own outputs say: a bundle of cables counts as one, and so does one heard from both ends.
+    fn cables(&self) -> BTreeSet<(&str, &str)> {
+        let listening = self.devices.iter().filter(|(name, _)| self.switches.contains(*name));
+        let heard =
+            listening.flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
+        let between = heard.filter(|(near, far)| near != far && self.switches.contains(*far));
+        between.map(|(near, far)| (near.min(far), near.max(far))).collect()
+    }
+}
+
+/// A chassis announces its full name; the file may be called by the first part of it.
+fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
+    let known: BTreeSet<String> = devices.keys().cloned().collect();
+    for heard in devices.values_mut().flat_map(|device| &mut device.neighbours) {
+        let short = heard.name.split_once('.').map(|(short, _)| short.to_string());
+        if let Some(short) = short.filter(|short| !known.contains(&heard.name) && known.contains(short)) {
+            heard.name = short;
+        }
+    }
+}
+
+/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of
+/// those with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a
+/// host.
+fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
+    let heard = || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
+    let candidates: BTreeSet<&str> = heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
+    let mut partners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (near, far) in heard().map(|(near, heard)| (near, heard.name.as_str())).filter(|(near, far)| near != far) {
+        partners.entry(near).or_default().insert(far);
+        partners.entry(far).or_default().insert(near);
+    }
+    let is_switch = |name: &&str| {
+        let Some(partners) = partners.get(*name).filter(|_| devices.contains_key(*name)) else { return true };
+        partners.len() > 1 || partners.iter().all(|partner| !candidates.contains(partner))
+    };
+    candidates.iter().copied().filter(is_switch).map(str::to_string).collect()
+}
+
+/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere,
+/// telephones.
+fn prune<'a>(
+    names: &mut BTreeSet<&'a str>,
+    cables: &mut BTreeSet<(&'a str, &'a str)>,
+    places: &BTreeMap<&str, &str>,
+) -> Vec<&'a str> {
+    let used: BTreeSet<&str> = places.values().copied().collect();
+    let mut pruned = Vec::new();
+    loop {
+        let degree = |name: &str| cables.iter().filter(|(low, high)| *low == name || *high == name).count();
+        let Some(idle) = names.iter().copied().find(|name| !used.contains(name) && degree(name) <= 1) else { return pruned };
+        names.remove(idle);
+        cables.retain(|(low, high)| *low != idle && *high != idle);
+        pruned.push(idle);
+    }
+}
+
+fn free_name(taken: &BTreeSet<&str>) -> String {
+    let numbered = (1..).map(|number| format!("{CORE}{number}"));
+    let mut names = std::iter::once(CORE.to_string()).chain(numbered);
+    names.find(|name| !taken.contains(name.as_str())).expect("there are more numbers than names")
+}
+
+fn sorted<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by(|left, right| natural_order(left, right));
+    names
+}
+
+fn assemble(names: Vec<&str>, cables: &BTreeSet<(&str, &str)>, places: &BTreeMap<&str, &str>) -> Draft {
+    let ids: BTreeMap<&str, usize> = names.iter().enumerate().map(|(id, &name)| (name, id)).collect();
+    let mut draft = Draft::default();
+    names.iter().for_each(|name| _ = draft.add_switch(name.to_string(), None));
+    for (low, high) in cables {
+        draft.switches[ids[low]].links.push(DraftLink { to: high.to_string(), line: None });
+    }
+    let host = |(name, switch): (&&str, &&str)| DraftHost { name: name.to_string(), switch: ids[switch], line: None };
+    draft.hosts = places.iter().map(host).collect();
+    draft.sort_hosts();
+    draft
+}

@@ -1,0 +1,82 @@
+//! What all collectives have in common: a signature, an end that is the same on all ranks, and no end twice.
+
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Group, Member};
+use crate::communicator::signature::Signature;
+use ethbcast_transport::Instant;
+use std::fmt::Debug;
+
+/// How far a collective is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a collective that waits has to be advanced again"]
+pub enum Progress {
+    /// This rank has what it needs and has given what the others need.
+    Done,
+    /// It waits for frames or for room.
+    Waiting,
+}
+
+/// What one rank has to do in a collective.
+pub trait Work: Debug {
+    /// The caller's slices, the same at every step.
+    type Slices<'a>;
+
+    /// Goes on as far as frames and room allow; true once this rank's work is done.
+    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, slices: Self::Slices<'_>) -> Result<bool, Failure>;
+
+    /// The collective ends without being done: nothing is awaited any more.
+    fn give_up(&mut self, _group: &mut Group) {}
+}
+
+/// A collective in progress on this rank; [`Broadcast`](super::Broadcast) and the others are such calls.
+#[derive(Debug)]
+#[must_use = "a collective that is begun has to be advanced to its end or abandoned"]
+pub struct Call<W> {
+    signature: Signature,
+    work: W,
+    done: bool,
+}
+
+impl<W> Call<W> {
+    pub(super) fn new(signature: Signature, work: W) -> Call<W> {
+        Call { signature, work, done: false }
+    }
+
+    /// What tells it apart from other calls.
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+}
+
+impl<W: Work> Call<W> {
+    pub(super) fn step(&mut self, member: &mut Member, now: Instant, slices: W::Slices<'_>) -> Result<Progress, CommunicatorError> {
+        if self.done {
+            return Ok(Progress::Done);
+        }
+        let group = member.group()?;
+        let step = self.work.step(group, now, self.signature, slices);
+        let end = group.calls().conclude(now, self.signature, step);
+        self.done = end == Ok(true);
+        if end.is_err() {
+            self.work.give_up(group);
+        }
+        end.map(|done| if done { Progress::Done } else { Progress::Waiting })
+    }
+
+    /// Panics unless a slice has the length that was said when the call began.
+    pub(super) fn check_length(&self, slice: &[u8]) {
+        assert_eq!(slice.len() as u64, self.signature.bytes, "the slice has another length than was said");
+    }
+
+    /// Gives up: this and all later collectives fail on all ranks. Returns the error to report.
+    pub fn abandon(mut self, member: &mut Member, now: Instant) -> CommunicatorError {
+        match member.group() {
+            Ok(group) => {
+                self.work.give_up(group);
+                group.calls().abandon(now, self.signature)
+            }
+            Err(error) => error,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Operations that somebody has asked for, and how they have ended, kept until it takes the outcome: several threads share a member.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// What becomes of an outcome.
+#[derive(Debug)]
+enum Fate<T> {
+    /// It has not come yet.
+    Awaited,
+    /// Nobody wants it.
+    Unwanted,
+    /// It waits to be taken.
+    Here(T),
+}
+
+/// The operations of one kind that have been asked for and whose outcomes have not been taken.
+#[derive(Debug)]
+pub(super) struct Asked<I, T> {
+    fates: BTreeMap<I, Fate<T>>,
+    /// How many of them have outcomes that nobody wants.
+    unwanted: usize,
+}
+
+impl<I, T> Default for Asked<I, T> {
+    fn default() -> Asked<I, T> {
+        Asked { fates: BTreeMap::new(), unwanted: 0 }
+    }
+}
+
+impl<I: Ord + Copy, T> Asked<I, T> {
+    /// Operations that somebody wants to know the end of.
+    pub(super) fn wanted(&self) -> usize {
+        self.fates.len() - self.unwanted
+    }
+
+    /// Whether anybody waits for one.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.fates.values().any(|fate| matches!(fate, Fate::Awaited))
+    }
+
+    /// An operation has been asked for.
+    pub(super) fn add(&mut self, id: I) {
+        self.fates.insert(id, Fate::Awaited);
+    }
+
+    /// The outcome will not be taken.
+    pub(super) fn ignore(&mut self, id: I) {
+        match self.fates.get_mut(&id) {
+            Some(fate @ Fate::Awaited) => (*fate, self.unwanted) = (Fate::Unwanted, self.unwanted + 1),
+            Some(Fate::Here(_)) => drop(self.fates.remove(&id)),
+            Some(Fate::Unwanted) | None => {}
+        }
+    }
+
+    /// An operation that was cancelled has no outcome.
+    pub(super) fn forget(&mut self, id: I) {
+        self.unwanted -= usize::from(matches!(self.fates.remove(&id), Some(Fate::Unwanted)));
+    }
+
+    /// All that have not ended.
+    pub(super) fn open(&self) -> Vec<I> {
+        self.fates.iter().filter(|(_, fate)| !matches!(fate, Fate::Here(_))).map(|(&id, _)| id).collect()
+    }
+
+    /// An operation has ended.
+    pub(super) fn settle(&mut self, id: I, outcome: T) {
+        if let Some(Fate::Unwanted) = self.fates.insert(id, Fate::Here(outcome)) {
+            self.unwanted -= 1;
+            self.fates.remove(&id);
+        }
+    }
+
+    /// The outcome, if it has come.
+    pub(super) fn take(&mut self, id: I) -> Option<T> {
+        let Entry::Occupied(entry) = self.fates.entry(id) else { return None };
+        if !matches!(entry.get(), Fate::Here(_)) {
+            return None;
+        }
+        if let Fate::Here(outcome) = entry.remove() { Some(outcome) } else { None }
+    }
+}

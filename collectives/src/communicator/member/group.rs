@@ -1,0 +1,234 @@
+//! A member of a group that is complete: its collectives, its messages and its streams.
+
+use super::calls::Calls;
+use super::leaving::Leaving;
+use super::messages::Messages;
+use super::neighbours::{Neighbours, StreamName, Way};
+use super::stats::{MemberMemory, MemberStats};
+use super::streams::Streams;
+use crate::communicator::body::Notice;
+use crate::communicator::config::Config;
+use crate::communicator::error::CommunicatorError;
+use crate::communicator::failure::Failure;
+use crate::communicator::kind;
+use crate::communicator::roster::Roster;
+use crate::membership::timers::Wait;
+use ethbcast_transport::messages::{Mailbox, SendId};
+use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
+use ethbcast_transport::{Deadline, Instant, Machine};
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Group {
+    calls: Calls,
+    messages: Messages,
+    streams: Streams,
+    leaving: Leaving,
+    /// Whether the streams come before the messages at the next frame.
+    streams_first: bool,
+}
+
+impl Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: u16) -> Group {
+        let station = &config.station;
+        let peers: Vec<Peer> = roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
+        let identity = station.identity(roster.session(), rank);
+        let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
+        let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
+        let neighbours = Neighbours::new(identity, station.group_mac, peers, payload_bytes, config.tuning());
+        Group {
+            calls: Calls::new(now, roster, rank),
+            messages: Messages::new(mailbox),
+            streams: Streams::new(neighbours),
+            leaving: Leaving::new(),
+            streams_first: false,
+        }
+    }
+
+    pub(in crate::communicator) fn rank(&self) -> u16 {
+        self.calls.rank()
+    }
+
+    pub(in crate::communicator) fn size(&self) -> u16 {
+        self.calls.size()
+    }
+
+    pub(super) fn roster(&self) -> &Roster {
+        self.calls.roster()
+    }
+
+    /// See [`Member::has_gone`](super::Member::has_gone).
+    pub(super) fn has_gone(&self, id: SendId) -> bool {
+        self.messages.mailbox().has_gone(id)
+    }
+
+    /// Why nothing can be exchanged with a rank any more.
+    pub(super) fn absence(&self, rank: u16) -> CommunicatorError {
+        self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
+    }
+
+    pub(in crate::communicator) fn calls(&mut self) -> &mut Calls {
+        &mut self.calls
+    }
+
+    pub(in crate::communicator) fn messages(&mut self) -> &mut Messages {
+        &mut self.messages
+    }
+
+    pub(in crate::communicator) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// Takes a frame; one that does not belong here changes nothing but counters.
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
+        if self.is_over() {
+            return;
+        }
+        let header = frame.header;
+        let roster = self.roster();
+        let member = header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        if !member || !self.calls.hear(now, header.rank) {
+            stats.strangers += 1;
+            return;
+        }
+        let is_notice = matches!(header.kind, kind::ALIVE | kind::BYE);
+        if !is_notice {
+            self.leaving.linger(now);
+        }
+        match header.kind {
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.on_frame(now, frame),
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.on_frame(now, frame),
+            _ if is_notice => match Notice::decode(frame.payload, self.size()) {
+                Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
+                None => stats.malformed += 1,
+            },
+            _ => stats.strangers += 1,
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.is_over() {
+            return;
+        }
+        self.messages.on_timeout(now);
+        self.streams.on_timeout(now);
+        if self.calls.is_look_due(now) {
+            self.look(now);
+        }
+        if self.calls.is_sign_due(now) {
+            self.compare_unread(now);
+            self.calls.give_sign(now);
+        }
+        self.leave_on(now);
+    }
+
+    /// Looks who is there: nothing is kept for those who are not.
+    fn look(&mut self, now: Instant) {
+        for rank in self.calls.look(now) {
+            self.streams.remove_reader(now, rank);
+            self.messages.remove_peer(rank);
+        }
+    }
+
+    /// Messages that nobody reads may belong to a call that this rank makes otherwise.
+    fn compare_unread(&mut self, now: Instant) {
+        let found = self.streams.unread().find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
+        if let Some(failure) = found {
+            self.calls.fail(now, failure);
+        }
+    }
+
+    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on or repairs is.
+    pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
+        let failure = self.calls.absence(origin, number)?;
+        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
+        let flows = sources.into_iter().flatten().any(|rank| self.calls.absence(rank, number).is_none());
+        (!flows).then_some(failure)
+    }
+
+    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown away.
+    pub(super) fn leave(&mut self, now: Instant, by: Instant) {
+        if !self.leaving.has_begun() {
+            self.leaving.begin(by);
+            self.messages.cancel_receives();
+            self.leave_on(now);
+        }
+    }
+
+    /// The next step of leaving, if it is time for it.
+    fn leave_on(&mut self, now: Instant) {
+        let settling = self.leaving.is_settling();
+        if settling {
+            self.streams.discard(now);
+        }
+        let settled = settling && self.is_quiet();
+        self.leaving.advance(now, self.size() == 1, settled);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.has_begun()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.leaving.is_over()
+    }
+
+    /// Whether nothing is on its way, owed or awaited, signs of life apart.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
+    }
+
+    /// Whether somebody waits for the next frame, and it is not one of many.
+    pub(super) fn is_urgent(&self) -> bool {
+        (self.calls.is_busy() || self.messages.are_awaited()) && self.streams.are_urgent()
+    }
+
+    pub(super) fn deadline(&self, now: Instant) -> Option<Deadline> {
+        if self.is_over() {
+            return None;
+        }
+        let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
+        [self.messages.mailbox().poll_timeout(now), self.streams.deadline(), self.calls.deadline(), leaving]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The sign of life that is to be sent, before everything else.
+    pub(super) fn take_sign(&mut self) -> Option<Notice> {
+        self.calls.take_sign()
+    }
+
+    /// The good-bye that is to be sent, after everything else.
+    pub(super) fn take_bye(&mut self) -> Option<Notice> {
+        self.leaving.take_bye().map(|repeats| self.calls.notice(repeats))
+    }
+
+    /// Writes the next frame of a message or a stream: they take turns.
+    pub(super) fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if self.is_over() {
+            return None;
+        }
+        self.streams_first = !self.streams_first;
+        if self.streams_first {
+            self.streams.poll(now, buffer).or_else(|| self.messages.poll(now, buffer))
+        } else {
+            self.messages.poll(now, buffer).or_else(|| self.streams.poll(now, buffer))
+        }
+    }
+
+    /// What streams and messages have sent and received, beside what is in `counted`.
+    pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
+        MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
+    }
+
+    pub(super) fn memory(&self) -> MemberMemory {
+        MemberMemory { streams: self.streams.memory(), mailbox: self.messages.mailbox().memory() }
+    }
+
+    pub(super) fn audit(&self) -> Result<(), String> {
+        self.streams.audit()?;
+        self.messages.mailbox().audit()
+    }
+}

@@ -1,0 +1,97 @@
+//! Who answers at all.
+
+use super::{Echo, Step};
+use crate::measure::body::{ProbeBody, Task};
+use crate::measure::findings::Findings;
+use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
+use ethbcast_transport::wire::Flags;
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// Sends a short message to every target and again to those that have not answered.
+#[derive(Debug)]
+pub(in crate::measure) struct RollCall {
+    targets: Vec<Called>,
+    patience: Duration,
+    /// Calls to be made yet.
+    calls: u32,
+    /// Whom to call next in the present round.
+    next: usize,
+    due: Option<Instant>,
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Called {
+    mac: MacAddr,
+    /// Number and moment of each call.
+    calls: Vec<(u32, Instant)>,
+    round_trip_nanos: Option<u64>,
+}
+
+impl RollCall {
+    pub(in crate::measure) fn new(findings: &Findings, settings: &ProbeSettings) -> RollCall {
+        let called = |mac| Called { mac, calls: Vec::new(), round_trip_nanos: None };
+        RollCall {
+            targets: findings.targets.iter().map(|target| called(target.peer.mac)).collect(),
+            patience: settings.patience,
+            calls: settings.roll_calls,
+            next: 0,
+            due: None,
+            over: false,
+        }
+    }
+}
+
+impl Step for RollCall {
+    fn on_echo(&mut self, now: Instant, echo: Echo) {
+        let called = &mut self.targets[echo.target];
+        let sent = called.calls.iter().find(|(test, _)| *test == echo.test);
+        if let (Some((_, at)), None) = (sent, called.round_trip_nanos) {
+            called.round_trip_nanos = Some(now.since(*at).as_nanos() as u64);
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            (self.due, self.next) = (None, 0);
+            self.calls = self.calls.saturating_sub(1);
+            self.over = self.calls == 0;
+        }
+    }
+
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
+        if self.due.is_some() || self.over {
+            return None;
+        }
+        let Some(skipped) = self.targets[self.next..].iter().position(|called| called.round_trip_nanos.is_none()) else {
+            self.due = Some(now + self.patience);
+            return None;
+        };
+        let called = &mut self.targets[self.next + skipped];
+        self.next += skipped + 1;
+        let test = writer.draw();
+        called.calls.push((test, now));
+        let body = ProbeBody { task: Task::Ping, payload_bytes: SMALL_BYTES as u16, number: SMALL_BYTES as u32 };
+        let probe = Probe { to: called.mac, test, index: 0, flags: Flags::LAST, body, payload_bytes: SMALL_BYTES };
+        Some(writer.write(buffer, &probe))
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+    }
+
+    fn is_done(&self) -> bool {
+        self.over || self.targets.iter().all(|called| called.round_trip_nanos.is_some())
+    }
+
+    fn conclude(&self, findings: &mut Findings) {
+        for (called, target) in self.targets.iter().zip(&mut findings.targets) {
+            target.present = called.round_trip_nanos.is_some();
+            if let Some(nanos) = called.round_trip_nanos {
+                target.round_trips.entry(SMALL_BYTES).or_default().push(nanos);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The timers of sessions and communicators: what each is for, and when those of one machine fall due.
+
+use ethbcast_transport::{Deadline, Instant, Timer};
+
+/// What a machine of this crate waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// An invitation to join is to be sent, or awaited.
+    Announce,
+    /// A request to join that is unanswered, or the wait for those who ask.
+    Join,
+    /// A view not yet confirmed.
+    View,
+    /// A sign of life.
+    Status,
+    /// A peer about to be declared dead.
+    Silence,
+    /// A verdict not yet confirmed, or the last word of a session.
+    Verdict,
+    /// The moment to leave, whatever is still open.
+    Leave,
+}
+
+impl Wait {
+    const ALL: [Wait; 7] = [Wait::Announce, Wait::Join, Wait::View, Wait::Status, Wait::Silence, Wait::Verdict, Wait::Leave];
+
+    /// The deadline of this timer at a moment.
+    pub(crate) fn at(self, at: Instant) -> Deadline {
+        Deadline { at, why: self.label() }
+    }
+
+    const fn label(self) -> Timer {
+        Timer(match self {
+            Wait::Announce => "announce",
+            Wait::Join => "join",
+            Wait::View => "view",
+            Wait::Status => "status",
+            Wait::Silence => "silence",
+            Wait::Verdict => "verdict",
+            Wait::Leave => "leave",
+        })
+    }
+}
+
+/// When each timer of one machine falls due, if it is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimerTable {
+    due: [Option<Instant>; Wait::ALL.len()],
+}
+
+impl TimerTable {
+    /// Sets a timer, whether it is set already or not.
+    pub(crate) fn set(&mut self, wait: Wait, at: Instant) {
+        self.due[wait as usize] = Some(at);
+    }
+
+    /// Sets a timer unless it is set already.
+    pub(crate) fn set_unless_set(&mut self, wait: Wait, at: Instant) {
+        self.due[wait as usize].get_or_insert(at);
+    }
+
+    pub(crate) fn clear(&mut self, wait: Wait) {
+        self.due[wait as usize] = None;
+    }
+
+    pub(crate) fn is_set(&self, wait: Wait) -> bool {
+        self.due[wait as usize].is_some()
+    }
+
+    /// Whether a timer has fallen due; it is cleared then.
+    pub(crate) fn take_due(&mut self, wait: Wait, now: Instant) -> bool {
+        self.due[wait as usize].take_if(|at| *at <= now).is_some()
+    }
+
+    /// The next deadline of all.
+    pub(crate) fn next(&self) -> Option<Deadline> {
+        Wait::ALL.into_iter().filter_map(|wait| Some(wait.at(self.due[wait as usize]?))).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_timer_is_next_and_a_timer_taken_is_cleared() {
+        let at = Instant::from_nanos;
+        let mut timers = TimerTable::default();
+        timers.set(Wait::View, at(20));
+        timers.set_unless_set(Wait::View, at(10));
+        timers.set(Wait::Leave, at(15));
+        assert_eq!(timers.next(), Some(Wait::Leave.at(at(15))));
+        assert!(timers.take_due(Wait::Leave, at(15)) && !timers.take_due(Wait::Leave, at(99)));
+        assert!(!timers.take_due(Wait::View, at(19)) && timers.is_set(Wait::View));
+        timers.clear(Wait::View);
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn every_timer_has_a_place_of_its_own() {
+        assert!(Wait::ALL.into_iter().enumerate().all(|(place, wait)| wait as usize == place));
+    }
+}

@@ -1,0 +1,95 @@
+//! One stream as a view describes it: its peers, and the engine's numbers for one member.
+
+use crate::membership::ack_tree::AckTree;
+use crate::session::view::{Tree, View};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::stream::{Outlet, Stream};
+use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{MacAddr, Policy, Tuning};
+
+/// Opens a stream at the host that `identity` names.
+pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
+    let rank = identity.rank;
+    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
+    let outlet = match view.via {
+        Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast => Outlet::Wards(children),
+        _ => Outlet::Lanes(children),
+    };
+    let payload_bytes = usize::from(view.payload_bytes);
+    match tree.parent(rank) {
+        Some(parent) => Stream::receiver(identity, payload_bytes, view.peer(parent), &outlet, tuning.clone()),
+        None => Stream::origin(identity, payload_bytes, &outlet, tuning.clone()),
+    }
+}
+
+/// The slots of each feed if all of so many streams together are to take the memory of one.
+pub(super) fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
+    let share = (tuning.feed.frames / streams as u64).max(64);
+    1 << share.ilog2()
+}
+
+/// The longest block the root deals: what a relay can hold whole, in a feed like the root's own.
+pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> u64 {
+    share_frames(tuning, streams) / 4
+}
+
+/// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and acknowledgements if it is
+/// the paper's; and under a cast how often and when to speak among so many.
+pub(super) fn tuned(own: &Tuning, view: &View, rank: u16) -> Tuning {
+    let tuning = with_policy(own, view);
+    if view.via != Via::Cast {
+        return tuning;
+    }
+    let receivers = view.members.len().saturating_sub(1);
+    AckTree::new(receivers, view.policy).tuned(&tuning, usize::from(rank).checked_sub(1))
+}
+
+fn with_policy(own: &Tuning, view: &View) -> Tuning {
+    let push_frames = view.push_frames.map(u64::from);
+    match view.policy {
+        Policy::HolesAllowed => Tuning { policy: view.policy, ..own.clone() }.with_push_frames(push_frames),
+        Policy::InOrderOnly => {
+            let paper = if push_frames.is_some() { Tuning::push_pull() } else { Tuning::paper() };
+            let mut tuning = own.clone();
+            let tolerated = tuning.window.loss_tolerated_percent;
+            (tuning.policy, tuning.window) = (paper.policy, paper.window);
+            tuning.window.loss_tolerated_percent = tolerated;
+            tuning.ack.every_frames = paper.ack.every_frames;
+            tuning.designated.every_frames = paper.designated.every_frames;
+            tuning.with_push_frames(push_frames)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::view::tests::chain;
+
+    fn cast(receivers: u16) -> View {
+        let mut view = chain(receivers + 1);
+        view.via = Via::Cast;
+        view
+    }
+
+    #[test]
+    fn who_speaks_how_often_depends_on_how_many_there_are_and_on_the_place_among_them() {
+        let own = Tuning::default();
+        assert_eq!(tuned(&own, &cast(7), 3), own.for_cast(7, 2));
+        assert_eq!(tuned(&own, &cast(100), 1), own.for_cast(100, 0));
+        let many = cast(1000);
+        assert_eq!(tuned(&own, &many, 13), own.for_ack_tree(1000, 10, 2));
+        assert_eq!(tuned(&own, &many, 0), own.for_ack_tree(1000, 10, 0));
+    }
+
+    #[test]
+    fn a_view_of_the_papers_protocol_brings_its_numbers_and_leaves_the_feed_alone() {
+        let own = Tuning::default().with_feed_frames(256);
+        let mut view = chain(3);
+        view.policy = Policy::InOrderOnly;
+        assert_eq!(tuned(&own, &view, 1), Tuning::paper().with_feed_frames(256));
+        view.push_frames = Some(9);
+        assert_eq!(tuned(&own, &view, 1), Tuning::push_pull().with_feed_frames(256));
+    }
+}

@@ -1,0 +1,30 @@
+//! What a receiver is told at its creation.
+
+use crate::membership::{Station, Timing};
+use ethbcast_transport::Tuning;
+use std::time::Duration;
+
+/// What a receiver is told at its creation; [`new`](ReceiverConfig::new) has an answer to all that need not be asked.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// Its place on the wire.
+    pub station: Station,
+    /// A random number that names this run.
+    pub nonce: u64,
+    /// Room for the data, in bytes.
+    pub free_bytes: u64,
+    /// How long to wait for a root; `None` for as long as it takes.
+    pub patience: Option<Duration>,
+    /// The engine's numbers; the root's view decides the policy.
+    pub tuning: Tuning,
+    /// The session's clockwork.
+    pub timing: Timing,
+}
+
+impl ReceiverConfig {
+    /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
+    pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
+        let (tuning, timing) = (Tuning::default(), Timing::default());
+        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
+    }
+}

@@ -1,0 +1,61 @@
+//! What the receiver's user learns.
+
+use crate::session::message::{Refusal, Trailer};
+use ethbcast_planning::plan::Via;
+
+/// What the receiver's user wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// A root was found and asked.
+    Invited {
+        /// The root's name.
+        host: String,
+        /// What it offers.
+        source: String,
+        /// Its bytes, if known in advance.
+        size: Option<u64>,
+    },
+    /// This host is a member: data will come.
+    Started {
+        /// This host's rank.
+        rank: u16,
+        /// How many receivers there are.
+        receivers: usize,
+        /// How the bytes travel.
+        via: Via,
+        /// How many bytes, if known in advance.
+        size: Option<u64>,
+    },
+    /// The session is over for this host.
+    Ended(End),
+}
+
+/// How a session ended for a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The root has this host's report.
+    Confirmed,
+    /// The report was given, but the root fell silent or gave this host up before it confirmed it.
+    Unconfirmed,
+    /// The root turned this host away.
+    Refused(Refusal, String),
+    /// The root gave up.
+    Aborted(String),
+    /// The root took this host off the list.
+    Dropped,
+    /// The root fell silent.
+    RootSilent,
+    /// No root was heard of in time.
+    NobodyThere,
+}
+
+/// What the stream holds for the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival<'a> {
+    /// The next bytes.
+    Bytes(&'a [u8]),
+    /// The last bytes of a message.
+    Message(&'a [u8]),
+    /// The end: what all bytes must add up to.
+    End(Trailer),
+}

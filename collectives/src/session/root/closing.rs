@@ -1,0 +1,37 @@
+//! The end of a session: the root repeats its last word.
+
+use super::RootEndpoint;
+use crate::membership::timers::Wait;
+use crate::session::message::Message;
+use ethbcast_transport::{Deadline, Instant};
+
+/// Repeats the last word: the verdict on all, or that the root gives up.
+#[derive(Debug)]
+pub(super) struct Closing {
+    last_word: Message,
+    /// How many times it is still to be sent.
+    left: u32,
+    /// When it is to be sent, or the session to end.
+    next: Instant,
+}
+
+impl Closing {
+    pub(super) fn new(now: Instant, last_word: Message, times: u32) -> Closing {
+        Closing { last_word, left: times, next: now }
+    }
+
+    /// Sends the last word when it is time to; whether it has been sent often enough.
+    pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
+        if self.next > now || self.left == 0 {
+            return self.next <= now;
+        }
+        self.left -= 1;
+        self.next = now + endpoint.config().timing.verdict / 4;
+        endpoint.send_to_group(&self.last_word);
+        false
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        Some(Wait::Verdict.at(self.next))
+    }
+}

@@ -1,0 +1,102 @@
+//! What a root is told at its creation.
+
+use crate::membership::{Station, Timing};
+use crate::session::message::Message;
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::Tuning;
+use std::time::Duration;
+
+/// How many receivers a root wants, and how long it waits for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Without this many the session fails when patience ends.
+    pub at_least: usize,
+    /// With this many it starts at once.
+    pub enough: Option<usize>,
+    /// How long to wait.
+    pub patience: Duration,
+}
+
+impl Wanted {
+    /// Exactly so many, within a minute.
+    pub fn exactly(receivers: usize) -> Wanted {
+        Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
+    }
+}
+
+/// What the root was told about the way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Route {
+    /// The one of least predicted time.
+    #[default]
+    Auto,
+    /// This one, in the segments of least predicted time.
+    Via(Via),
+    /// A plan that was made before.
+    Saved(SavedPlan),
+}
+
+/// What a root is told at its creation; [`new`](RootConfig::new) has an answer to all that need not be asked.
+#[derive(Clone, Debug)]
+pub struct RootConfig {
+    /// Its place on the wire.
+    pub station: Station,
+    /// The session's number, drawn at random.
+    pub session: u32,
+    /// What is being sent, for the receivers' information.
+    pub source: String,
+    /// Bytes in the stream, if known in advance.
+    pub size: Option<u64>,
+    /// How many receivers, and how long to wait for them.
+    pub wanted: Wanted,
+    /// How the bytes travel.
+    pub route: Route,
+    /// What the network costs; without it, that of assumed cables.
+    pub calibration: Option<Calibration>,
+    /// Whether to measure for up to 50 ms before the start if there is no calibration.
+    pub probe: bool,
+    /// Decide how to send and end there: nobody is told, so that receivers wait on for a sender.
+    pub dry_run: bool,
+    /// The cluster; without one all hosts are taken to be on one switch.
+    pub topology: Option<Topology>,
+    /// The engine's numbers.
+    pub tuning: Tuning,
+    /// The session's clockwork.
+    pub timing: Timing,
+}
+
+impl RootConfig {
+    /// A root that waits 30 s for receivers, one at least, and sends `source` to all who have joined, by the way of least predicted
+    /// time. `session` is drawn at random.
+    pub fn new(station: Station, session: u32, source: &str) -> RootConfig {
+        RootConfig {
+            station,
+            session,
+            source: source.to_owned(),
+            size: None,
+            wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
+            route: Route::default(),
+            calibration: None,
+            probe: true,
+            dry_run: false,
+            topology: None,
+            tuning: Tuning::default(),
+            timing: Timing::default(),
+        }
+    }
+
+    /// What invites receivers.
+    pub(super) fn invitation(&self) -> Message {
+        let Station { group, host, mtu_bytes, .. } = &self.station;
+        Message::Announce {
+            group: group.clone(),
+            host: host.clone(),
+            source: self.source.clone(),
+            size: self.size,
+            mtu_bytes: *mtu_bytes,
+        }
+    }
+}

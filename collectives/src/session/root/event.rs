@@ -1,0 +1,98 @@
+//! What the root's user learns.
+
+use super::members::MemberReport;
+use crate::session::message::Refusal;
+use ethbcast_planning::plan::file::SavedPlanError;
+use ethbcast_planning::plan::{CheckReport, PlanError};
+use ethbcast_planning::topology::TopologyError;
+use std::time::Duration;
+
+/// What the root's user wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootEvent {
+    /// A receiver joined; so many are there now.
+    Joined {
+        /// Its name.
+        host: String,
+        /// How many have joined.
+        receivers: usize,
+    },
+    /// A receiver was turned away.
+    Refused {
+        /// Its name.
+        host: String,
+        /// Why, and what to do.
+        text: String,
+    },
+    /// A receiver that had joined fell silent before the start.
+    Left {
+        /// Its name.
+        host: String,
+    },
+    /// All members hold the view: data may flow.
+    Started {
+        /// How many receivers there are.
+        receivers: usize,
+    },
+    /// A member's fate is known.
+    Reported(MemberReport),
+    /// Every member's fate is known.
+    AllReported,
+}
+
+/// Why a session did not come about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RootFailure {
+    /// Too few receivers when patience ended.
+    #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for fewer with --min-receivers",
+        joined.len(), patience.as_secs_f64(), listed(joined, refused))]
+    TooFew {
+        /// Who was there.
+        joined: Vec<String>,
+        /// Who was turned away, and why.
+        refused: Vec<(String, Refusal)>,
+        /// How many it takes.
+        wanted: usize,
+        /// How long the root waited.
+        patience: Duration,
+    },
+    /// No plan can be made for these members.
+    #[error(transparent)]
+    NoPlan(#[from] NoPlan),
+}
+
+/// Why no plan can be made for the members of a session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoPlan {
+    /// There is none of this kind for these members.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The saved plan is for others.
+    #[error(transparent)]
+    Saved(#[from] SavedPlanError),
+    /// The members cannot be put on one switch.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// A member that the topology does not have.
+    #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
+    UnknownHost {
+        /// Its name.
+        host: String,
+    },
+    /// The planner has made a plan that breaks its own rules.
+    #[error("the plan is not sound ({0}); please report this with the topology file")]
+    Unsound(Box<CheckReport>),
+}
+
+fn listed(joined: &[String], refused: &[(String, Refusal)]) -> String {
+    let mut parts = Vec::new();
+    if !joined.is_empty() {
+        parts.push(joined.join(", "));
+    }
+    if !refused.is_empty() {
+        let refused: Vec<String> = refused.iter().map(|(host, why)| format!("{host}: {}", why.words())).collect();
+        parts.push(format!("refused {}", refused.join(", ")));
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}

@@ -1,0 +1,206 @@
+//! The agreed, versioned list of members: who is there, who sends to whom, and on what terms.
+
+mod assembler;
+#[cfg(test)]
+pub(super) mod tests;
+mod tree;
+
+pub(super) use assembler::Assembler;
+pub(super) use tree::Tree;
+
+use super::message::{Digest, ViewPart};
+use crate::membership::codec::{Reader, Writer};
+use ethbcast_planning::plan::{self, Via};
+use ethbcast_transport::wire::Peer;
+use ethbcast_transport::{MacAddr, Policy};
+
+/// One member of a view; its rank is its place in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewMember {
+    /// Host name.
+    pub host: String,
+    /// Interface.
+    pub mac: MacAddr,
+    /// The run of the receiver that joined; zero for the root.
+    pub nonce: u64,
+    /// Who sends to it, or in a cast to whom it acknowledges; `None` for the root.
+    pub parent: Option<u16>,
+    /// Its place among its parent's children.
+    pub order: u16,
+    /// False once it has died or left: it keeps its rank, so that no other changes.
+    pub present: bool,
+}
+
+/// A view; rank 0 is the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Counts up with every change of membership, from 1.
+    pub epoch: u32,
+    /// How the bytes travel.
+    pub via: Via,
+    /// Frames in a segment: a relay has all of a segment before it sends any of it on, and sends it to one child after the other.
+    pub segment_frames: u32,
+    /// What receivers do with frames out of order.
+    pub policy: Policy,
+    /// Frames of a message that one receiver answers for all (Push-Pull Broadcast, EQA §3.3), if there are such.
+    pub push_frames: Option<u8>,
+    /// The longest payload of a frame, in bytes.
+    pub payload_bytes: u16,
+    /// Bytes in the stream, if known in advance.
+    pub size: Option<u64>,
+    /// The members, by rank.
+    pub members: Vec<ViewMember>,
+}
+
+/// The most frames that a view can say are pushed.
+pub(super) const MAX_PUSH_FRAMES: u8 = 254;
+
+/// Members a view can have: a rank has 16 bits, and 65 535 stands for "none".
+pub const MAX_MEMBERS: usize = 65_535;
+
+impl View {
+    /// The ranks of the members that are present.
+    pub fn ranks(&self) -> impl Iterator<Item = u16> + '_ {
+        self.members.iter().zip(0..).filter(|(member, _)| member.present).map(|(_, rank)| rank)
+    }
+
+    /// The view as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        let (via, children) = via_to_wire(self.via);
+        out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
+        out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
+        for member in &self.members {
+            out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
+            out.u8(u8::from(member.present)).name(&member.host);
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
+    pub fn decode(bytes: &[u8]) -> Option<View> {
+        let mut from = Reader::new(bytes);
+        let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
+        let (strict, payload_bytes) = (from.u8()?, from.u16()?);
+        let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
+        let count = from.u16()?;
+        let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
+        let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
+        let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
+        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, members };
+        view.is_rooted_at_zero().then_some(view)
+    }
+
+    /// Policy and pushed frames as a byte: 0, or one more than are pushed.
+    fn strictness(&self) -> u8 {
+        match self.policy {
+            Policy::HolesAllowed => 0,
+            Policy::InOrderOnly => 1 + self.push_frames.unwrap_or(0).min(MAX_PUSH_FRAMES),
+        }
+    }
+
+    /// Whether every member's line of parents ends at rank 0.
+    fn is_rooted_at_zero(&self) -> bool {
+        let parent = |rank: usize| self.members[rank].parent.map(usize::from);
+        let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
+        if self.members.is_empty() || parent(0).is_some() || !self.members[0].present || !(1..self.members.len()).all(sound) {
+            return false;
+        }
+        let mut reaches_root = vec![false; self.members.len()];
+        reaches_root[0] = true;
+        (1..self.members.len()).all(|start| {
+            let mut path = vec![start];
+            while let Some(&at) = path.last().filter(|&&at| !reaches_root[at]) {
+                let next = parent(at).unwrap_or(0);
+                if path.len() > self.members.len() {
+                    return false;
+                }
+                path.push(next);
+            }
+            path.into_iter().for_each(|rank| reaches_root[rank] = true);
+            true
+        })
+    }
+
+    /// The digest of the encoded view.
+    pub fn digest(&self) -> Digest {
+        *blake3::hash(&self.encode()).as_bytes()
+    }
+
+    /// The view in pieces that fit a frame's payload.
+    pub fn parts(&self, payload_bytes: usize) -> impl Iterator<Item = ViewPart> + use<> {
+        let (epoch, whole) = (self.epoch, self.encode());
+        let digest = *blake3::hash(&whole).as_bytes();
+        let part_bytes = payload_bytes.saturating_sub(PART_OVERHEAD_BYTES).max(1);
+        let count = whole.len().div_ceil(part_bytes);
+        (0..count).map(move |at| {
+            let bytes = whole[at * part_bytes..].iter().take(part_bytes).copied().collect();
+            ViewPart { epoch, digest, at: at as u16, count: count as u16, bytes }
+        })
+    }
+
+    /// Whether the member of this rank, present or not, has this interface.
+    pub(super) fn names(&self, rank: u16, mac: MacAddr) -> bool {
+        self.members.get(usize::from(rank)).is_some_and(|member| member.mac == mac)
+    }
+
+    /// The rank of a present member.
+    pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<u16> {
+        let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.present;
+        self.members.iter().position(own).map(|rank| rank as u16)
+    }
+
+    pub(super) fn peer(&self, rank: u16) -> Peer {
+        Peer { rank, mac: self.members[usize::from(rank)].mac }
+    }
+
+    /// The trees of all streams, in the order of their numbers.
+    pub(super) fn trees(&self) -> Vec<Tree<'_>> {
+        if self.via.is_in_blocks() {
+            let blocks = plan::blocks(self.via, 0, self.members.len());
+            return blocks.into_iter().map(|block| Tree::of_block(self, block)).collect();
+        }
+        vec![Tree::new(self)]
+    }
+
+    /// Whether a member is present and, in some stream, a child of `parent`.
+    pub(super) fn serves(&self, parent: u16, child: u16) -> bool {
+        let present = self.members.get(usize::from(child)).is_some_and(|member| member.present);
+        present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
+    }
+}
+
+/// A way to travel as two bytes: its number, and the children of a k-ary tree.
+fn via_to_wire(via: Via) -> (u8, u8) {
+    match via {
+        Via::Chain => (1, 0),
+        Via::Cast => (2, 0),
+        Via::Binary => (3, 0),
+        Via::Kary(children) => (4, children),
+        Via::Flat => (5, 0),
+        Via::Binomial => (6, 0),
+        Via::ScatterAllgather => (7, 0),
+        Via::RecursiveDoubling => (8, 0),
+        Via::ChainUnaware => (9, 0),
+        Via::BinaryUnaware => (10, 0),
+        Via::Latency => (11, 0),
+    }
+}
+
+fn via_from_wire(number: u8, children: u8) -> Option<Via> {
+    let via = Via::ALL.iter().copied().find(|&via| via_to_wire(via).0 == number)?;
+    match via {
+        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
+        via => (children == 0).then_some(via),
+    }
+}
+
+/// Bytes of a view message that are not a slice of the view.
+const PART_OVERHEAD_BYTES: usize = 40;
+
+fn read_member(from: &mut Reader<'_>) -> Option<ViewMember> {
+    let [a, b, c, d, e, f] = from.array()?;
+    let (nonce, parent, order, present) = (from.u64()?, from.u16()?, from.u16()?, from.u8()? != 0);
+    let parent = (parent != u16::MAX).then_some(parent);
+    Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, present, host: from.text()? })
+}

@@ -1,0 +1,171 @@
+//! One process: what it writes while it runs, and how it ends.
+
+use super::{LIMIT, within};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A process and what it has written so far; it is killed when this is dropped.
+pub struct Run {
+    name: String,
+    child: Child,
+    unread: Option<ChildStdout>,
+    stdout: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+    started: Instant,
+}
+
+impl Run {
+    /// Starts a command; `name` is what failures call it.
+    pub fn start(name: &str, command: Command) -> Run {
+        let mut run = Run::unread(name, command);
+        let pipe = run.unread.take().expect("not read yet");
+        run.readers.push(collect(pipe, &run.stdout));
+        run
+    }
+
+    /// Starts a command whose stdout is a pipe that nobody reads: soon it is full.
+    pub fn unread(name: &str, mut command: Command) -> Run {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (unread, stderr) = (child.stdout.take(), Arc::default());
+        let readers = vec![collect(child.stderr.take().expect("piped"), &stderr)];
+        Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
+    }
+
+    /// A program on this machine itself, outside every lab, with nothing on its stdin.
+    pub fn here(program: &str, arguments: &[&str]) -> Run {
+        let mut command = Command::new(program);
+        command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null());
+        Run::start(&arguments.join(" "), command)
+    }
+
+    /// What failures call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its process id: `ip netns exec` and the like become the program they run.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a process id"));
+        kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
+    }
+
+    /// What it has written to stderr so far.
+    pub fn stderr(&self) -> String {
+        text(&self.stderr)
+    }
+
+    /// Waits until a line of stderr contains `part`.
+    pub fn wait_for_line(&self, part: &str) {
+        self.wait_for_lines(1, part);
+    }
+
+    /// Waits until so many lines of stderr contain `part`.
+    pub fn wait_for_lines(&self, count: usize, part: &str) {
+        let lines = || self.stderr().lines().filter(|line| line.contains(part)).count();
+        let seen = within(LIMIT, || (lines() >= count).then_some(()));
+        seen.unwrap_or_else(|| panic!("{} did not say {part:?} {count} times, but:\n{}", self.name, self.stderr()));
+    }
+
+    /// The end of it; `None` if that does not come before the deadline.
+    pub fn ended_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        within(deadline.saturating_duration_since(Instant::now()), || self.child.try_wait().expect("our child"))
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self, limit: Duration) -> Ended {
+        let status = self.ended_by(Instant::now() + limit);
+        let status = status.unwrap_or_else(|| panic!("{} did not end within {limit:?}:\n{}", self.name, self.stderr()));
+        let took = self.started.elapsed();
+        self.readers.drain(..).for_each(|reader| reader.join().expect("reading a pipe"));
+        let stdout = std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
+        Ended { name: self.name.clone(), status, stdout, stderr: self.stderr(), took }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Only fails for a process that has ended, which is what is wanted.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Reads a pipe to its end on a thread, so that the process never waits for the test.
+fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    let into = Arc::clone(into);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+            into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..count]);
+        }
+    })
+}
+
+fn text(bytes: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    name: String,
+    status: ExitStatus,
+    /// All it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// All it wrote to stderr.
+    pub stderr: String,
+    /// From its start to its end.
+    pub took: Duration,
+}
+
+impl Ended {
+    /// Its exit code, or 128 and the number of the signal that killed it, as shells have it.
+    pub fn code(&self) -> i32 {
+        self.status.code().or(self.status.signal().map(|signal| 128 + signal)).expect("one or the other")
+    }
+
+    /// Fails with all it said unless it ended with this code.
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) {
+        assert_eq!(self.code(), code, "exit code of {}, which said:\n{}{}", self.name, self.stdout_text(), self.stderr);
+    }
+
+    /// Fails unless it ended with this code and every one of these parts is in what it said on stderr, in one line of
+    /// its own.
+    #[track_caller]
+    pub fn assert_refusal(&self, code: i32, parts: &[&str]) {
+        self.assert_code(code);
+        let said = self.stderr.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(said, "{} said no line with all of {parts:?}, but:\n{}", self.name, self.stderr);
+        assert_eq!(self.stdout_text(), "", "stdout of {}: a refusal belongs on stderr", self.name);
+    }
+
+    /// Its stdout as text.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The one JSON object that is all of its stdout.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        let text = self.stdout_text();
+        assert_eq!(text.lines().count(), 1, "{} printed more or less than one object: {text:?}\n{}", self.name, self.stderr);
+        let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error} in {text}", self.name));
+        assert!(value.is_object(), "{text}");
+        value
+    }
+}

@@ -1,0 +1,118 @@
+//! Where a test takes place: a lab, and a directory for files.
+
+use super::{LIMIT, Run, names_in, require_root, scratch};
+use ethbcast_lab::{Lab, LabConfig, LabGuard};
+use ethbcast_planning::topology::Topology;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use tempfile::TempDir;
+
+/// A lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
+pub fn one_switch(hosts: usize) -> LabConfig {
+    LabConfig::new(Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"))
+}
+
+/// A name for a lab that no other test of this or another process has.
+pub fn lab_name(story: &str) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("t{}.{}.{story}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far
+/// fails if a process is still there then, or a temporary file.
+pub struct Site {
+    lab: LabGuard,
+    scratch: TempDir,
+    _turn: Flock<File>,
+}
+
+impl Site {
+    /// Brings up a lab for a test that moves many bytes: no other site is up meanwhile, in this or another test
+    /// process.
+    pub fn alone(story: &str, config: LabConfig) -> Site {
+        Site::up(story, config, FlockArg::LockExclusive)
+    }
+
+    /// Brings up a lab for a test that moves few bytes, beside others of this kind.
+    pub fn beside(story: &str, config: LabConfig) -> Site {
+        Site::up(story, config, FlockArg::LockShared)
+    }
+
+    fn up(story: &str, config: LabConfig, turn: FlockArg) -> Site {
+        require_root();
+        // A directory can be locked like a file, and this one all test processes of a build share.
+        let tests = std::env::current_exe().expect("a test knows where it is");
+        let directory = File::open(tests.parent().expect("it lies in a directory")).expect("the test lies in it");
+        let turn = Flock::lock(directory, turn).map_err(|(_, errno)| errno).expect("a lock to wait for");
+        let config = LabConfig { name: lab_name(story), ..config };
+        let lab = LabGuard::up(&config).unwrap_or_else(|error| panic!("bringing up `{}`: {error}", config.name));
+        Site { lab, scratch: scratch(), _turn: turn }
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The place for files.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// A file there.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).expect("written");
+        path
+    }
+
+    /// A new directory there.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).expect("made");
+        path
+    }
+
+    /// `program` on a host, with nothing on its stdin.
+    pub fn command(&self, host: &str, program: &str) -> Command {
+        let mut command = self.lab.command(host, program).expect("a host of this lab");
+        command.env_remove("RUST_LOG").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program on a host, which must succeed.
+    pub fn set_up(&self, host: &str, program: &str, arguments: &[&str]) {
+        let mut command = self.command(host, program);
+        command.args(arguments);
+        Run::start(host, command).end(LIMIT).assert_code(0);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
+        assert_eq!(removed.processes, 0, "processes were left in the lab");
+        let left = temporary_files(self.scratch.path());
+        assert!(left.is_empty(), "temporary files were left: {left:?}");
+    }
+}
+
+/// The temporary files of receivers in a directory and below.
+fn temporary_files(directory: &Path) -> Vec<PathBuf> {
+    let paths = names_in(directory).into_iter().map(|name| directory.join(name));
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let is_temporary = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
+    files.into_iter().filter(is_temporary).chain(directories.iter().flat_map(|directory| temporary_files(directory))).collect()
+}

@@ -1,0 +1,11 @@
+//! The AF_PACKET driver on real interfaces: veth pairs between network namespaces.
+//!
+//! These tests need root, and fail without it: a test that skips itself says nothing.
+
+mod interface;
+mod loops;
+mod network;
+mod receive;
+mod script;
+mod send;
+mod shared;

@@ -1,0 +1,99 @@
+//! Two hosts for one test: network namespaces, each with one end of a veth called `eth0`.
+
+use ethbcast_tests::lab::require_root;
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::{Interface, Port, PortConfig};
+use ethbcast_transport::wire::EtherType;
+use nix::sched::{CloneFlags, setns};
+use std::fs::File;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The EtherType of the tests (IEEE local experimental 1).
+pub const ETHER_TYPE: EtherType = EtherType::DEFAULT;
+/// The group of the tests.
+pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
+
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A cable between two hosts; removed with everything on it when dropped.
+pub struct Cable {
+    hosts: [String; 2],
+}
+
+impl Cable {
+    /// Lays a cable for frames of `mtu_bytes` payload.
+    pub fn lay(mtu_bytes: usize) -> Self {
+        require_root();
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", std::process::id()));
+        let cable = Cable { hosts };
+        let [a, b] = &cable.hosts;
+        run(&format!("ip netns add {a}"));
+        run(&format!("ip netns add {b}"));
+        run(&format!("ip link add eth0 netns {a} mtu {mtu_bytes} type veth peer name eth0 netns {b} mtu {mtu_bytes}"));
+        run(&format!("ip -n {a} link set eth0 up"));
+        run(&format!("ip -n {b} link set eth0 up"));
+        cable
+    }
+
+    /// Runs `work` in the namespace of host 0 or 1.
+    pub fn on<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
+        let path = format!("/run/netns/{}", self.hosts[host]);
+        let inside = move || {
+            let namespace = File::open(&path).expect("the namespace was made");
+            setns(namespace, CloneFlags::CLONE_NEWNET).expect("root may enter a namespace");
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(inside).join().expect("the work in the namespace succeeds"))
+    }
+
+    /// Runs `ip`, `tc` … in the namespace of host 0 or 1.
+    pub fn command(&self, host: usize, command: &str) {
+        run(&format!("ip netns exec {} {command}", self.hosts[host]));
+    }
+
+    /// Limits what host 0 can send.
+    pub fn shape(&self, rate: &str, burst: &str, limit: &str) {
+        self.command(0, &format!("tc qdisc add dev eth0 root tbf rate {rate} burst {burst} limit {limit}"));
+    }
+
+    /// The only interface of host 0 or 1.
+    pub fn interface(&self, host: usize) -> Interface {
+        self.on(host, || Interface::find(None).expect("eth0 is up"))
+    }
+
+    /// Opens a port with the group on host 0 or 1.
+    pub fn open(&self, host: usize, change: impl FnOnce(&mut PortConfig) + Send) -> Port {
+        let mut config = PortConfig::new(ETHER_TYPE);
+        config.group = Some(GROUP);
+        change(&mut config);
+        self.on(host, || {
+            let interface = Interface::find(Some("eth0")).expect("eth0 is up");
+            Port::open(&interface, config).expect("root may open a port")
+        })
+    }
+
+    /// Opens a port with the default configuration on each host.
+    pub fn open_both(&self) -> (Port, Port) {
+        (self.open(0, |_| {}), self.open(1, |_| {}))
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for host in &self.hosts {
+            // A failed test may have left only one of them.
+            let _ = Command::new("ip").args(["netns", "del", host]).output();
+        }
+    }
+}
+
+/// Runs a command made of words; panics with its message if it fails.
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let program = words.next().expect("a command has a first word");
+    let output = Command::new(program).args(words).output().expect("iproute2 is installed");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{command}` failed: {message}");
+}

@@ -1,0 +1,273 @@
+//! Blocking calls of several threads on one machine.
+
+use super::network::Cable;
+use super::script::frame;
+use ethbcast_transport::packet::{Clock, DriveError, Port, PortConfig, Shared};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use nix::unistd::{Pid, gettid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The bit that makes a question's number its answer's.
+const ANSWER: u32 = 1 << 31;
+
+/// A machine that answers every question, and notes which answers have come and which threads have driven it.
+struct Oracle {
+    peer: MacAddr,
+    outgoing: VecDeque<u32>,
+    answers: BTreeSet<u32>,
+    /// Frames handed over by each thread.
+    driven_by: BTreeMap<Pid, u32>,
+    /// Something that is no frame's doing.
+    flag: bool,
+    /// Fires every so often.
+    period: Option<Duration>,
+    next: Instant,
+    lateness: Vec<Duration>,
+}
+
+impl Oracle {
+    fn new(peer: MacAddr) -> Self {
+        let (outgoing, answers, driven_by) = (VecDeque::new(), BTreeSet::new(), BTreeMap::new());
+        Oracle { peer, outgoing, answers, driven_by, flag: false, period: None, next: Instant::START, lateness: Vec::new() }
+    }
+}
+
+impl Machine for Oracle {
+    fn handle_frame(&mut self, _: Instant, frame: &[u8]) {
+        *self.driven_by.entry(gettid()).or_default() += 1;
+        let number = u32::from_be_bytes(frame[14..18].try_into().expect("a number"));
+        if number & ANSWER != 0 {
+            self.answers.insert(number ^ ANSWER);
+        } else {
+            self.outgoing.push_back(number | ANSWER);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        *self.driven_by.entry(gettid()).or_default() += 1;
+        if let Some(period) = self.period.filter(|_| self.next <= now) {
+            self.lateness.push(now.since(self.next));
+            self.next = now + period;
+        }
+    }
+
+    fn poll_transmit(&mut self, _: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let frame = frame(self.peer, self.outgoing.pop_front()?, 100);
+        buffer[..frame.len()].copy_from_slice(&frame);
+        Some(frame.len())
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.period.map(|_| Deadline { at: self.next, why: Timer::HEARTBEAT })
+    }
+}
+
+fn start(port: Port, peer: MacAddr) -> Shared<Oracle> {
+    Shared::start(port, Oracle::new(peer), Clock::start()).expect("a thread is free")
+}
+
+/// An oracle on each end of a cable.
+fn oracles(cable: &Cable, change: impl Fn(&mut PortConfig) + Send + Copy) -> [Shared<Oracle>; 2] {
+    let [a, b] = [0, 1].map(|host| cable.open(host, change));
+    let (mac_a, mac_b) = (a.interface().mac, b.interface().mac);
+    [start(a, mac_b), start(b, mac_a)]
+}
+
+/// Asks a question and waits for its answer.
+fn ask(oracle: &Shared<Oracle>, number: u32) {
+    let deadline = oracle.now() + Duration::from_secs(5);
+    let mut asked = false;
+    let answered = oracle.wait(Some(deadline), |machine, _| {
+        if !std::mem::replace(&mut asked, true) {
+            machine.outgoing.push_back(number);
+        }
+        if machine.answers.remove(&number) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(answered.expect("the interface is up").is_some(), "question {number} is answered");
+}
+
+fn patient(config: &mut PortConfig) {
+    config.busy_poll = Duration::from_millis(20);
+}
+
+fn sleepy(config: &mut PortConfig) {
+    config.busy_poll = Duration::ZERO;
+}
+
+#[test]
+fn a_host_that_computes_answers_within_microseconds_and_the_asking_thread_drives_itself() {
+    for change in [patient, sleepy] {
+        let cable = Cable::lay(1500);
+        let [a, b] = oracles(&cable, change);
+        let mut times: Vec<_> = (0..1000)
+            .map(|number| {
+                let begin = std::time::Instant::now();
+                ask(&a, number);
+                begin.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!("a question took {:?}, 90 % within {:?}", times[500], times[900]);
+        assert!(times[500] < Duration::from_millis(1), "{:?}", times[500]);
+        let (asking, answering) = (a.stop(), b.stop());
+        let by_itself = asking.driven_by.get(&gettid()).copied().unwrap_or(0);
+        assert!(by_itself > 900, "of 1000 answers {by_itself} came to the thread that had asked");
+        assert!(!answering.driven_by.contains_key(&gettid()) && answering.driven_by.len() == 1, "one thread answers");
+    }
+}
+
+#[test]
+fn several_threads_wait_at_once_and_each_gets_its_own() {
+    for change in [patient, sleepy, |_: &mut PortConfig| {}] {
+        let cable = Cable::lay(1500);
+        let [a, b] = oracles(&cable, change);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (a, b) = (&a, &b);
+                scope.spawn(move || (0..250).for_each(|number| ask(if thread < 3 { a } else { b }, thread << 16 | number)));
+            }
+        });
+        assert!(a.stop().answers.is_empty() && b.stop().answers.is_empty(), "no answer is left");
+    }
+}
+
+#[test]
+fn what_one_thread_changes_gives_the_others_a_turn() {
+    for change in [patient, sleepy] {
+        let cable = Cable::lay(1500);
+        let [a, _b] = oracles(&cable, change);
+        let waited = std::thread::scope(|scope| {
+            let wait = || {
+                let deadline = a.now() + Duration::from_secs(5);
+                let seen =
+                    |machine: &mut Oracle, now| if machine.flag { ControlFlow::Break(now) } else { ControlFlow::Continue(()) };
+                a.wait(Some(deadline), seen).expect("the interface is up")
+            };
+            let waiting = [(); 3].map(|()| scope.spawn(wait));
+            std::thread::sleep(Duration::from_millis(50));
+            let set_at = a.with(|machine, now| {
+                machine.flag = true;
+                now
+            });
+            let set_at = set_at.expect("the interface is up");
+            waiting.map(|thread| thread.join().expect("no panic").expect("the flag is seen").since(set_at))
+        });
+        assert!(waited.into_iter().all(|waited| waited < Duration::from_millis(20)), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_deadline_passes_for_leader_and_follower_alike() {
+    let cable = Cable::lay(1500);
+    let [a, _b] = oracles(&cable, |_| {});
+    let mut late: Vec<_> = std::thread::scope(|scope| {
+        let wait = |millis| {
+            let deadline = a.now() + Duration::from_millis(millis);
+            let ended = a.wait(Some(deadline), |_, _| ControlFlow::<()>::Continue(())).expect("the interface is up");
+            assert_eq!(ended, None);
+            assert!(a.now() >= deadline);
+            a.now().since(deadline)
+        };
+        let waiting = [5, 7, 9, 11, 13].map(|millis| scope.spawn(move || (0..20).map(|_| wait(millis)).collect::<Vec<_>>()));
+        waiting.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    late.sort();
+    println!("deadlines: median {:?} late, 80 % within {:?}", late[50], late[80]);
+    // One in five is left to whatever else the machine does meanwhile.
+    assert!(late[80] < Duration::from_millis(2), "{late:?}");
+    let past = a.wait(Some(Instant::START), |_, _| ControlFlow::Break("at once")).expect("the interface is up");
+    assert_eq!(past, Some("at once"), "every wait has one turn");
+}
+
+#[test]
+fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
+    let cable = Cable::lay(1500);
+    let [a, _b] = oracles(&cable, |_| {});
+    // The keeper has taken the lead by then, and sleeps without a limit.
+    std::thread::sleep(Duration::from_millis(20));
+    let begin = |machine: &mut Oracle, now| (machine.period, machine.next) = (Some(Duration::from_millis(1)), now);
+    a.with(begin).expect("the interface is up");
+    std::thread::sleep(Duration::from_millis(100));
+    let deadline = a.now() + Duration::from_millis(100);
+    a.wait(Some(deadline), |_, _| ControlFlow::<()>::Continue(())).expect("the interface is up");
+    let mut machine = a.stop();
+    assert_eq!(machine.driven_by.len(), 2, "the keeper and this thread");
+    machine.lateness.sort();
+    let count = machine.lateness.len();
+    let (median, late) = (machine.lateness[count / 2], machine.lateness[count * 9 / 10]);
+    println!("{count} timers: median {median:?} late, 90 % within {late:?}");
+    assert!(count >= 120 && late < Duration::from_millis(6), "{count} timers, 90 % within {late:?}");
+}
+
+#[test]
+fn stopping_sends_the_last_words_and_leaves_no_thread() {
+    let cable = Cable::lay(1500);
+    let [a, b] = oracles(&cable, |_| {});
+    ask(&b, 1);
+    std::thread::sleep(Duration::from_millis(20));
+    ask(&b, 2);
+    a.with(|machine, _| machine.outgoing.extend(100..1100)).expect("the interface is up");
+    let machine = a.stop();
+    assert!(machine.outgoing.is_empty(), "all is sent");
+    let keeper = *machine.driven_by.keys().next().expect("somebody has answered");
+    assert_ne!(keeper, gettid());
+    assert!(!PathBuf::from(format!("/proc/self/task/{keeper}")).exists(), "the keeper has ended");
+    std::thread::sleep(Duration::from_millis(20));
+    let heard: u32 = b.stop().driven_by.values().sum();
+    assert_eq!(heard, 2 + 1000);
+}
+
+#[test]
+fn an_interface_that_goes_down_ends_every_wait_and_every_later_call() {
+    let cable = Cable::lay(1500);
+    let [a, _b] = oracles(&cable, |_| {});
+    let down = |error: &DriveError| matches!(error, DriveError::InterfaceDown { .. });
+    std::thread::scope(|scope| {
+        let waiting = [(); 2].map(|()| scope.spawn(|| a.wait(None, |_, _| ControlFlow::<()>::Continue(()))));
+        std::thread::sleep(Duration::from_millis(30));
+        cable.command(0, "ip link set eth0 down");
+        for thread in waiting {
+            let error = thread.join().expect("no panic").expect_err("nothing else ends it");
+            assert!(down(&error), "{error}");
+        }
+    });
+    assert!(a.with(|_, _| ()).is_err_and(|error| down(&error)));
+    a.stop();
+}
+
+#[test]
+fn what_the_keeper_meets_is_told_to_the_next_caller() {
+    let cable = Cable::lay(1500);
+    let [a, _b] = oracles(&cable, |_| {});
+    std::thread::sleep(Duration::from_millis(20));
+    cable.command(0, "ip link set eth0 down");
+    std::thread::sleep(Duration::from_millis(20));
+    let error = a.with(|_, _| ()).expect_err("the interface is down");
+    assert!(error.to_string().contains("eth0 went down"), "{error}");
+}
+
+/// More than the kernel takes at once: the caller goes, and the keeper sends the rest as the link takes it.
+#[test]
+fn what_the_kernel_had_no_room_for_follows_while_the_caller_computes() {
+    let cable = Cable::lay(1500);
+    cable.shape("10mbit", "16kb", "1mb");
+    let [a, b] = oracles(&cable, |_| {});
+    // Short questions: 144 bytes on a 10 Mbit/s link are 115 µs.
+    a.with(|machine, _| machine.outgoing.extend(0..1000)).expect("the interface is up");
+    let patience = std::time::Instant::now() + Duration::from_secs(5);
+    let done = AtomicBool::new(false);
+    while std::time::Instant::now() < patience && !done.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        done.store(a.counters().frames_sent == 1000, Ordering::Relaxed);
+    }
+    let answers = a.wait(Some(a.now() + Duration::from_secs(5)), |machine, _| match machine.answers.len() {
+        1000 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(answers.expect("the interface is up").is_some(), "{:?}", a.counters());
+    drop(b);
+}

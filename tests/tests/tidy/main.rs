@@ -1,0 +1,162 @@
+//! What must never be (ARCHITECTURE.md), read from the tree itself: rules that no compiler knows. Needs no root.
+
+mod shape;
+mod source;
+
+use source::{Source, files};
+
+/// What belongs to drivers alone: a clock, a thread, a socket, a random source, and the crates that know Linux.
+const DRIVERS_OWN: [&str; 10] = [
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "std::thread",
+    "std::net",
+    "std::os",
+    "getrandom",
+    "libc",
+    "nix",
+    "pnet_base",
+    "pnet_datalink",
+];
+
+/// Whom each package's libraries and programs may use of the others. Tests and benches see all libraries.
+const MAY_USE: [(&str, &[&str]); 5] = [
+    ("transport/", &["transport"]),
+    ("collectives/planning/", &["planning"]),
+    ("collectives/", &["collectives", "planning", "transport"]),
+    ("tools/lab/", &["lab", "planning"]),
+    ("tools/src/", &["collectives", "lab", "planning", "transport"]),
+];
+
+/// The rooms of each library from the ground up: an import points to a lower floor or stays in its room.
+const FLOORS: [(&str, &[&[&str]]); 2] = [
+    (
+        "transport/src/",
+        &[&["mac", "machine", "time", "tuning"], &["wire"], &["arq"], &["feed"], &["stream", "messages"], &["packet", "sim"]],
+    ),
+    ("collectives/src/", &[&["membership"], &["measure"], &["session", "communicator"]]),
+];
+
+/// Fails with all that is wrong, one place in each line.
+#[track_caller]
+fn assert_none(mut violations: Vec<String>) {
+    violations.dedup();
+    assert!(violations.is_empty(), "{} places:\n{}\n", violations.len(), violations.join("\n"));
+}
+
+/// The code of libraries, without their tests, examples and build scripts.
+fn libraries() -> Vec<Source> {
+    let library = |source: &Source| {
+        let inside = ["transport/src/", "collectives/src/", "collectives/planning/src/"];
+        inside.iter().any(|folder| source.path.starts_with(folder)) && !source.is_test()
+    };
+    files(&[".rs"]).into_iter().filter(library).collect()
+}
+
+/// Whether a file of a library belongs to a driver.
+fn is_driver(path: &str) -> bool {
+    let live = |path: &str| path.split('/').any(|part| part.starts_with("live"));
+    path.starts_with("transport/src/packet/")
+        || path == "collectives/src/membership/host.rs"
+        || path.starts_with("collectives/src/") && live(path)
+}
+
+fn is_or_below(path: &str, of: &str) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+#[test]
+fn only_drivers_know_a_clock_a_thread_a_socket_or_chance() {
+    let mut violations = Vec::new();
+    for source in libraries().iter().filter(|source| !is_driver(&source.path)) {
+        for (place, path) in source.paths() {
+            let owned = DRIVERS_OWN.iter().find(|owned| is_or_below(&path, owned));
+            violations.extend(owned.map(|owned| place.says(&format!("`{owned}` belongs to a driver: packet/, live/, the tools"))));
+        }
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn packages_import_one_way() {
+    let mut violations = Vec::new();
+    for source in files(&[".rs"]) {
+        let Some((folder, allowed)) = MAY_USE.iter().find(|(folder, _)| source.path.starts_with(folder)) else { continue };
+        for (place, path) in source.paths() {
+            let package = path.split("::").next().and_then(|word| word.strip_prefix("ethbcast_"));
+            let wrong = package.filter(|package| !allowed.contains(package));
+            violations.extend(wrong.map(|package| place.says(&format!("{folder} must not import ethbcast_{package}"))));
+        }
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn rooms_import_downwards() {
+    let mut violations = Vec::new();
+    for source in libraries() {
+        let Some((_, floors)) = FLOORS.iter().find(|(folder, _)| source.path.starts_with(folder)) else { continue };
+        let Some(&own) = source.modules().first() else { continue };
+        let floor_of = |room: &str| floors.iter().position(|rooms| rooms.contains(&room));
+        let Some(floor) = floor_of(own) else {
+            violations.push(format!("{}:1: `{own}` has no floor: give it one in FLOORS", source.path));
+            continue;
+        };
+        for (place, path) in source.paths() {
+            let Some(other) = source.room_of(&path).filter(|room| room != own) else { continue };
+            let points_up = floor_of(&other).is_some_and(|other| other >= floor) && !(floor == 0 && floor_of(&other) == Some(0));
+            violations.extend(points_up.then(|| place.says(&format!("`{own}` must not import `{other}`, which is not below it"))));
+        }
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn fields_are_their_types_own() {
+    let mut violations = Vec::new();
+    for source in libraries() {
+        for (place, line) in source.code() {
+            if shape::opens_a_field(line) {
+                violations.push(place.says("a field is its type's own: private with a method, or pub"));
+            }
+        }
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn unsafe_code_stands_in_two_files() {
+    let allowed = ["transport/src/packet/ring.rs", "transport/src/packet/syscall.rs"];
+    let mut violations = Vec::new();
+    for source in files(&[".rs"]).iter().filter(|source| !allowed.contains(&source.path.as_str())) {
+        let allows = source.code().filter(|(_, line)| line.contains("allow(unsafe_code)"));
+        violations.extend(allows.map(|(place, _)| place.says("unsafe code stands in packet/ring.rs and packet/syscall.rs")));
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn files_functions_and_lines_fit() {
+    let mut violations = Vec::new();
+    for source in files(&[".rs"]) {
+        violations.extend(shape::too_long_a_file(&source));
+        violations.extend(shape::too_long_functions(&source));
+        violations.extend(shape::too_long_lines(&source));
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn nothing_cites_a_document_that_is_not_in_the_tree() {
+    // In two parts, or this line would cite it.
+    let document = concat!("DES", "IGN");
+    let mut violations = Vec::new();
+    for source in files(&[".rs", ".md", ".toml", ".txt", "run"]) {
+        for (index, line) in source.text.lines().enumerate() {
+            if line.contains(document) {
+                violations.push(format!("{}:{}: cites {document}: say the reason, or docs/design.md", source.path, index + 1));
+            }
+        }
+    }
+    assert_none(violations);
+}

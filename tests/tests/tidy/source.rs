@@ -1,0 +1,217 @@
+//! The files of the tree as the rules see them: code without comments and strings, what is a test, and the paths that
+//! code names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file, by its path from the root of the tree.
+pub struct Source {
+    pub path: String,
+    pub text: String,
+    code: String,
+}
+
+/// A place in a file, as editors and compilers write it.
+pub struct Place<'a> {
+    pub source: &'a Source,
+    pub line: usize,
+}
+
+impl Place<'_> {
+    /// This place and what is wrong there.
+    pub fn says(&self, rule: &str) -> String {
+        format!("{}:{}: {rule}", self.source.path, self.line)
+    }
+}
+
+/// The root of the tree.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the tree").to_owned()
+}
+
+/// All files below the root that end so, without what is built and what git keeps.
+pub fn files(endings: &[&str]) -> Vec<Source> {
+    let root = root();
+    let mut found = Vec::new();
+    collect(&root, &root, endings, &mut found);
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    assert!(!found.is_empty(), "no files below {}", root.display());
+    found
+}
+
+fn collect(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<Source>) {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
+        if path.is_dir() {
+            if name != "target" && name != ".git" {
+                collect(root, &path, endings, found);
+            }
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let path = path.strip_prefix(root).expect("below the root").to_str().expect("names are UTF-8").to_owned();
+            let code = if path.ends_with(".rs") { blank(&text) } else { text.clone() };
+            found.push(Source { path, text, code });
+        }
+    }
+}
+
+impl Source {
+    /// Its lines with their numbers, comments and the insides of strings left blank.
+    pub fn code(&self) -> impl Iterator<Item = (Place<'_>, &str)> {
+        self.code.lines().enumerate().map(|(index, line)| (Place { source: self, line: index + 1 }, line))
+    }
+
+    /// Whether all of it is a test.
+    pub fn is_test(&self) -> bool {
+        let (directories, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        name == "tests.rs" || name.ends_with("_tests.rs") || directories.split('/').any(|part| part == "tests")
+    }
+
+    /// Every path that the code outside tests names, uses written out: `use a::{b, c::d}` names `a::b` and `a::c::d`.
+    pub fn paths(&self) -> Vec<(Place<'_>, String)> {
+        let mut found = Vec::new();
+        let mut lines = self.code();
+        while let Some((place, line)) = lines.next() {
+            if line.starts_with("#[cfg(test)]") {
+                skip_item(&mut lines);
+                continue;
+            }
+            let Some(used) = used(line) else {
+                found.extend(words(line).map(|path| (Place { ..place }, path.to_owned())));
+                continue;
+            };
+            let mut tree = used.to_owned();
+            while !tree.contains(';') {
+                tree.push_str(lines.next().expect("a use ends").1);
+            }
+            let tree: String = tree.split(';').next().unwrap_or_default().chars().filter(|letter| *letter != ' ').collect();
+            let mut paths = Vec::new();
+            write_out("", &tree, &mut paths);
+            found.extend(paths.into_iter().map(|path| (Place { ..place }, path)));
+        }
+        found
+    }
+
+    /// The modules that lead to this file from the root of its crate, which is the folder `src`.
+    pub fn modules(&self) -> Vec<&str> {
+        let inside = self.path.split_once("/src/").map_or("", |(_, inside)| inside);
+        let mut modules: Vec<_> = inside.trim_end_matches(".rs").split('/').collect();
+        if matches!(modules.last(), Some(&("mod" | "lib" | "main"))) {
+            modules.pop();
+        }
+        modules
+    }
+
+    /// The first module that a path within the crate leads to, `crate`, `self` and `super` followed; `None` if it leads
+    /// elsewhere.
+    pub fn room_of(&self, path: &str) -> Option<String> {
+        let mut modules = self.modules();
+        let mut words = path.split("::").peekable();
+        match words.next()? {
+            "crate" => modules.clear(),
+            "self" => {}
+            "super" => {
+                modules.pop();
+            }
+            _ => return None,
+        }
+        while words.next_if(|word| *word == "super").is_some() {
+            modules.pop();
+        }
+        modules.extend(words);
+        modules.first().map(|module| (*module).to_owned())
+    }
+}
+
+/// Goes past an item that begins in the first column.
+fn skip_item<'a>(lines: &mut impl Iterator<Item = (Place<'a>, &'a str)>) {
+    let is_declaration = lines.next().is_some_and(|(_, item)| item.trim_end().ends_with(';'));
+    while !is_declaration && lines.next().is_some_and(|(_, line)| !line.starts_with('}')) {}
+}
+
+/// What a line uses, if it is the beginning of a `use`.
+fn used(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("pub").map_or(line, |line| line.split_once(' ').map_or(line, |(_, rest)| rest));
+    line.strip_prefix("use ")
+}
+
+/// Writes out a tree of uses without spaces.
+fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
+    let Some((head, rest)) = tree.split_once('{') else {
+        return paths.push(format!("{before}{}", tree.split("as_").next().unwrap_or(tree)));
+    };
+    let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+    let before = format!("{before}{head}");
+    let (mut depth, mut begin) = (0, 0);
+    for (at, letter) in inside.char_indices().chain([(inside.len(), ',')]) {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let part = &inside[begin..at];
+                begin = at + 1;
+                if !part.is_empty() {
+                    write_out(&before, part, paths);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The paths of two words or more in a line of code.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    line.split(move |letter| !is_part(letter)).filter(|word| word.contains("::")).map(|word| word.trim_matches(':'))
+}
+
+/// The text with comments and the insides of strings and characters as spaces, line for line.
+fn blank(text: &str) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let (mut blanked, mut at) = (String::with_capacity(text.len()), 0);
+    let spaces = |letters: &[char]| letters.iter().map(|&letter| if letter == '\n' { '\n' } else { ' ' }).collect::<String>();
+    while at < letters.len() {
+        let end = hidden(&letters, at);
+        if end > at {
+            blanked.push_str(&spaces(&letters[at..end]));
+            at = end;
+        } else {
+            blanked.push(letters[at]);
+            at += 1;
+        }
+    }
+    blanked
+}
+
+/// Where the comment, string or character ends that begins here; here, if none does.
+fn hidden(letters: &[char], at: usize) -> usize {
+    let starts = |text: &str| text.chars().eq(letters[at..].iter().copied().take(text.len()));
+    let find = |from: usize, end: &[char]| {
+        let found = (from..letters.len()).find(|&at| letters[at..].starts_with(end));
+        found.map_or(letters.len(), |at| at + end.len())
+    };
+    let after_word = at > 0 && (letters[at - 1].is_alphanumeric() || letters[at - 1] == '_');
+    if starts("//") {
+        find(at, &['\n']) - 1
+    } else if starts("/*") {
+        find(at, &['*', '/'])
+    } else if starts("\"") {
+        let mut end = at + 1;
+        while end < letters.len() && letters[end] != '"' {
+            end += if letters[end] == '\\' { 2 } else { 1 };
+        }
+        end + 1
+    } else if !after_word && (starts("r\"") || starts("r#")) {
+        let hashes = letters[at + 1..].iter().take_while(|letter| **letter == '#').count();
+        let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+        find(at + hashes + 2, &end)
+    } else if starts("'\\") {
+        find(at + 3, &['\''])
+    } else if starts("'") && letters.get(at + 2) == Some(&'\'') {
+        at + 3
+    } else {
+        at
+    }
+}

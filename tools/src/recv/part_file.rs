@@ -1,0 +1,151 @@
+//! A file that becomes visible only when every byte of it is known to be on the disk.
+//!
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel calls the lost pages
+//! clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made it: nothing that a later call
+//! says is believed, and the file never becomes visible.
+
+use std::fs::File;
+use std::io::{Error, Result, Write};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use tempfile::NamedTempFile;
+
+/// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// What is done to an unfinished file on a disk: the seam at which every call can be made to fail.
+pub trait DiskFile {
+    /// Appends all of `bytes`.
+    fn write_all(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Another handle of the same open file, only to sync it from another thread.
+    fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static>;
+
+    /// Waits until all that was written is on the disk.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Gives the file its name; what has that name already is replaced only if `replace`.
+    fn name(self, path: &Path, replace: bool) -> Result<()>;
+}
+
+impl DiskFile for NamedTempFile {
+    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        self.as_file_mut().write_all(bytes)
+    }
+
+    fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
+        let file: File = self.as_file().try_clone()?;
+        Ok(move || file.sync_data())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.as_file().sync_all()
+    }
+
+    fn name(self, path: &Path, replace: bool) -> Result<()> {
+        if replace { self.persist(path) } else { self.persist_noclobber(path) }.map(drop).map_err(|error| error.error)
+    }
+}
+
+/// The thread that syncs what has been written so far whenever it is told to; it ends with the first error.
+struct Syncer {
+    told: SyncSender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Syncer {
+    fn start(mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
+        let (told, rounds) = sync_channel::<()>(1);
+        let work = move || rounds.iter().try_for_each(|()| sync());
+        let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
+        Ok(Syncer { told, thread })
+    }
+
+    /// Waits for the sync that is under way; what the syncs came to.
+    fn finish(self) -> Result<()> {
+        drop(self.told);
+        self.thread.join().unwrap_or_else(|_| Err(Error::other("the syncing thread panicked")))
+    }
+}
+
+/// What went wrong, and at what.
+#[derive(Debug)]
+pub struct DiskError {
+    /// What was being done, to be read after "cannot".
+    pub doing: String,
+    /// The system's reason.
+    pub error: Error,
+}
+
+fn at(doing: &str) -> impl FnOnce(Error) -> DiskError {
+    move |error| DiskError { doing: doing.to_owned(), error }
+}
+
+/// A file being written, under no name that anybody knows.
+pub struct PartFile<F> {
+    file: F,
+    unsynced_bytes: u64,
+    /// None once it has reported an error.
+    syncer: Option<Syncer>,
+}
+
+impl<F: DiskFile> PartFile<F> {
+    /// Begins with an empty file.
+    ///
+    /// # Errors
+    /// If there can be no second handle or no thread.
+    pub fn new(file: F) -> std::result::Result<PartFile<F>, DiskError> {
+        let syncer = file.syncing_handle().and_then(Syncer::start).map_err(at("start syncing"))?;
+        Ok(PartFile { file, unsynced_bytes: 0, syncer: Some(syncer) })
+    }
+
+    /// Appends bytes; now and then asks for what was written so far to be put on the disk.
+    ///
+    /// # Errors
+    /// If the write fails, or a sync has failed: the file is lost then, whatever comes after.
+    pub fn write_all(&mut self, bytes: &[u8]) -> std::result::Result<(), DiskError> {
+        self.check_syncer()?;
+        self.file.write_all(bytes).map_err(at("write"))?;
+        self.unsynced_bytes += bytes.len() as u64;
+        let syncer = self.syncer.as_ref().filter(|_| self.unsynced_bytes >= SYNC_BYTES);
+        match syncer.map(|syncer| syncer.told.try_send(())) {
+            Some(Ok(())) => self.unsynced_bytes = 0,
+            // It is still busy with the last round, and will be told next time.
+            Some(Err(TrySendError::Full(()))) | None => {}
+            Some(Err(TrySendError::Disconnected(()))) => self.check_syncer()?,
+        }
+        Ok(())
+    }
+
+    /// Puts everything on the disk and only then gives the file its name.
+    ///
+    /// # Errors
+    /// If any sync of this file, this last one or one before, has failed, or the file cannot have that name.
+    pub fn publish(mut self, path: &Path, replace: bool) -> std::result::Result<(), DiskError> {
+        // First the early syncs: one that is under way may take the error away from the last.
+        match self.syncer.take() {
+            Some(syncer) => syncer.finish().map_err(at("sync"))?,
+            None => return Err(lost()),
+        }
+        self.file.sync().map_err(at("sync"))?;
+        self.file.name(path, replace).map_err(at(&format!("rename to {}", path.display())))
+    }
+
+    /// Whether the syncer has ended, which it does only with an error; from then on nothing succeeds.
+    fn check_syncer(&mut self) -> std::result::Result<(), DiskError> {
+        match self.syncer.take_if(|syncer| syncer.thread.is_finished()) {
+            Some(ended) => Err(ended.finish().map_err(at("sync")).err().unwrap_or_else(lost)),
+            None if self.syncer.is_none() => Err(lost()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The answer to everything after the first failed sync.
+fn lost() -> DiskError {
+    at("sync")(Error::other("an earlier sync of the file failed"))
+}
+
+#[cfg(test)]
+mod tests;

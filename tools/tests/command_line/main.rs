@@ -1,0 +1,13 @@
+//! What the program does without a network: usage, plans, topologies, simulations. These tests need no root.
+
+mod plan;
+mod simulate;
+mod topo;
+mod usage;
+
+use ethbcast_tests::lab::{Ended, LIMIT, Run};
+
+/// The program, to its end.
+fn ended_here(arguments: &[&str]) -> Ended {
+    Run::here(env!("CARGO_BIN_EXE_ethbcast"), arguments).end(LIMIT)
+}

@@ -1,0 +1,233 @@
+//! Ways, sizes, plans and calibrations that cannot be: of `plan`, and of `send` before it looks for an interface.
+
+use super::ended_here;
+use ethbcast_tests::lab::scratch;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A chain of three in a file, as `plan --out` writes it; its lines are counted below.
+const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
+    epoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-2]\"\n\
+    [[edge]]\nfrom = \"n0\"\nto = \"n1\"\norder = 0\n\
+    [[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n";
+const POINT: &str = "[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n";
+const WAYS: [&str; 11] = [
+    "chain",
+    "binary",
+    "kary=K",
+    "cast",
+    "flat",
+    "binomial",
+    "scatter-allgather",
+    "recursive-doubling",
+    "chain-unaware",
+    "binary-unaware",
+    "latency",
+];
+
+/// A place for files, and what is refused with them.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { directory: scratch() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// Fails unless `send`, told so, ends with this code and words before it so much as looks for its interface.
+    #[track_caller]
+    fn send_is_refused(&self, option: &str, file: &Path, code: i32, parts: &[&str]) {
+        let file = file.to_str().expect("UTF-8");
+        ended_here(&["send", "-i", "nosuch", option, file, "source"]).assert_refusal(code, parts);
+    }
+}
+
+/// Plans for n0 on 32 machines in blocks, with further arguments.
+fn plan(more: &[&str]) -> ethbcast_tests::lab::Ended {
+    ended_here(&[&["plan", "--topology", "fig9-4", "--root", "n0", "--size", "64K"], more].concat())
+}
+
+#[test]
+fn an_unknown_way_is_answered_with_all_ways() {
+    for name in ["pigeon", "Chain", "", "chain=2", "kary3"] {
+        let said = format!("`{name}` is no way to send");
+        let parts: Vec<&str> = [said.as_str(), "auto"].into_iter().chain(WAYS).collect();
+        ended_here(&["send", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &parts);
+        plan(&["--via", name]).assert_refusal(2, &[parts.as_slice(), &["all"]].concat());
+    }
+    // To compare all is a question, and no way to send.
+    ended_here(&["send", "-i", "nosuch", "--via", "all", "source"]).assert_refusal(2, &["`all` is no way to send"]);
+}
+
+#[test]
+fn a_tree_needs_a_number_of_children_that_is_one() {
+    for name in ["kary", "kary=", "kary=0", "kary=1", "kary=65", "kary=-2", "kary=x"] {
+        let said = format!("`{name}` needs a number of children from 2 to 64");
+        ended_here(&["send", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &[&said, "kary=3"]);
+        plan(&["--via", name]).assert_refusal(2, &[&said, "kary=3"]);
+    }
+}
+
+#[test]
+fn a_saved_plan_decides_alone() {
+    let place = Place::new();
+    let file = place.file("plan.toml", CHAIN);
+    let file = file.to_str().expect("UTF-8");
+    for other in ["--via=binary", "--via=chain"] {
+        let ended = ended_here(&["send", "-i", "nosuch", "--plan", file, other, "source"]);
+        ended.assert_code(2);
+        let flag = other.split('=').next().expect("a flag");
+        assert!(ended.stderr.contains("cannot be used with") && ended.stderr.contains(flag), "{other}: {}", ended.stderr);
+    }
+    // By itself it is a good one: what is missing is the interface.
+    place.send_is_refused("--plan", Path::new(file), 4, &["nosuch"]);
+}
+
+#[test]
+fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
+    let place = Place::new();
+    let refused = |from: &str, to: &str, parts: &[&str]| {
+        let text = CHAIN.replacen(from, to, 1);
+        assert_ne!(text, CHAIN, "{from} is in it");
+        place.send_is_refused("--plan", &place.file("plan.toml", text), 2, parts);
+    };
+    refused("schema = 1\n", "", &["plan.toml:1:", "expected `schema = 1`"]);
+    refused("schema = 1", "schema = 2", &["plan.toml:1:", "expected `schema = 1`, found `schema = 2`"]);
+    refused("\"chain\"", "\"pigeon\"", &["plan.toml:2:", "`pigeon` is no way to send", "chain", "latency"]);
+    refused("\"chain\"", "\"auto\"", &["plan.toml:2:", "`auto` is no way to send"]);
+    refused("root = \"n0\"", "root = \"n9\"", &["plan.toml:3:", "the root `n9` is not a member"]);
+    refused("epoch = 1", "epoch = \"one\"", &["plan.toml:4:", "string \"one\"", "expected"]);
+    refused("epoch = 1\n", "", &["plan.toml", "epoch"]);
+    refused("segment_bytes = 1468", "segment_bytes = 0", &["plan.toml:5:", "expected segment_bytes above 0"]);
+    refused("segment_bytes = 1468", "segment_bytes = -1", &["plan.toml:5:", "-1"]);
+    refused("n[0-2]", "n[0-1]", &["plan.toml:13:", "`n2`, which is not a member"]);
+    refused("n[0-2]", "n[0-2,1]", &["plan.toml:6:", "`n1` is a member twice"]);
+    refused("n[0-2]", "n[0-9999999]", &["plan.toml:6:", "more than 1048576 hosts"]);
+    refused("n[0-2]", "n[0-", &["plan.toml:6:", "character", "expected"]);
+    refused("\"n[0-2]\"", "7", &["plan.toml:6:", "expected members as a node set", "integer"]);
+    refused("order = 0", "order = 1", &["plan.toml:10:", "`n0` sends to `n1` at place 1", "0 to 0"]);
+    refused("order = 0", "", &["plan.toml:7:", "order"]);
+    refused("order = 0", "order = 0\nweight = 2", &["plan.toml:11:", "weight"]);
+    refused("[[edge]]", "[[edge]", &["plan.toml:7:"]);
+    // What only all edges together show.
+    refused("from = \"n1\"\nto = \"n2\"", "from = \"n1\"\nto = \"n0\"", &["plan.toml", "no plan", "root"]);
+    refused("from = \"n1\"\nto = \"n2\"\norder = 0", "from = \"n0\"\nto = \"n2\"\norder = 1", &["plan.toml", "no plan", "chain"]);
+    refused("[[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n", "", &["plan.toml", "no plan", "no parent"]);
+    refused("members = \"n[0-2]\"", "members = \"n[0-3]\"", &["plan.toml", "no plan", "no parent"]);
+}
+
+#[test]
+fn a_calibration_that_cannot_be_measured_is_refused_with_file_and_line() {
+    let place = Place::new();
+    let good = format!("schema = 1\n{POINT}{}", POINT.replace("256", "1468").replace("4000", "12000"));
+    place.send_is_refused("--calibration", &place.file("good.toml", &good), 4, &["nosuch"]);
+    let refused = |text: String, parts: &[&str]| {
+        let file = place.file("calibration.toml", &text);
+        place.send_is_refused("--calibration", &file, 2, parts);
+        plan(&["--calibration", file.to_str().expect("UTF-8")]).assert_refusal(2, parts);
+    };
+    refused(String::new(), &["calibration.toml:1:", "expected `schema = 1`"]);
+    refused("schema = 1\n".to_owned(), &["calibration.toml", "at least 2 sizes, found 0"]);
+    refused(format!("schema = 1\n{POINT}"), &["calibration.toml", "at least 2 sizes, found 1"]);
+    refused(format!("schema = 1\n{POINT}{POINT}"), &["calibration.toml:7:", "sizes that rise", "256 bytes after 256"]);
+    refused(
+        good.replace("12000", "3999"),
+        &["calibration.toml:8:", "gaps that do not fall", "3999 ns for 1468 bytes", "ethbcast probe"],
+    );
+    refused(good.replace("4000", "0"), &["calibration.toml:4:", "gap above 0 ns"]);
+    refused(good.replace("gap_ns = 4000\n", ""), &["calibration.toml:2:", "gap_ns"]);
+    refused(good.replace("schema = 1\n", "schema = 1\nloss = 1.0\n"), &["calibration.toml:2:", "0.0 to below 1.0"]);
+    refused(good.replace("schema = 1\n", "schema = 1\ncast_max_frames_per_second = 0\n"), &["calibration.toml:2:", "above 0"]);
+}
+
+#[test]
+fn files_that_are_not_there_and_places_that_cannot_be_written_are_the_systems() {
+    let place = Place::new();
+    let missing = place.path("missing.toml");
+    place.send_is_refused("--plan", &missing, 4, &["cannot read the plan file", "missing.toml", "No such file"]);
+    place.send_is_refused("--calibration", &missing, 4, &["cannot read the calibration file", "missing.toml", "No such file"]);
+    place.send_is_refused("--topology", &missing, 4, &["cannot read the topology file", "missing.toml", "No such file"]);
+    let missing = missing.to_str().expect("UTF-8");
+    plan(&["--calibration", missing]).assert_refusal(4, &["cannot read the calibration file", "missing.toml"]);
+    ended_here(&["plan", "--topology", missing, "--root", "n0", "--size", "1"])
+        .assert_refusal(4, &["missing.toml", "No such file"]);
+    let nowhere = place.path("no/such/plan.toml");
+    plan(&["--via", "chain", "--out", nowhere.to_str().expect("UTF-8")]).assert_refusal(4, &["cannot write", "plan.toml"]);
+}
+
+#[test]
+fn a_plan_is_about_one_root_one_size_and_whole_frames() {
+    let planned = |arguments: &[&str]| ended_here(&[&["plan", "--topology", "fig9-1"], arguments].concat());
+    planned(&["--root", "n16", "--size", "1"]).assert_refusal(2, &["fig9-1", "no host n16", "n[0-15]", "--root"]);
+    planned(&["--root", "n0", "--size", "1", "--mtu", "575"]).assert_refusal(2, &["MTU of 575", "at least 576"]);
+    for (arguments, part) in [
+        (&["--size", "1"][..], "--root"),
+        (&["--root", "n0"], "--size"),
+        (&["--root", "n0", "--size", "3x"], "`3x` is no size"),
+        (&["--root", "n0", "--size", ""], "is no size"),
+        (&["--root", "n0", "--size=-1"], "is no size"),
+        (&["--root", "n0", "--size", "99999999T"], "is no size"),
+        (&["--root", "n0", "--size", "1", "--mtu", "70000"], "65535"),
+        (&["--root", "n0", "--size", "1", "--dot", "--svg"], "cannot be used with"),
+        (&["--root", "n0", "--size", "1", "--json", "--svg"], "cannot be used with"),
+    ] {
+        let ended = planned(arguments);
+        ended.assert_code(2);
+        assert!(ended.stderr.contains(part), "{arguments:?} should mention {part:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout_text(), "", "{arguments:?}");
+    }
+    // Drawings and files are of one plan, not of all.
+    let place = Place::new();
+    let out = place.path("plan.toml");
+    for more in [&["--dot"][..], &["--svg"], &["--out", out.to_str().expect("UTF-8")]] {
+        plan(&[&["--via", "all"], more].concat()).assert_refusal(2, &["about one plan", "--via chain"]);
+    }
+    assert!(!out.exists(), "nothing is written by who refuses");
+}
+
+#[test]
+fn a_plan_is_printed_drawn_compared_and_saved() {
+    let place = Place::new();
+    let out = place.path("plan.toml");
+    let ended = plan(&["--via", "binary", "--json", "--out", out.to_str().expect("UTF-8")]);
+    ended.assert_code(0);
+    let report = ended.json();
+    assert_eq!((&report["via"], &report["root"]), (&"binary".into(), &"n0".into()), "{report}");
+    // Topology 4: 32 machines in blocks (Patarasuk 2008 §5.2).
+    assert_eq!((&report["height"], &report["degree"]), (&6.into(), &2.into()), "{report}");
+    assert_eq!(report["edges"].as_array().map(Vec::len), Some(31), "{report}");
+    assert_eq!(report["contention"]["flows"], 2, "{report}");
+    let saved = fs::read_to_string(&out).expect("it was saved");
+    assert_eq!(saved.matches("[[edge]]").count(), 31, "{saved}");
+
+    let all = plan(&["--via", "all", "--json"]);
+    all.assert_code(0);
+    let all = all.json();
+    let times: Vec<f64> = all["plans"].as_array().expect("a list").iter().map(predicted).collect();
+    assert!(times.len() == WAYS.len() && times.is_sorted() && times[0] > 0.0, "{all}");
+    let best = plan(&["--json"]);
+    assert!(predicted(&best.json()) <= times[0], "auto is the best of all: {} in {all}", best.json());
+
+    for (drawing, beginning) in [("--text", "chain from n0 to 31 others on fig9-4"), ("--dot", "digraph "), ("--svg", "<svg ")] {
+        let drawn = plan(&["--via", "chain", drawing]);
+        drawn.assert_code(0);
+        assert!(drawn.stdout_text().starts_with(beginning), "{drawing}: {}", drawn.stdout_text());
+    }
+}
+
+fn predicted(plan: &Value) -> f64 {
+    plan["predicted_seconds"].as_f64().unwrap_or_else(|| panic!("no prediction in {plan}"))
+}

@@ -1,0 +1,201 @@
+//! `ethbcast simulate`: what it prints is what the network must do, and what it cannot simulate it refuses.
+
+use super::ended_here;
+use ethbcast_tests::lab::Ended;
+use serde_json::Value;
+
+/// Bytes that these simulations send, at this rate.
+const SIZE: &[&str] = &["--size", "1M", "--rate", "100mbit"];
+/// A full frame at MTU 1500, its payload, and what it costs on a cable beside its own bytes.
+const FRAME_BYTES: f64 = 1514.0;
+const PAYLOAD_BYTES: f64 = 1468.0;
+const GAP_BYTES: f64 = 24.0;
+/// Data frames of the message, and the end.
+const FRAMES: f64 = 716.0;
+/// How long a full frame takes at 100 Mbit/s.
+const FRAME_SECONDS: f64 = (FRAME_BYTES + GAP_BYTES) * 8.0 / 1e8;
+
+/// A chain from the last host to the first, in segments of two frames.
+const BACKWARDS: &str = "schema = 1\nvia = \"chain\"\nroot = \"n3\"\n\
+    members = \"n[0-3]\"\nsegment_bytes = 2936\nepoch = 1\n\
+    [[edge]]\nfrom = \"n3\"\nto = \"n2\"\norder = 0\n\
+    [[edge]]\nfrom = \"n2\"\nto = \"n1\"\norder = 0\n\
+    [[edge]]\nfrom = \"n1\"\nto = \"n0\"\norder = 0\n";
+
+fn simulate(arguments: &[&str]) -> Ended {
+    ended_here(&[&["simulate"], arguments].concat())
+}
+
+/// The report of a simulation that succeeds.
+#[track_caller]
+fn report(arguments: &[&str]) -> Value {
+    let ended = simulate(&[arguments, SIZE, &["--json"]].concat());
+    ended.assert_code(0);
+    ended.json()
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The load of one direction of a cable.
+#[track_caller]
+fn cable<'a>(report: &'a Value, from: &str, to: &str) -> &'a Value {
+    let cables = report["cables"].as_array().expect("a list");
+    let found = cables.iter().find(|cable| cable["from"] == from && cable["to"] == to);
+    found.unwrap_or_else(|| panic!("no cable from {from} to {to} in {report}"))
+}
+
+#[test]
+fn a_chain_takes_the_time_of_one_copy_and_of_the_way_through_all_hosts() {
+    let report = report(&["--topology", "fig9-4", "--via", "chain"]);
+    let limit = (1_048_576.0 / PAYLOAD_BYTES).ceil() * FRAME_SECONDS;
+    // 31 hops over two cables each and three more between switches; the driver sleeps through dense arrivals for 250
+    // µs.
+    let depth = (31.0 * 2.0 + 3.0) * FRAME_SECONDS + 31.0 * 250e-6;
+    let seconds = number(&report["seconds"]);
+    assert!((limit..limit * 1.05 + depth).contains(&seconds), "{limit} + {depth}: {seconds}");
+    assert_eq!(report["frames"]["data_sent"], 31.0 * FRAMES, "every frame crosses each of 31 edges once: {report}");
+    assert_eq!(report["frames"]["data_resent"], 0, "{report}");
+}
+
+#[test]
+fn a_chain_that_knows_the_switches_does_not_care_how_hosts_are_spread() {
+    let [filled, dealt] = ["fig9-4", "fig9-5"].map(|bed| report(&["--topology", bed, "--via", "chain"]));
+    let [filled, dealt] = [&filled, &dealt].map(|report| number(&report["seconds"]));
+    assert!((dealt / filled - 1.0).abs() < 0.01, "{filled} s and {dealt} s");
+}
+
+#[test]
+fn a_chain_that_does_not_know_the_switches_takes_several_times_as_long() {
+    let [aware, unaware] = ["chain", "chain-unaware"].map(|via| report(&["--topology", "fig9-5", "--via", via]));
+    let [fast, slow] = [&aware, &unaware].map(|report| number(&report["seconds"]));
+    assert!(slow > fast * 2.0, "{fast} s and {slow} s");
+    // Neighbours by number are on neighbouring switches: eight edges cross each cable between those.
+    let crowded = number(&cable(&unaware, "s1", "s2")["bytes"]) / (FRAMES * FRAME_BYTES);
+    assert!(crowded >= 8.0, "{crowded} copies");
+}
+
+#[test]
+fn the_model_predicts_what_the_simulator_finds() {
+    for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial"] {
+        for cables in [&["--topology", "fig9-4"][..], &["--topology", "fig9-4", "--lab"]] {
+            let report = report(&[cables, &["--via", via, "--compare"]].concat());
+            let (seconds, predicted) = (number(&report["seconds"]), number(&report["predicted_seconds"]));
+            assert!((predicted / seconds - 1.0).abs() < 0.1, "via {via}: {predicted} s predicted, {seconds} s simulated");
+        }
+    }
+}
+
+#[test]
+fn a_saved_plan_is_run_as_it_was_saved() {
+    let directory = ethbcast_tests::lab::scratch();
+    let file = directory.path().join("plan.toml");
+    std::fs::write(&file, BACKWARDS).expect("written");
+    let report = report(&["--hosts", "4", "--plan", file.to_str().expect("UTF-8")]);
+    assert_eq!((&report["root"], &report["via"]), (&"n3".into(), &"chain".into()), "{report}");
+    assert_eq!(report["segment_bytes"], 2936, "{report}");
+    assert!(number(&cable(&report, "n1", "s0")["frames"]) >= FRAMES, "n1 relays: {report}");
+    assert!(number(&cable(&report, "n0", "s0")["frames"]) < FRAMES / 2.0, "n0 is the last: {report}");
+    let other = ["--hosts", "5", "--size", "1", "--plan", file.to_str().expect("UTF-8")];
+    simulate(&other).assert_refusal(2, &["n4", "not in the plan"]);
+}
+
+#[test]
+fn a_chain_uses_no_cable_twice_and_a_cast_each_once() {
+    let copy = |report: &Value, from: &str, to: &str| number(&cable(report, from, to)["bytes"]) / (FRAMES * FRAME_BYTES);
+    let chain = report(&["--topology", "fig9-5", "--via", "chain"]);
+    for load in chain["cables"].as_array().expect("a list") {
+        // Acknowledgements of the next edge and signs of life come on top of at most one copy.
+        let copies = number(&load["bytes"]) / (FRAMES * FRAME_BYTES);
+        assert!(copies < 1.05 && number(&load["busy"]) <= 1.0, "{load}");
+    }
+    let cast = report(&["--topology", "fig9-5", "--via", "cast"]);
+    for host in 1..32 {
+        let (name, switch) = (format!("n{host}"), format!("s{}", host % 4));
+        assert!((0.99..1.05).contains(&copy(&chain, &switch, &name)), "chain to {name}");
+        assert!((0.99..1.05).contains(&copy(&cast, &switch, &name)), "cast to {name}");
+        assert!(copy(&cast, &name, &switch) < 0.05, "nobody relays a cast: {name}");
+    }
+    assert!((0.99..1.05).contains(&copy(&cast, "n0", "s0")) && copy(&cast, "s0", "n0") < 0.2, "one copy leaves the root");
+    assert!((0.99..1.05).contains(&copy(&cast, "s1", "s2")) && copy(&cast, "s2", "s1") < 0.1, "one copy passes the switches");
+}
+
+#[test]
+fn losses_are_repaired_and_the_same_seed_loses_the_same_frames() {
+    for via in ["chain", "cast"] {
+        let lossy = ["--hosts", "8", "--via", via, "--loss", "0.02"];
+        let first = report(&lossy);
+        assert!(number(&first["frames"]["data_resent"]) > 0.0 && number(&first["frames"]["lost"]) > 0.0, "{first}");
+        assert_eq!(first, report(&lossy), "the same run");
+        assert_ne!(first, report(&[&lossy[..], &["--seed", "2"]].concat()), "another run");
+    }
+}
+
+#[test]
+fn the_object_has_every_key_and_all_ways_make_a_table() {
+    let report = report(&["--hosts", "4", "--root", "n2"]);
+    assert_eq!((&report["schema"], &report["hosts"], &report["bytes"]), (&1.into(), &4.into(), &1_048_576.into()));
+    assert!(report["via"].is_string() && report["topology"].is_string() && report["predicted_seconds"].is_null(), "{report}");
+    assert_eq!(number(&report["segment_bytes"]) % PAYLOAD_BYTES, 0.0, "{report}");
+    let goodput = 1_048_576.0 * 8.0 / number(&report["seconds"]);
+    assert!((number(&report["goodput_bits_per_second"]) / goodput - 1.0).abs() < 1e-6, "{report}");
+    for name in ["data_sent", "data_resent", "control_sent", "control_received"] {
+        assert!(report["frames"][name].is_u64(), "{name}: {report}");
+    }
+    assert_eq!(report["cables"].as_array().map(Vec::len), Some(8), "both directions of four cables");
+    let table = simulate(&["--hosts", "6", "--size", "64K", "--via", "all"]);
+    table.assert_code(0);
+    for via in
+        ["chain ", "binary ", "kary=3 ", "cast ", "flat ", "binomial ", "scatter-allgather ", "recursive-doubling ", "latency "]
+    {
+        assert!(table.stdout_text().lines().any(|line| line.starts_with(via)), "{via}: {}", table.stdout_text());
+    }
+}
+
+#[test]
+fn a_thousand_hosts_are_no_trouble() {
+    let report = report(&["--hosts", "1000", "--via", "cast"]);
+    assert_eq!(report["frames"]["data_sent"], FRAMES, "{}", report["frames"]);
+    assert!(number(&report["seconds"]) < 2.0 * FRAMES * FRAME_SECONDS, "{}", report["seconds"]);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    for (arguments, parts) in [
+        (&["--hosts", "0", "--size", "1"][..], &["0 hosts", "2 to"][..]),
+        (&["--hosts", "1", "--size", "1"], &["1 hosts", "2 to"]),
+        (&["--hosts", "20000", "--size", "1"], &["20000 hosts", "2 to"]),
+        (&["--hosts", "4", "--size", "1", "--root", "n9"], &["no host n9", "n[0-3]", "--root"]),
+        (&["--topology", "fig9-1", "--size", "1", "--root", "m"], &["fig9-1", "no host m", "n[0-15]"]),
+        (&["--hosts", "4", "--size", "1", "--loss", "1"], &["loss of 1", "0.01"]),
+        (&["--hosts", "4", "--size", "1", "--loss", "NaN"], &["loss of NaN", "0.01"]),
+        (&["--hosts", "4", "--size", "1", "--delay=-1"], &["delay of -1", "--delay"]),
+        (&["--hosts", "4", "--size", "1", "--mtu", "100"], &["MTU of 100", "576"]),
+        (&["--hosts", "4", "--size", "1", "--rate", "0"], &["`0`", "100mbit"]),
+        (&["--hosts", "4", "--size", "1", "--via", "pigeon"], &["pigeon", "chain", "cast", "auto"]),
+        (&["--hosts", "4", "--size", "17G"], &["--size", "at most 16G"]),
+    ] {
+        simulate(arguments).assert_refusal(2, parts);
+    }
+    for (arguments, part) in [
+        (&["--size", "1"][..], "--topology"),
+        (&["--hosts", "4"], "--size"),
+        (&["--hosts", "4", "--topology", "fig9-1", "--size", "1"], "cannot be used with"),
+        (&["--hosts", "many", "--size", "1"], "many"),
+        (&["--hosts", "4", "--size", "1.5M"], "1.5M"),
+        (&["--hosts", "4", "--size", "1", "--via", "cast", "--plan", "file"], "cannot be used with"),
+    ] {
+        let ended = simulate(arguments);
+        ended.assert_code(2);
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+    }
+    for file in ["--plan", "--calibration"] {
+        let arguments = ["--hosts", "4", "--size", "1", file, "no-such-file.toml"];
+        simulate(&arguments).assert_refusal(4, &["cannot read", "no-such-file.toml"]);
+        simulate(&["--hosts", "4", "--size", "1", file, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+            .assert_refusal(2, &["Cargo.toml:1:", "schema"]);
+    }
+    simulate(&["--topology", "no-such-file.toml", "--size", "1"]).assert_refusal(4, &["cannot read", "no-such-file.toml"]);
+}

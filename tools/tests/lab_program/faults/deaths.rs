@@ -1,0 +1,91 @@
+//! Hosts that die in the middle: who still gets the file, and who is named.
+
+use super::{half_way, slow};
+use crate::harness::Site;
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+#[test]
+fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
+    let site = Site::alone("relay", slow(6));
+    // n1 … n5 are ranks 1 … 5 of the chain: n3 has two hosts before and two behind it.
+    let session = half_way(&site, "chain", "n5");
+    session.receiver("n3").signal(Signal::SIGKILL);
+    let outcome = session.end(Duration::from_secs(10));
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert!(outcome.root.stderr.contains("1 of 5 receivers failed: n3 (silent)"), "{}", outcome.root.stderr);
+    assert_eq!(outcome.status("n3"), "silent");
+    assert_eq!(outcome.status("n4"), "verified");
+    outcome.forget_dead("n3");
+}
+
+#[test]
+fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file() {
+    let site = Site::alone("pair", slow(7));
+    let session = half_way(&site, "chain", "n6");
+    ["n3", "n4"].into_iter().for_each(|host| session.receiver(host).signal(Signal::SIGKILL));
+    let outcome = session.end(Duration::from_secs(12));
+    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    // Frames that only n3 and n4 still kept are gone: who needed them cannot be served.
+    for host in ["n5", "n6"] {
+        match outcome.status(host).as_str() {
+            "verified" => outcome.assert_delivered(host),
+            "orphaned" => outcome.assert_nothing(host, 1),
+            status => panic!("{host} is {status}: {}", outcome.root.stderr),
+        }
+    }
+    outcome.root.assert_code(1);
+    ["n3", "n4"].into_iter().for_each(|host| outcome.forget_dead(host));
+}
+
+#[test]
+fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() {
+    let site = Site::alone("listener", slow(5));
+    let session = half_way(&site, "cast", "n2");
+    session.receiver("n2").signal(Signal::SIGKILL);
+    let outcome = session.end(Duration::from_secs(10));
+    ["n1", "n3", "n4"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (silent)"), "{}", outcome.root.stderr);
+    outcome.forget_dead("n2");
+}
+
+#[test]
+fn when_the_last_of_a_chain_dies_nobody_else_notices() {
+    let site = Site::alone("tail", slow(4));
+    let session = half_way(&site, "chain", "n3");
+    session.receiver("n3").signal(Signal::SIGKILL);
+    let outcome = session.end(Duration::from_secs(10));
+    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert_eq!(outcome.status("n3"), "silent");
+    outcome.forget_dead("n3");
+}
+
+#[test]
+fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
+    let site = Site::alone("root", slow(5));
+    for via in ["chain", "cast"] {
+        let session = half_way(&site, via, "n4");
+        session.root.signal(Signal::SIGKILL);
+        let outcome = session.end(Duration::from_secs(5));
+        for host in ["n1", "n2", "n3", "n4"] {
+            outcome.assert_nothing(host, 3);
+            assert!(outcome.receiver(host).stderr.contains("the sender fell silent"), "{}", outcome.receiver(host).stderr);
+        }
+    }
+}
+
+#[test]
+fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_served() {
+    let site = Site::alone("unplug", slow(4));
+    let session = half_way(&site, "chain", "n3");
+    site.set_up("n2", "ip", &["link", "set", "eth0", "down"]);
+    let outcome = session.end(Duration::from_secs(10));
+    outcome.assert_nothing("n2", 4);
+    assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);
+    ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert_eq!(outcome.status("n2"), "silent");
+}

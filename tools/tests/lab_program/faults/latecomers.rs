@@ -1,0 +1,80 @@
+//! Receivers that come again, too late, or one too many.
+
+use super::{MIDDLE_BYTES, half_way, slow};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, Transfer, content, names_in, one_switch};
+use nix::sys::signal::Signal;
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn a_receiver_that_is_started_again_before_the_start_takes_part() {
+    let site = Site::alone("again", one_switch(3));
+    let bytes = content(3, MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2"], &source);
+    let first = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
+    root.wait_for_line("n1 joined");
+    first.signal(Signal::SIGKILL);
+    first.end(LIMIT).assert_code(137);
+    // For half a second the root cannot tell a host that was started again from two receivers on one interface.
+    thread::sleep(Duration::from_millis(700));
+    let second = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
+    root.wait_for_lines(2, "n1 joined");
+    let receivers = [second, site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
+    let root = root.end(LIMIT);
+    root.assert_code(0);
+    assert_eq!(root.json()["receivers"].as_array().map(Vec::len), Some(2));
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    assert!(["n1", "n2"].into_iter().all(|host| std::fs::read(site.path(host)).is_ok_and(|file| file == bytes)));
+}
+
+#[test]
+fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
+    let site = Site::alone("late", slow(4));
+    let directory = site.directory("dest");
+    for via in ["chain", "cast"] {
+        let session = Transfer::new(&site, content(4, 16 * MEBIBYTE)).receivers(&["n1", "n2"]).via(via).start();
+        session.wait_for_bytes("n2", MIDDLE_BYTES);
+        let late = site.start("n3", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
+        late.end(Duration::from_secs(4)).assert_refusal(3, &["started"]);
+        session.end(LIMIT).assert_verified();
+        assert_eq!(names_in(&directory), [""; 0]);
+    }
+}
+
+#[test]
+fn of_three_receivers_for_two_places_one_is_sent_away() {
+    let site = Site::alone("full", slow(4));
+    let bytes = content(8, 8 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let receivers = ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], site.path(host)));
+    // All three have to be there to hear the same invitation.
+    thread::sleep(Duration::from_millis(300));
+    site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source).assert_code(0);
+    let (taken, away): (Vec<_>, Vec<_>) =
+        receivers.into_iter().map(|receiver| receiver.end(LIMIT)).partition(|ended| ended.code() == 0);
+    assert_eq!((taken.len(), away.len()), (2, 1));
+    away[0].assert_code(3);
+    assert!(["full", "started"].into_iter().any(|part| away[0].stderr.contains(part)), "{}", away[0].stderr);
+    let files = ["n1", "n2", "n3"].into_iter().filter_map(|host| std::fs::read(site.path(host)).ok());
+    assert_eq!(files.filter(|file| *file == bytes).count(), 2);
+    assert_eq!(names_in(source.parent().expect("a directory")).len(), 3, "the source and two copies");
+}
+
+#[test]
+fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_session() {
+    let site = Site::alone("restart", slow(4));
+    let session = half_way(&site, "chain", "n3");
+    session.receiver("n2").signal(Signal::SIGKILL);
+    let directory = site.directory("dest");
+    let again = site.start("n2", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
+    again.end(Duration::from_secs(4)).assert_refusal(3, &["started"]);
+    let outcome = session.end(Duration::from_secs(10));
+    ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.root.assert_code(1);
+    assert_ne!(outcome.status("n2"), "verified");
+    outcome.forget_dead("n2");
+    assert_eq!(names_in(&directory), [""; 0]);
+    // The next session takes it.
+    Transfer::new(&site, content(5, MEBIBYTE)).run().assert_verified();
+}

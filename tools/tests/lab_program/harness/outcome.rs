@@ -1,0 +1,147 @@
+//! A transfer that is over, and what must be true of it.
+
+use super::{Ended, names_in};
+use ethbcast_planning::plan::Via;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A transfer that is over. Its files are gone when it is dropped.
+pub struct Outcome {
+    /// The end of the process that sent.
+    pub root: Ended,
+    /// Each host that received, the end of its process and the directory its file should be in.
+    pub(super) receivers: Vec<(String, Ended, PathBuf)>,
+    pub(super) _directory: TempDir,
+    pub(super) via: &'static str,
+    pub(super) content: Arc<Vec<u8>>,
+}
+
+impl Outcome {
+    /// The end of the process that received on a host.
+    pub fn receiver(&self, host: &str) -> &Ended {
+        &self.of(host).1
+    }
+
+    fn of(&self, host: &str) -> &(String, Ended, PathBuf) {
+        self.receivers.iter().find(|(name, ..)| name == host).unwrap_or_else(|| panic!("{host} did not receive"))
+    }
+
+    /// Fails unless all succeeded, every receiver has exactly the bytes that were sent, and the report says so.
+    #[track_caller]
+    pub fn assert_verified(&self) {
+        self.root.assert_code(0);
+        for (host, ..) in &self.receivers {
+            self.assert_delivered(host);
+        }
+        self.assert_report(&self.root.json());
+    }
+
+    /// Fails unless a receiver succeeded and has exactly the bytes that were sent, and nothing beside them.
+    #[track_caller]
+    pub fn assert_delivered(&self, host: &str) {
+        let (_, ended, directory) = self.of(host);
+        ended.assert_code(0);
+        assert_eq!(names_in(directory), ["received.bin"], "on {host}");
+        let received = fs::read(directory.join("received.bin")).expect("it is there");
+        assert_eq!(received.len(), self.content.len(), "bytes on {host}");
+        let wrong = received.iter().zip(self.content.iter()).position(|(received, sent)| received != sent);
+        assert_eq!(wrong, None, "first wrong byte on {host}");
+        let report = ended.json();
+        assert_eq!(report["status"], "verified", "{report}");
+        assert_eq!(report["bytes"], self.content.len(), "{report}");
+        assert_eq!(report["blake3"], self.digest().as_str(), "{report}");
+    }
+
+    /// Fails unless a receiver ended with this code and left nothing where its file would have been.
+    #[track_caller]
+    pub fn assert_nothing(&self, host: &str, code: i32) {
+        let (_, ended, directory) = self.of(host);
+        ended.assert_code(code);
+        assert_eq!(names_in(directory), [""; 0], "on {host}");
+    }
+
+    /// What became of a host by the root's report.
+    pub fn status(&self, host: &str) -> String {
+        let report = self.root.json();
+        let receivers = report["receivers"].as_array().expect("a list");
+        let found =
+            receivers.iter().find(|receiver| receiver["host"] == host).unwrap_or_else(|| panic!("{host} is not in {report}"));
+        found["status"].as_str().expect("a word").to_owned()
+    }
+
+    /// Removes what a host that was killed left behind, as its user will have to.
+    pub fn forget_dead(&self, host: &str) {
+        let (_, ended, directory) = self.of(host);
+        ended.assert_code(128 + Signal::SIGKILL as i32);
+        assert!(
+            names_in(directory).iter().all(|name| name.ends_with(".part")),
+            "a host that died has delivered: {:?}",
+            names_in(directory)
+        );
+        fs::remove_dir_all(directory).expect("removed");
+    }
+
+    fn digest(&self) -> String {
+        blake3::hash(&self.content).to_hex().to_string()
+    }
+
+    /// Checks the report of a transfer that succeeded: all fields that scripts may rely on, none of which contradicts
+    /// another.
+    #[track_caller]
+    fn assert_report(&self, report: &Value) {
+        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {report}"));
+        let bytes = self.content.len();
+        let (seconds, total_seconds) = (number(&report["seconds"]), number(&report["total_seconds"]));
+        assert_eq!(report["schema"], 1, "{report}");
+        let session = report["session"].as_str().expect("the session is a text");
+        assert!(session.len() == 8 && u32::from_str_radix(session, 16).is_ok(), "{session}");
+        assert_eq!(report["bytes"], bytes, "{report}");
+        assert!(0.0 < seconds && seconds <= total_seconds, "{report}");
+        let goodput = bytes as f64 * 8.0 / seconds;
+        assert!((number(&report["goodput_bits_per_second"]) - goodput).abs() <= goodput * 1e-6, "{goodput}: {report}");
+        assert_eq!(report["blake3"], self.digest().as_str(), "{report}");
+        let via = report["via"].as_str().expect("a word");
+        assert!(if self.via == "auto" { via.parse::<Via>().is_ok() } else { via == self.via }, "{report}");
+        assert!(report["segment_bytes"].as_u64().is_some_and(|segment_bytes| segment_bytes > 0), "{report}");
+        assert!(report.get("predicted_seconds").is_some_and(|value| value.is_null() || value.is_f64()), "{report}");
+        for name in ["data_sent", "data_resent", "control_sent", "control_received"] {
+            assert!(report["frames"][name].is_u64(), "{name}: {report}");
+        }
+        self.assert_receivers(report, total_seconds);
+    }
+
+    #[track_caller]
+    fn assert_receivers(&self, report: &Value, total_seconds: f64) {
+        let listed = report["receivers"].as_array().expect("a list");
+        let ranks: Vec<_> = listed.iter().map(|receiver| receiver["rank"].as_u64().expect("a number")).collect();
+        assert_eq!(ranks, (1..=self.receivers.len() as u64).collect::<Vec<_>>(), "ranks, in this order: {report}");
+        let mut hosts: Vec<_> = listed.iter().map(|receiver| receiver["host"].as_str().expect("a name")).collect();
+        let mut expected: Vec<_> = self.receivers.iter().map(|(host, ..)| host.as_str()).collect();
+        hosts.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(hosts, expected);
+        for receiver in listed {
+            assert_eq!(receiver["status"], "verified", "{report}");
+            assert_eq!(receiver["bytes"], self.content.len(), "{report}");
+            assert_eq!(receiver["blake3"], self.digest().as_str(), "{report}");
+            let seconds = receiver["seconds"].as_f64().expect("a number");
+            assert!((0.0..=total_seconds).contains(&seconds), "{report}");
+            let own = self.receiver(receiver["host"].as_str().expect("a name")).json();
+            assert_eq!(own["rank"], receiver["rank"], "what a receiver says of itself: {own}");
+        }
+    }
+
+    /// One of the frame counts of the root's report.
+    pub fn frames(&self, name: &str) -> u64 {
+        self.root.json()["frames"][name].as_u64().expect("a number")
+    }
+
+    /// The `seconds` of the root's report.
+    pub fn seconds(&self) -> f64 {
+        self.root.json()["seconds"].as_f64().expect("a number")
+    }
+}

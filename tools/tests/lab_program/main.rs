@@ -1,0 +1,16 @@
+//! The program on the hosts of a lab: transfers by every way, faults, measurements, and what it says no to.
+//!
+//! These tests need root, and fail without it: a test that skips itself says nothing.
+
+mod demo;
+mod faults;
+mod harness;
+mod lab;
+mod operations;
+mod perf;
+mod presets;
+mod printing;
+mod probe;
+mod refusals;
+mod routes;
+mod transfers;

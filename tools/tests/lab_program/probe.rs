@@ -1,0 +1,144 @@
+//! `ethbcast probe` on real frames: what it measures is what the lab's cables were set to.
+
+use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
+use ethbcast_lab::LabConfig;
+use ethbcast_planning::model::Calibration;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::time::Duration;
+
+const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+/// The sizes that are measured at MTU 1500: the paper's eight, a full frame, and twice the largest.
+const SIZES: [u64; 10] = [256, 512, 1024, 1468, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+
+fn shaped(hosts: usize) -> LabConfig {
+    LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(hosts) }
+}
+
+/// Hosts that answer probes.
+fn answerers(site: &Site, hosts: &[&str]) -> Vec<Run> {
+    let start = |host: &&str| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
+    let answerers: Vec<Run> = hosts.iter().map(start).collect();
+    answerers.iter().for_each(|answerer| answerer.wait_for_line("answers the probes"));
+    answerers
+}
+
+/// Sends them home: a user's wish, which is no success.
+fn dismiss(answerers: Vec<Run>) {
+    for answerer in answerers {
+        answerer.signal(Signal::SIGTERM);
+        answerer.end(LIMIT).assert_code(143);
+    }
+}
+
+/// Probes from n0, to the end.
+fn probe(site: &Site, arguments: &[&str]) -> Ended {
+    Run::start("n0", site.ethbcast("n0", ["probe", "-i", "eth0"].iter().chain(arguments))).end(LIMIT)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// How far a number is from what it should be, as a part of that.
+#[track_caller]
+fn assert_near(measured: f64, truth: f64, tolerance: f64, what: &str) {
+    assert!((measured / truth - 1.0).abs() <= tolerance, "{what}: {measured}, in truth {truth}");
+}
+
+#[test]
+fn the_rate_of_the_cables_is_found_and_written_as_a_calibration() {
+    let site = Site::alone("probe", shaped(3));
+    let answering = answerers(&site, &["n1", "n2"]);
+    let file = site.path("calibration.toml");
+    let ended = probe(&site, &["-n", "2", "--json", "--out", file.to_str().expect("UTF-8")]);
+    ended.assert_code(0);
+    let report = ended.json();
+    println!("{report}");
+    assert!(ended.took < Duration::from_secs(15), "{:?}", ended.took);
+    assert_near(number(&report["rate_bits_per_second"]), RATE_BITS_PER_SECOND as f64, 0.1, "link rate");
+    assert_eq!(report["path_mtu_bytes"], 1500);
+    assert_eq!(report["cast"]["status"], "full-rate");
+    assert!(number(&report["loss"]) < 0.001, "{report}");
+    let names: Vec<_> =
+        report["hosts"].as_array().expect("a list").iter().map(|host| host["host"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["n1", "n2"]);
+
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let calibration = Calibration::parse(&text, "calibration.toml").unwrap_or_else(|error| panic!("{error} in\n{text}"));
+    let sizes: Vec<u64> = calibration.points().iter().map(|point| point.bytes).collect();
+    assert_eq!(sizes, SIZES);
+    for point in calibration.points().iter().filter(|point| point.bytes >= 1468) {
+        // tbf counts a frame without preamble and checksum: 46 bytes on top of the payload.
+        let wire_bytes = point.bytes + 46 * point.bytes.div_ceil(1468);
+        let truth = wire_bytes as f64 * 8e9 / RATE_BITS_PER_SECOND as f64;
+        assert_near(point.gap_ns as f64, truth, 0.1, &format!("g({})", point.bytes));
+    }
+    dismiss(answering);
+}
+
+#[test]
+fn the_table_has_all_sizes_and_every_host() {
+    let site = Site::alone("probetab", shaped(3));
+    let answering = answerers(&site, &["n1", "n2"]);
+    let ended = probe(&site, &["n1", "n2"]);
+    ended.assert_code(0);
+    let table = ended.stdout_text();
+    println!("{table}");
+    for size in SIZES {
+        assert!(table.lines().any(|line| line.split_whitespace().next() == Some(&size.to_string())), "{size} in\n{table}");
+    }
+    for row in ["link rate", "path MTU", "loss", "broadcast", "n1", "n2"] {
+        assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
+    }
+    dismiss(answering);
+}
+
+#[test]
+fn a_host_that_answers_no_probe_is_named() {
+    let site = Site::beside("probesil", one_switch(3));
+    let answering = answerers(&site, &["n1"]);
+    probe(&site, &["n1", "n2", "--max-wait", "1"]).assert_refusal(3, &["no answer from n2", "ethbcast probe --answer"]);
+    probe(&site, &["-n", "2", "--max-wait", "1"]).assert_refusal(3, &["only 1 of 2 hosts answered", "n1"]);
+    probe(&site, &["-g", "other", "--max-wait", "1"]).assert_refusal(3, &["no host of group other answers", "--answer -g other"]);
+    dismiss(answering);
+}
+
+#[test]
+fn a_host_with_a_smaller_mtu_limits_the_path() {
+    let site = Site::beside("probemtu", one_switch(3));
+    site.set_up("n2", "ip", &["link", "set", "eth0", "mtu", "1400"]);
+    let answering = answerers(&site, &["n1", "n2"]);
+    let ended = probe(&site, &["-n", "2", "--json"]);
+    ended.assert_code(0);
+    assert_eq!(ended.json()["path_mtu_bytes"], 1400);
+    dismiss(answering);
+}
+
+#[test]
+fn policed_broadcast_is_found_and_its_rate_written() {
+    const FRAMES_PER_SECOND: f64 = 1000.0;
+    let site = Site::alone("storm", shaped(3));
+    let police = "add table netdev storm; \
+                  add chain netdev storm in { type filter hook ingress device eth0 priority 0; }; \
+                  add rule netdev storm in meta pkttype multicast limit rate over 1000/second burst 20 packets drop";
+    ["n1", "n2"].into_iter().for_each(|host| site.set_up(host, "nft", &[police]));
+    let answering = answerers(&site, &["n1", "n2"]);
+    let file = site.path("calibration.toml");
+    let ended = probe(&site, &["--out", file.to_str().expect("UTF-8")]);
+    ended.assert_code(0);
+    assert!(ended.stdout_text().contains("likely storm control on the switch"), "{}", ended.stdout_text());
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let knee = text.lines().find_map(|line| line.strip_prefix("cast_max_frames_per_second = ")).expect("it is policed");
+    assert_near(knee.parse().expect("a number"), FRAMES_PER_SECOND, 0.2, "knee");
+    dismiss(answering);
+}
+
+#[test]
+fn answering_ends_when_its_time_is_over() {
+    let site = Site::beside("probeend", one_switch(2));
+    let answerer = Run::start("n1", site.ethbcast("n1", ["probe", "--answer", "-i", "eth0", "--max-wait", "0.5", "--json"]));
+    let ended = answerer.end(LIMIT);
+    ended.assert_code(0);
+    assert_eq!(ended.json()["frames_sent"], 0);
+}

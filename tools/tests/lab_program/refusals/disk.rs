@@ -1,0 +1,70 @@
+//! Files that do not fit.
+
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch};
+use ethbcast_lab::LabConfig;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// A file system of its own, of 1 MiB.
+struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(path: PathBuf) -> SmallDisk {
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "ethbcast-tests"])
+            .arg(&path)
+            .status()
+            .expect("mount starts");
+        assert!(status.success(), "cannot mount a tmpfs");
+        SmallDisk { path }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let status = Command::new("umount").arg(&self.path).status();
+        assert!(std::thread::panicking() || status.is_ok_and(|status| status.success()), "cannot unmount {}", self.path.display());
+    }
+}
+
+#[test]
+fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
+    let site = Site::beside("small", one_switch(2));
+    let disk = SmallDisk::mount(site.directory("disk"));
+    let source = site.file("source.bin", content(1, 4 * MEBIBYTE));
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], disk.path.join("file"));
+    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "2"], &source);
+    receiver.end(LIMIT).assert_refusal(4, &["n1", "bytes free", "4194304", "make room"]);
+    root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
+    assert_eq!(names_in(&disk.path), [""; 0]);
+}
+
+#[test]
+fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() {
+    let site = Site::alone("outgrow", LabConfig { rate_bits_per_second: Some(400_000_000), ..one_switch(4) });
+    let disk = SmallDisk::mount(site.directory("disk"));
+    let bytes = content(2, 4 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    // The last frames of a relay that leaves race with the first of the host that takes over: several tries.
+    for (number, via) in ["chain", "chain", "chain", "chain", "chain", "cast"].into_iter().enumerate() {
+        // n2 relays in the chain: n3 has to be served past it.
+        let hosts = ["n1", "n2", "n3"];
+        let paths = [site.path(&format!("n1-{number}")), disk.path.join("file"), site.path(&format!("n3-{number}"))];
+        let runs = [0, 1, 2].map(|at| site.start(hosts[at], &["recv", "-i", "eth0", "--max-wait", "10"], &paths[at]));
+        let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "3", "--via", via, "-"]);
+        send.stdin(fs::File::open(&source).expect("readable"));
+        let root = Run::start("n0", send).end(Duration::from_secs(10));
+        let [first, full, last] = runs.map(|run| run.end(LIMIT));
+        full.assert_refusal(4, &["No space", "make room"]);
+        first.assert_code(0);
+        last.assert_code(0);
+        root.assert_code(1);
+        assert!(root.stderr.contains("1 of 3 receivers failed: n2 (no-space)"), "{}", root.stderr);
+        assert_eq!(names_in(&disk.path), [""; 0]);
+        assert!([0, 2].into_iter().all(|at| fs::read(&paths[at]).is_ok_and(|file| file == bytes)), "{via}");
+    }
+}

@@ -1,0 +1,12 @@
+//! What the program says no to where there is a network, with which code and which words.
+
+mod dest;
+mod disk;
+mod interface;
+mod meeting;
+mod nobody;
+mod perf;
+mod pipes;
+mod probe;
+mod source;
+mod topology;

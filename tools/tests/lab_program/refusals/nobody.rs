@@ -1,0 +1,30 @@
+//! The tool without root's powers.
+
+use crate::harness::{PROGRAM, Run, Site};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// A copy of the program that every user can reach, and how to run it as user nobody.
+pub struct Nobody {
+    directory: tempfile::TempDir,
+}
+
+impl Nobody {
+    /// Copies the program.
+    pub fn new() -> Nobody {
+        // Not in /dev/shm: programs may be forbidden to run from there.
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::copy(PROGRAM, directory.path().join("ethbcast")).expect("copied");
+        Nobody { directory }
+    }
+
+    /// Starts the tool on a host as nobody, with these capabilities in the spelling of `setpriv`.
+    pub fn start(&self, site: &Site, host: &str, capabilities: &str, arguments: &[&str], path: impl AsRef<OsStr>) -> Run {
+        let mut command = site.command(host, "setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", capabilities]);
+        command.args(["--ambient-caps", capabilities]).arg(self.directory.path().join("ethbcast")).args(arguments).arg(path);
+        Run::start(host, command)
+    }
+}

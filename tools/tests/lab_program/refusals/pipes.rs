@@ -1,0 +1,75 @@
+//! SOURCE and DEST that are pipes, and their other ends.
+
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn a_reader_of_stdout_that_goes_away_fails_its_receiver() {
+    let site = Site::beside("closed", one_switch(2));
+    let source = site.file("source.bin", content(4, 4 * MEBIBYTE));
+    let mut receive = site.command("n1", "sh");
+    receive
+        .args(["-c", "{ \"$0\" recv -i eth0 --max-wait 10 -; echo $? > \"$1\"; } | head -c 10"])
+        .arg(PROGRAM)
+        .arg(site.path("code"));
+    let receiver = Run::start("n1", receive);
+    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "10"], &source);
+    root.assert_code(1);
+    assert!(root.stderr.contains("n1 (write-failed)"), "{}", root.stderr);
+    receiver.end(LIMIT).assert_code(0);
+    assert_eq!(fs::read_to_string(site.path("code")).expect("written"), "4\n");
+}
+
+#[test]
+fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
+    let site = Site::beside("full", one_switch(2));
+    let source = site.file("source", "text");
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
+    let mut send = site.command("n0", "sh");
+    send.args(["-c", "\"$0\" send --json -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
+    let root = Run::start("n0", send).end(LIMIT);
+    receiver.end(LIMIT).assert_code(0);
+    assert!(!root.stderr.contains("panicked"), "{}", root.stderr);
+    root.assert_refusal(4, &["stdout"]);
+}
+
+#[test]
+fn ctrl_c_ends_what_waits_for_a_pipe() {
+    let site = Site::alone("pipes", one_switch(2));
+    let soon = Duration::from_secs(2);
+    // Nobody opens the other end of this one: even opening it waits.
+    let status = Command::new("mkfifo").arg(site.path("pipe")).status().expect("mkfifo starts");
+    assert!(status.success());
+    let root = site.start("n0", &["send", "-i", "eth0"], site.path("pipe"));
+    std::thread::sleep(Duration::from_millis(300));
+    root.signal(Signal::SIGINT);
+    root.end(soon).assert_refusal(130, &["interrupted"]);
+    // Nothing ever comes out of this one.
+    let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-"]);
+    send.stdin(Stdio::piped());
+    let root = Run::start("n0", send);
+    let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
+    root.wait_for_line("n1 joined");
+    root.signal(Signal::SIGINT);
+    root.end(soon).assert_refusal(130, &["interrupted"]);
+    receiver.end(soon).assert_refusal(1, &["interrupted"]);
+}
+
+#[test]
+fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
+    let site = Site::alone("stuck", one_switch(2));
+    let source = site.file("source.bin", content(5, 48 * MEBIBYTE));
+    // More than the buffers on the way hold, so that the disk thread is inside a write.
+    let receiver = Run::unread("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
+    let root = site.start("n0", &["send", "-i", "eth0", "--max-wait", "10"], &source);
+    root.wait_for_line("sending");
+    std::thread::sleep(Duration::from_millis(500));
+    receiver.signal(Signal::SIGINT);
+    receiver.end(Duration::from_secs(2)).assert_refusal(130, &["interrupted"]);
+    let root = root.end(LIMIT);
+    root.assert_code(1);
+    assert!(root.stderr.contains("n1 (interrupted)"), "{}", root.stderr);
+}

@@ -1,0 +1,187 @@
+//! Real frames between hosts of a lab: every size, both paths, clean and lossy wires, and every byte compared.
+
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, one_switch};
+use ethbcast_lab::LabConfig;
+use ethbcast_planning::topology::Topology;
+use std::process::Stdio;
+use std::sync::Arc;
+
+const PATHS: [&str; 2] = ["chain", "cast"];
+/// Nothing, the least, a frame short of one byte, a full frame, one byte more, and many frames.
+const SIZES: [usize; 6] = [0, 1, PAYLOAD_BYTES - 1, PAYLOAD_BYTES, PAYLOAD_BYTES + 1, MEBIBYTE];
+/// Root and 7 receivers.
+const HOSTS: usize = 8;
+
+/// The frames of a stream: full ones, the rest, and the trailer with length and digest.
+fn frames(bytes: usize, payload_bytes: usize) -> u64 {
+    bytes.div_ceil(payload_bytes) as u64 + 1
+}
+
+/// Sends all sizes and 64 MiB by both paths, and hands each outcome, all verified, to `judge`.
+fn every_size_by_both_paths(site: &Site, mut judge: impl FnMut(&str, usize, &Outcome)) {
+    for bytes in SIZES.into_iter().chain([64 * MEBIBYTE]) {
+        let content = Arc::new(content(bytes as u64, bytes));
+        for via in PATHS {
+            let outcome = Transfer::new(site, Arc::clone(&content)).via(via).run();
+            outcome.assert_verified();
+            println!(
+                "{bytes} bytes via {via}: {:.3} s, {} frames sent, {} again",
+                outcome.seconds(),
+                outcome.frames("data_sent"),
+                outcome.frames("data_resent")
+            );
+            judge(via, bytes, &outcome);
+        }
+    }
+}
+
+#[test]
+fn every_size_arrives_over_a_clean_wire_and_each_frame_is_sent_once() {
+    let site = Site::alone("clean", one_switch(HOSTS));
+    every_size_by_both_paths(&site, |via, bytes, outcome| {
+        assert_eq!(outcome.frames("data_sent"), frames(bytes, PAYLOAD_BYTES), "{bytes} bytes via {via}");
+        // A wire without loss is not one without drops: an unshaped lab on a busy machine overruns a ring now and then.
+        let resent = outcome.frames("data_resent");
+        let tolerated = if bytes <= MEBIBYTE { 0 } else { frames(bytes, PAYLOAD_BYTES) / 100 };
+        assert!(resent <= tolerated, "{resent} frames sent again without loss, {bytes} bytes via {via}");
+    });
+}
+
+#[test]
+fn every_size_arrives_when_one_frame_in_a_hundred_is_lost() {
+    let site = Site::alone("loss1", LabConfig { loss: 0.01, ..one_switch(HOSTS) });
+    every_size_by_both_paths(&site, |via, bytes, outcome| repairs_are_bounded(via, bytes, outcome, 0.01));
+}
+
+#[test]
+fn every_size_arrives_when_one_frame_in_ten_is_lost() {
+    let site = Site::alone("loss10", LabConfig { loss: 0.1, ..one_switch(HOSTS) });
+    every_size_by_both_paths(&site, |via, bytes, outcome| repairs_are_bounded(via, bytes, outcome, 0.1));
+}
+
+/// Each frame a receiver loses costs about one more. The root of a chain repairs for one receiver, that of a cast for
+/// all seven.
+fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
+    let served = if via == "cast" { HOSTS - 1 } else { 1 };
+    let lost = (frames(bytes, PAYLOAD_BYTES) * served as u64) as f64 * loss / (1.0 - loss);
+    let budget = 1.5 * lost + 6.0 * lost.sqrt() + 20.0;
+    let resent = outcome.frames("data_resent") as f64;
+    assert!(resent <= budget, "{resent} frames sent again, budget {budget:.0}: {bytes} bytes via {via} at {loss} loss");
+}
+
+#[test]
+fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
+    const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+    let bytes = 64 * MEBIBYTE;
+    let site = Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
+    let content = Arc::new(content(1, bytes));
+    let limit_seconds = bytes as f64 * 8.0 / RATE_BITS_PER_SECOND as f64 * 1514.0 / PAYLOAD_BYTES as f64;
+    for via in PATHS {
+        let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
+        outcome.assert_verified();
+        let share = outcome.seconds() / limit_seconds;
+        println!("64 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
+        // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
+        // time to strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
+        assert!((0.99..=1.25).contains(&share), "{share:.3} x the wire's limit via {via}");
+    }
+}
+
+#[test]
+fn four_switches_in_a_row_are_served_from_the_middle() {
+    let topology = Topology::builtin("fig9-4").expect("a test bed");
+    let site = Site::alone("middle", LabConfig::new(topology.clone()));
+    let file = site.file("row.toml", topology.to_toml());
+    let content = Arc::new(content(4, 2 * MEBIBYTE));
+    // n8 is on s1: a chain has to cover s1, both its neighbours and the switch behind one of them, each cable once.
+    for via in PATHS {
+        Transfer::new(&site, Arc::clone(&content))
+            .root("n8")
+            .via(via)
+            .send_option("--topology")
+            .send_option(&file)
+            .run()
+            .assert_verified();
+    }
+}
+
+#[test]
+fn two_groups_on_one_wire_get_each_its_own_file() {
+    let site = Site::alone("groups", one_switch(HOSTS));
+    let red = Transfer::new(&site, content(1, 8 * MEBIBYTE)).root("n0").receivers(&["n1", "n2", "n3"]).group("red").via("cast");
+    let blue = Transfer::new(&site, content(2, 8 * MEBIBYTE)).root("n4").receivers(&["n5", "n6", "n7"]).group("blue").via("chain");
+    let (red, blue) = (red.start(), blue.start());
+    let (red, blue) = (red.end(LIMIT), blue.end(LIMIT));
+    red.assert_verified();
+    blue.assert_verified();
+    assert_ne!(red.root.json()["session"], blue.root.json()["session"]);
+}
+
+/// 1468 bytes in 120 µs are 100 Mbit/s; a switch that lets 500 broadcast frames through in a second makes a cast 17
+/// times as slow.
+#[test]
+fn without_a_path_given_the_prediction_decides() {
+    let site = Site::alone("auto", one_switch(3));
+    let points = "[[point]]\nbytes = 64\ngap_ns = 8000\nlatency_ns = 40000\n\
+                  [[point]]\nbytes = 1468\ngap_ns = 120000\nlatency_ns = 40000\n";
+    for (policed, via) in [("", "cast"), ("cast_max_frames_per_second = 500\n", "chain")] {
+        let calibration = site.file("calibration.toml", format!("schema = 1\n{policed}{points}").as_bytes());
+        let option = calibration.display().to_string();
+        let outcome = Transfer::new(&site, content(3, MEBIBYTE)).send_option("--calibration").send_option(&option).run();
+        outcome.assert_verified();
+        assert_eq!(outcome.root.json()["via"], via, "{policed}");
+    }
+}
+
+#[test]
+fn a_pipe_into_send_comes_out_of_recv() {
+    let site = Site::alone("pipe", one_switch(4));
+    let bytes = content(5, 3 * MEBIBYTE + 1);
+    let source = site.file("source.bin", &bytes);
+    for via in PATHS {
+        let receivers = ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "20"], "-"));
+        // A pipe's size is not known in advance, unlike that of a file on stdin: `cat` makes it a true pipe.
+        let mut cat = std::process::Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
+        let mut send = site.ethbcast("n0", ["send", "--json", "-i", "eth0", "-n", "3", "--via", via, "-"]);
+        send.stdin(cat.stdout.take().expect("piped"));
+        let root = Run::start("n0", send).end(LIMIT);
+        assert!(cat.wait().expect("our child").success());
+        root.assert_code(0);
+        assert_eq!(root.json()["bytes"], bytes.len());
+        for receiver in receivers {
+            let ended = receiver.end(LIMIT);
+            ended.assert_code(0);
+            assert!(
+                ended.stdout == bytes,
+                "stdout carries the data and nothing else: {} of {} bytes",
+                ended.stdout.len(),
+                bytes.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn larger_frames_carry_more_each() {
+    for mtu_bytes in [9000, 65535] {
+        let site = Site::alone("jumbo", LabConfig { mtu_bytes, ..one_switch(4) });
+        let content = Arc::new(content(6, 32 * MEBIBYTE));
+        for via in PATHS {
+            let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
+            outcome.assert_verified();
+            let report = outcome.root.json();
+            assert_eq!(outcome.frames("data_sent"), frames(content.len(), mtu_bytes as usize - 32), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_root_with_jumbo_frames_can_be_told_to_send_small_ones() {
+    let site = Site::alone("mixed", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
+    site.set_up("n2", "ip", &["link", "set", "eth0", "mtu", "1500"]);
+    for via in PATHS {
+        let outcome = Transfer::new(&site, content(7, MEBIBYTE)).via(via).send_option("--mtu").send_option("1500").run();
+        outcome.assert_verified();
+        assert_eq!(outcome.frames("data_sent"), frames(MEBIBYTE, PAYLOAD_BYTES), "{via}");
+    }
+}

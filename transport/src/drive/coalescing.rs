@@ -1,0 +1,146 @@
+//! Receive coalescing: when to wait through arrivals.
+//!
+//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While
+//! frames come densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
+//! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap doubles the
+//! time until the next is tried.
+
+use crate::Instant;
+use std::time::Duration;
+
+/// How long arrivals are counted before they are judged.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
+const WORTHWHILE_FRAMES: u32 = 2;
+/// Arrivals this dense are bulk: there a nap takes in [`BULK_FRAMES`], however long that is up to the longest nap.
+const BULK_FRAMES_PER_SECOND: u32 = 20_000;
+const BULK_FRAMES: u32 = 64;
+/// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what counts.
+const SHORT_PART: u32 = 4;
+/// At most 2 to the power of this many intervals pass between two naps that find nothing: 5 s.
+const MAX_DOUBLINGS: u32 = 10;
+
+/// Judges the arrivals of one loop.
+#[derive(Debug)]
+pub(crate) struct Coalescing {
+    longest: Duration,
+    /// The nap for the present density.
+    nap: Duration,
+    received: u32,
+    since: Instant,
+    dense: bool,
+    napped: bool,
+    doublings: u32,
+    barred_until: Instant,
+}
+
+impl Coalescing {
+    /// Naps of up to `longest`; none, if that is zero.
+    pub(crate) fn new(longest: Duration) -> Self {
+        Coalescing {
+            longest,
+            nap: longest / SHORT_PART,
+            received: 0,
+            since: Instant::START,
+            dense: false,
+            napped: false,
+            doublings: 0,
+            barred_until: Instant::START,
+        }
+    }
+
+    /// Takes note of what one round of the loop received.
+    pub(crate) fn round(&mut self, now: Instant, received: usize) {
+        let received = u32::try_from(received).unwrap_or(u32::MAX);
+        self.received = self.received.saturating_add(received);
+        if std::mem::take(&mut self.napped) {
+            self.learn(now, received);
+        }
+        let interval = now.since(self.since);
+        if interval >= INTERVAL {
+            self.nap = self.fitting_nap(interval);
+            self.dense = self.nap * self.received >= interval * WORTHWHILE_FRAMES;
+            (self.received, self.since) = (0, now);
+        }
+    }
+
+    /// The nap for what has been received in `interval`.
+    fn fitting_nap(&self, interval: Duration) -> Duration {
+        let bulk = interval * BULK_FRAMES_PER_SECOND <= Duration::from_secs(1) * self.received;
+        let shortest = self.longest / SHORT_PART;
+        if bulk { (interval * BULK_FRAMES / self.received.max(1)).clamp(shortest, self.longest) } else { shortest }
+    }
+
+    fn learn(&mut self, now: Instant, received: u32) {
+        if received >= WORTHWHILE_FRAMES {
+            self.doublings = self.doublings.saturating_sub(1);
+        } else {
+            self.barred_until = now + INTERVAL * (1 << self.doublings);
+            self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
+        }
+    }
+
+    /// How long to sleep through arrivals now, if at all; the loop must be back within `limit`.
+    pub(crate) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
+        let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
+        let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
+        // One cut short by a deadline proves nothing about arrivals.
+        self.napped = allowed && nap == self.nap;
+        allowed.then_some(nap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
+    fn after(frames: usize, gap: Duration) -> (Coalescing, Instant) {
+        let mut coalescing = Coalescing::new(LONGEST);
+        let mut now = Instant::START;
+        while now.since(Instant::START) < Duration::from_millis(20) {
+            now += gap;
+            coalescing.round(now, frames);
+        }
+        (coalescing, now)
+    }
+
+    #[test]
+    fn the_denser_the_arrivals_the_more_a_nap_takes_in_up_to_a_bound() {
+        let nap = |frames, gap_micros| {
+            let (mut coalescing, now) = after(frames, Duration::from_micros(gap_micros));
+            coalescing.nap(now, None)
+        };
+        assert_eq!(nap(1, 400), None, "2 500 frames/s: each is waited for");
+        assert_eq!(nap(1, 120), Some(LONGEST / 4), "100 Mbit/s");
+        assert_eq!(nap(1, 25), Some(LONGEST), "40 000 frames/s");
+        assert_eq!(nap(10, 10), Some(LONGEST / 4), "a million frames/s");
+    }
+
+    #[test]
+    fn naps_that_find_little_become_ever_rarer() {
+        let (mut coalescing, mut now) = after(1, Duration::from_micros(12));
+        let mut naps = 0;
+        // A ping-pong of 12 µs a round for a second: no nap finds more than one frame.
+        while now.since(Instant::START) < Duration::from_secs(1) {
+            let nap = coalescing.nap(now, None);
+            naps += u32::from(nap.is_some());
+            now += nap.unwrap_or(Duration::from_micros(12));
+            coalescing.round(now, 1);
+        }
+        assert!((1..=8).contains(&naps), "{naps} naps in a second");
+    }
+
+    #[test]
+    fn a_nap_never_overruns_a_deadline_and_can_be_turned_off() {
+        let (mut coalescing, now) = after(10, Duration::from_micros(100));
+        let short = Duration::from_micros(10);
+        assert_eq!(coalescing.nap(now, Some(short)), Some(short));
+        assert_eq!(coalescing.nap(now, Some(Duration::ZERO)), None);
+        let mut never = Coalescing::new(Duration::ZERO);
+        (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));
+        assert_eq!(never.nap(Instant::from_nanos(100_000_000), None), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! How much the kernel may hold for us: a few milliseconds' worth of a slow link, not more.
+//!
+//! Frames wait in the kernel in the order they were handed over, acknowledgements behind data. On a link slower than we are, a
+//! send buffer of fixed size is a long queue (220 frames are 27 ms at 100 Mbit/s), and a relay's repairs are late by as much.
+//! So the rate at which a full buffer drains is measured, and the buffer sized by time, as byte queue limits do in drivers.
+
+use crate::Instant;
+use std::time::Duration;
+
+/// What the kernel may hold, as a time: half of it is left when the kernel says there is room again, which must outlast the
+/// wake-up of a busy host.
+const HOLD: Duration = Duration::from_millis(4);
+/// How long to measure.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The buffer before the first measurement, and the least it ever is.
+const START_FRAMES: usize = 32;
+const MIN_FRAMES: usize = 8;
+/// What the kernel charges for a frame beside its bytes (1514 bytes are charged as 2304).
+const CHARGE_BYTES: usize = 790;
+
+/// Sizes one socket's send buffer.
+#[derive(Debug)]
+pub(super) struct SendBuffer {
+    frame_bytes: usize,
+    max_bytes: usize,
+    present_bytes: usize,
+    since: Instant,
+    sent_bytes: u64,
+    blocked: bool,
+}
+
+impl SendBuffer {
+    /// For frames of up to `frame_bytes` and an `SO_SNDBUF` of at most `max_bytes`.
+    pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> SendBuffer {
+        let mut backlog =
+            SendBuffer { frame_bytes, max_bytes, present_bytes: 0, since: Instant::START, sent_bytes: 0, blocked: false };
+        backlog.present_bytes = backlog.buffer(START_FRAMES);
+        backlog
+    }
+
+    /// The `SO_SNDBUF` to set now; the kernel doubles it.
+    pub(super) fn present_bytes(&self) -> usize {
+        self.present_bytes
+    }
+
+    /// The `SO_SNDBUF` that holds so many full frames.
+    fn buffer(&self, frames: usize) -> usize {
+        let charge = self.frame_bytes + CHARGE_BYTES;
+        (frames * charge / 2).clamp(MIN_FRAMES * charge / 2, self.max_bytes.max(MIN_FRAMES * charge / 2))
+    }
+
+    /// So many bytes were taken.
+    pub(super) fn sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+    }
+
+    /// The buffer was full.
+    pub(super) fn blocked(&mut self) {
+        self.blocked = true;
+    }
+
+    /// A new size for the buffer, if what was measured asks for one that differs by a quarter.
+    pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
+        let interval = now.since(self.since);
+        if interval < INTERVAL {
+            return None;
+        }
+        let (sent, blocked) = (self.sent_bytes, self.blocked);
+        (self.since, self.sent_bytes, self.blocked) = (now, 0, false);
+        // Only a buffer that was full shows the link's rate, and only an interval without a long pause.
+        if !blocked || interval > INTERVAL * 5 {
+            return None;
+        }
+        let held_bytes = sent as f64 * HOLD.as_secs_f64() / interval.as_secs_f64();
+        let wanted = self.buffer((held_bytes / self.frame_bytes as f64).ceil() as usize);
+        if wanted.abs_diff(self.present_bytes) * 4 <= self.present_bytes {
+            return None;
+        }
+        self.present_bytes = wanted;
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a link of so many bytes per second makes of the buffer within 200 ms, in frames.
+    fn settled_frames(bytes_per_second: u64, blocked: bool) -> usize {
+        let mut backlog = SendBuffer::new(1514, 256 << 10);
+        for round in 1..=200 {
+            backlog.sent(bytes_per_second / 1000);
+            if blocked {
+                backlog.blocked();
+            }
+            backlog.resize(Instant::from_nanos(round * 1_000_000));
+        }
+        backlog.present_bytes() * 2 / (1514 + CHARGE_BYTES)
+    }
+
+    #[test]
+    fn the_buffer_holds_four_milliseconds_of_a_link_that_blocks() {
+        assert_eq!(settled_frames(3_125_000, true), 9, "25 Mbit/s");
+        assert_eq!(settled_frames(300_000, true), MIN_FRAMES, "2.4 Mbit/s");
+        assert!((32..=34).contains(&settled_frames(12_500_000, true)), "100 Mbit/s");
+        assert_eq!(settled_frames(125_000_000, true), 227, "1 Gbit/s: all that was allowed");
+    }
+
+    #[test]
+    fn a_link_that_never_blocks_leaves_the_buffer_alone() {
+        assert_eq!(settled_frames(1_000_000, false), START_FRAMES);
+    }
+}

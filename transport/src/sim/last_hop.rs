@@ -1,0 +1,107 @@
+//! The last hop: what the faults make of a frame that has come over the cable, and the frames they hold back.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::event::Event;
+use super::fabric::Fabric;
+use super::faults::{Delivery, Fate, Faults};
+use super::frame::SharedFrame;
+use super::host::Host;
+
+/// A frame on its way outside all wires.
+#[derive(Debug)]
+struct Late {
+    host: u32,
+    frame: Rc<SharedFrame>,
+    /// Its fate is still to be decided.
+    undecided: bool,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct LastHop<F> {
+    faults: F,
+    /// Deliveries whose fate has been decided.
+    deliveries: u64,
+    /// Frames outside all wires, by the number in their `Late` event, and the numbers out of use.
+    late: Vec<Option<Late>>,
+    unused: Vec<u32>,
+}
+
+impl<F: Faults> LastHop<F> {
+    pub(super) fn new(faults: F) -> Self {
+        LastHop { faults, deliveries: 0, late: Vec::new(), unused: Vec::new() }
+    }
+
+    pub(super) fn faults_mut(&mut self) -> &mut F {
+        &mut self.faults
+    }
+
+    /// Takes a frame that has come to the card of `host`; what is left of it for the receive ring now.
+    pub(super) fn pass(&mut self, frame: Rc<SharedFrame>, host: &mut Host, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+        let frame = host.filter(frame, fabric)?;
+        match self.fate(&frame, host, fabric) {
+            Fate::Deliver => Some(frame),
+            Fate::Drop => {
+                host.lose(frame, fabric);
+                None
+            }
+            Fate::Duplicate { after } => {
+                self.postpone(Rc::clone(&frame), host, after, fabric);
+                Some(frame)
+            }
+            Fate::Delay(by) => {
+                self.postpone(frame, host, by, fabric);
+                None
+            }
+            Fate::Corrupt { bit } => {
+                let changed = fabric.flipped(frame, bit);
+                host.filter(changed, fabric)
+            }
+        }
+    }
+
+    /// The host of a frame that was held back or made up, whose event has happened.
+    pub(super) fn host_of(&self, number: u32) -> u32 {
+        self.late[number as usize].as_ref().expect("a late frame is kept until its event happens").host
+    }
+
+    /// Takes that frame; what is left of it for the receive ring now.
+    pub(super) fn pass_late(&mut self, number: u32, host: &mut Host, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+        let late = self.late[number as usize].take().expect("a late frame is kept until its event happens");
+        self.unused.push(number);
+        if late.undecided { self.pass(late.frame, host, fabric) } else { host.filter(late.frame, fabric) }
+    }
+
+    /// Schedules a frame that nobody has sent: it comes to the card of `host` at `at`, in nanoseconds.
+    pub(super) fn inject(&mut self, frame: Rc<SharedFrame>, host: u32, at: u64, fabric: &mut Fabric) {
+        self.hold_back(Late { host, frame, undecided: true }, at, fabric);
+    }
+
+    fn fate(&mut self, frame: &SharedFrame, host: &Host, fabric: &Fabric) -> Fate {
+        let delivery = Delivery {
+            from: frame.origin().map(|origin| origin as usize),
+            to: host.number() as usize,
+            at: fabric.instant(),
+            ordinal: self.deliveries,
+            frame: frame.bytes(),
+        };
+        self.deliveries += 1;
+        self.faults.fate(&delivery)
+    }
+
+    fn postpone(&mut self, frame: Rc<SharedFrame>, host: &Host, by: Duration, fabric: &mut Fabric) {
+        let at = (fabric.instant() + by).as_nanos();
+        self.hold_back(Late { host: host.number(), frame, undecided: false }, at, fabric);
+    }
+
+    fn hold_back(&mut self, late: Late, at: u64, fabric: &mut Fabric) {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.late.push(None);
+            self.late.len() as u32 - 1
+        });
+        self.late[number as usize] = Some(late);
+        fabric.schedule(at, Event::Late(number));
+    }
+}

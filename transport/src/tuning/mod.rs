@@ -1,0 +1,223 @@
+//! Every number the engine runs on, each with its unit, its source and its reason.
+
+mod ack;
+mod cast;
+mod error;
+mod feed;
+mod timeout;
+mod window;
+
+pub use ack::AckTuning;
+pub use cast::{CastTuning, DesignatedTuning};
+pub use error::TuningError;
+pub use feed::FeedTuning;
+pub use timeout::TimeoutTuning;
+pub use window::WindowTuning;
+
+use std::time::Duration;
+
+/// What a receiver does with frames that arrive out of order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Strict go-back-n: they are thrown away, and the sender goes back (EQA §3.2).
+    InOrderOnly,
+    /// They are kept, and the sender is told the holes.
+    #[default]
+    HolesAllowed,
+}
+
+/// The most receivers of a cast that all acknowledge alike: more would make their parent hear more than a frame for every 32.
+const ALL_ACKNOWLEDGE: u32 = 16;
+/// The most whose reports of the same loss a short stagger keeps apart.
+const STAGGERED: u32 = 32;
+
+/// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are the EQA
+/// paper's protocols.
+///
+/// Numbers of one's own are checked where they come in: by [`check`](Tuning::check), or by the stream that is made of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Out-of-order frames: kept or thrown away.
+    pub policy: Policy,
+    /// The shared buffer of a stream.
+    pub feed: FeedTuning,
+    /// How many frames may be in flight.
+    pub window: WindowTuning,
+    /// How long a sender waits.
+    pub timeout: TimeoutTuning,
+    /// When a receiver acknowledges.
+    pub ack: AckTuning,
+    /// Who acknowledges for the others of a cast.
+    pub designated: DesignatedTuning,
+    /// One frame for all receivers, and their repairs.
+    pub cast: CastTuning,
+}
+
+impl Tuning {
+    /// The EQA paper's Simple Broadcast: strict go-back-n with a window of 16 (§3.2).
+    pub fn paper() -> Self {
+        let ack = AckTuning { every_frames: 4, ..AckTuning::default() };
+        Tuning { policy: Policy::InOrderOnly, window: WindowTuning::paper(), ack, ..Tuning::default() }
+    }
+
+    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message nine frames are pushed, which one
+    /// receiver answers; the rest follows as all grant credit. Nine are what messages between two hosts push as well.
+    pub fn push_pull() -> Self {
+        let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
+        Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(9))
+    }
+
+    /// The same with so many slots in a feed.
+    #[must_use]
+    pub fn with_feed_frames(mut self, frames: u64) -> Tuning {
+        self.feed.frames = frames;
+        self
+    }
+
+    /// The same with so many frames of a message pushed.
+    #[must_use]
+    pub fn with_push_frames(mut self, frames: Option<u64>) -> Tuning {
+        self.cast.push_frames = frames;
+        self
+    }
+
+    /// Whether the engine can run on these numbers.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what to write instead.
+    pub fn check(&self) -> Result<(), TuningError> {
+        self.feed.check()?;
+        self.window.check()?;
+        self.timeout.check()?;
+        self.ack.check()?;
+        self.designated.check()?;
+        self.cast.check()
+    }
+
+    /// Panics with what [`check`](Tuning::check) finds.
+    pub(crate) fn assert_valid(&self) {
+        if let Err(error) = self.check() {
+            panic!("wrong tuning: {error}");
+        }
+    }
+
+    /// Whether one receiver of a cast acknowledges for the others.
+    pub(crate) fn designates(&self) -> bool {
+        self.designated.enabled || self.cast.push_frames.is_some()
+    }
+
+    /// The window that strict go-back-n keeps; without limit where holes are allowed.
+    pub(crate) fn strict_window(&self) -> u64 {
+        if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
+    }
+
+    /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all, at
+    /// `position` among them, from 0. Up to 16 all acknowledge, rarer and staggered as they grow in number, so that at
+    /// full speed their parent hears about one for every 32 frames; above 16 the slowest does so for all, and the others speak when
+    /// half of the feed has come. Above 32 reports of losses are backed off.
+    ///
+    /// Strict go-back-n cannot wait: everybody acknowledges, as often as it would alone.
+    pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {
+        let mut tuning = self.clone();
+        let siblings = siblings.max(1) as u32;
+        let spread = siblings.div_ceil(8);
+        let strict = self.policy == Policy::InOrderOnly;
+        let Tuning { timeout, ack, designated, .. } = &mut tuning;
+        // Strict: acknowledgements are as prompt as ever, and a lost tail stops everybody; only their stagger comes on top.
+        let min = if strict { timeout.min + Duration::from_micros(200) * spread } else { timeout.min * 2 * spread };
+        timeout.min = min.min(timeout.max);
+        timeout.prompt = if siblings > ALL_ACKNOWLEDGE { (timeout.prompt * 2).min(timeout.max) } else { timeout.min };
+        // A step of 37 spreads neighbours over the 100 µs.
+        ack.gap_delay = Duration::from_micros(position as u64 * 37 % 100) * spread;
+        ack.backoff_group = (siblings > STAGGERED).then_some(siblings);
+        designated.first = position == 0;
+        if !strict {
+            ack.delay *= 2 * spread;
+            ack.every_frames = (u64::from(siblings) * 32).clamp(ack.every_frames, 512);
+            if siblings > ALL_ACKNOWLEDGE {
+                designated.enabled = true;
+                ack.room_parts = 2;
+                ack.turn_permille = Some(turn(siblings, position));
+                ack.every_frames = self.feed.frames / 2;
+            }
+        }
+        tuning
+    }
+
+    /// The same numbers for one receiver of a cast to `receivers` in all, among which an ack tree lies: as
+    /// [`for_cast`](Tuning::for_cast) for its siblings, but everybody acknowledges an eighth of the feed at a time, so that three
+    /// levels of the tree hold back less than half of it.
+    pub fn for_ack_tree(&self, receivers: usize, siblings: usize, position: usize) -> Tuning {
+        let mut tuning = self.for_cast(siblings, position);
+        tuning.designated.enabled = false;
+        tuning.timeout.prompt = self.timeout.prompt;
+        let ack = &mut tuning.ack;
+        ack.room_parts = self.ack.room_parts;
+        ack.turn_permille = Some(turn(siblings as u32, position));
+        ack.every_frames = (self.feed.frames / 8).max(self.ack.every_frames);
+        ack.backoff_group = (receivers > STAGGERED as usize).then_some(siblings.max(1) as u32);
+        tuning
+    }
+
+    /// Slots of a feed whose frames carry up to `payload_bytes`: a power of two within both limits, at least 64.
+    pub fn feed_frames_for(&self, payload_bytes: usize) -> u64 {
+        self.feed.frames_for(payload_bytes)
+    }
+}
+
+/// The turn of one of so many, in thousandths of a round.
+fn turn(siblings: u32, position: usize) -> u64 {
+    position as u64 * 1000 / u64::from(siblings.max(1)) % 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feed_is_bounded_in_frames_and_in_bytes() {
+        let tuning = Tuning::default();
+        assert_eq!(tuning.feed_frames_for(1468), 4096);
+        assert_eq!(tuning.feed_frames_for(65_503), 256);
+        assert_eq!(tuning.feed_frames_for(1 << 24), 64);
+    }
+
+    #[test]
+    fn what_stands_here_and_what_is_made_of_it_can_be_run_on() {
+        for tuning in [Tuning::default(), Tuning::paper(), Tuning::push_pull()] {
+            assert_eq!(tuning.check(), Ok(()));
+            for siblings in [1, 16, 17, 128, 10_000] {
+                assert_eq!(tuning.for_cast(siblings, siblings - 1).check(), Ok(()), "{siblings}");
+                assert_eq!(tuning.for_ack_tree(10_000, siblings, siblings - 1).check(), Ok(()), "{siblings}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_named_with_what_to_write() {
+        let changed = |change: fn(&mut Tuning)| {
+            let mut tuning = Tuning::default();
+            change(&mut tuning);
+            tuning.check().expect_err("a wrong number").to_string()
+        };
+        assert_eq!(changed(|tuning| tuning.feed.frames = 1000), "feed.frames = 1000: write a power of two, such as 1024");
+        assert_eq!(changed(|tuning| tuning.feed.frames = 0), "feed.frames = 0: write a power of two, such as 4");
+        assert_eq!(changed(|tuning| tuning.feed.frames = u64::MAX).split(':').next(), Some("feed.frames = 18446744073709551615"));
+        let above = "window.min_frames = 5000: write at most window.max_frames, which is 4096";
+        assert_eq!(changed(|tuning| tuning.window.min_frames = 5000), above);
+        assert_eq!(changed(|tuning| tuning.cast.round_frames = 0), "cast.round_frames = 0: write at least 1");
+        let wrong: [fn(&mut Tuning); 10] = [
+            |tuning| tuning.feed.segment_frames = 0,
+            |tuning| tuning.window.start_frames = 1,
+            |tuning| tuning.window.min_frames = 0,
+            |tuning| tuning.window.loss_tolerated_percent = 101,
+            |tuning| tuning.timeout.min = Duration::from_secs(1),
+            |tuning| tuning.timeout.max = Duration::ZERO,
+            |tuning| tuning.ack.every_frames = 0,
+            |tuning| tuning.ack.room_parts = 0,
+            |tuning| tuning.ack.turn_permille = Some(1000),
+            |tuning| tuning.cast.push_frames = Some(0),
+        ];
+        wrong.into_iter().for_each(|change| assert!(changed(change).contains(": write "), "{}", changed(change)));
+    }
+}
