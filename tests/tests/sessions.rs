@@ -226,7 +226,7 @@ fn casts_to_many_receivers_deliver_whatever_gets_lost() {
 }
 
 #[test]
-fn when_receivers_die_that_others_acknowledge_to_their_wards_get_everything() {
+fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_everything() {
     // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80, for whom two
     // in a row go at once.
     for (seed, receivers, dead) in
@@ -236,7 +236,7 @@ fn when_receivers_die_that_others_acknowledge_to_their_wards_get_everything() {
         let mut case = crowd(receivers, 1_500_000);
         case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(90 + 3 * seed))).collect();
         let replay = format!("ranks {dead:?} die");
-        // One ward has a bad cable, so that much of what it needs is kept for it alone. The session begins without losses: all die
+        // One repair child has a bad cable, so that much of what it needs is kept for it alone. The session begins without losses: all die
         // in the middle of the stream.
         let mut random = Random::new(seed);
         let faults = |delivery: &Delivery<'_>| {

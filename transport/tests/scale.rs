@@ -43,7 +43,7 @@ fn a_thousand_receivers_that_lose_one_frame_in_ten_thousand_neither_drown_the_ro
         // The root repairs what its ten listeners lost; whatever the others lost, those they acknowledge to repair.
         assert!(found.root.data_resent <= 4 + frames * 10 / 2500, "{rate} bit/s: {} repairs", found.root.data_resent);
         assert!(found.totals.data_resent < 2 * frames / 10, "{rate} bit/s: {} repairs in all", found.totals.data_resent);
-        assert!(found.added_bytes.max(found.ward_bytes) <= 10 * RECEIVER_BYTES, "{} bytes", found.added_bytes);
+        assert!(found.added_bytes.max(found.repair_child_bytes) <= 10 * RECEIVER_BYTES, "{} bytes", found.added_bytes);
     }
 }
 

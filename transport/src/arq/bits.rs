@@ -1,4 +1,9 @@
-//! One bit for each slot of a ring.
+//! One bit for each slot of a ring, or for each frame of an acknowledgement.
+
+/// Bit `bit` of an acknowledgement's bitmap (least significant first); what lies beyond it is not set.
+pub(crate) fn get(bitmap: &[u8], bit: u64) -> bool {
+    bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+}
 
 #[derive(Debug)]
 pub(crate) struct Bits {

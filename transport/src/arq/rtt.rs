@@ -1,4 +1,4 @@
-//! Round-trip time and the timeout derived from it (RFC 6298 with DESIGN §8's bounds).
+//! Round-trip time and the timeout derived from it (RFC 6298, with shorter bounds: a cluster's round trips are below a millisecond).
 
 use crate::tuning::{TimeoutTuning, Tuning};
 use std::time::Duration;

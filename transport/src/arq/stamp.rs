@@ -14,6 +14,11 @@ impl Stamp {
     /// No stamp.
     pub const NONE: Stamp = Stamp(0);
 
+    /// The stamp of a moment: what would be drawn if none had been for a while.
+    pub fn of(now: Instant) -> Stamp {
+        Stamp(now.as_micros() as u32)
+    }
+
     /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp comes after none.
     pub fn is_after(self, other: Stamp) -> bool {
         match (self, other) {
@@ -29,8 +34,38 @@ impl Stamp {
     }
 }
 
-/// An older stamp than this is not compared any more: its sender has been idle.
-pub const STALE: Duration = Duration::from_secs(600);
+/// The stamp of each frame in a ring: under which it was last sent, or when it came.
+#[derive(Clone, Debug)]
+pub(crate) struct StampRing {
+    stamps: Box<[Stamp]>,
+}
+
+impl StampRing {
+    /// No stamps for so many slots (a power of two).
+    pub(crate) fn new(slots: u64) -> StampRing {
+        StampRing { stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice() }
+    }
+
+    /// The stamp of frame `sequence`.
+    pub(crate) fn get(&self, sequence: u64) -> Stamp {
+        self.stamps[self.slot(sequence)]
+    }
+
+    /// Frame `sequence` has a new stamp.
+    pub(crate) fn set(&mut self, sequence: u64, stamp: Stamp) {
+        let slot = self.slot(sequence);
+        self.stamps[slot] = stamp;
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & (self.stamps.len() as u64 - 1)) as usize
+    }
+
+    /// Bytes that the stamps take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.stamps)
+    }
+}
 
 /// Draws the stamps of one sender.
 #[derive(Clone, Debug, Default)]

@@ -1,72 +1,43 @@
-//! A lane's window: how many frames may be in flight.
+//! How many frames may be in flight to one receiver, and what a loss means for it.
+//!
+//! A window grows by what is acknowledged until it is first cut, then by one frame a round; a cut is to 7/10, never below a floor, so
+//! that a link's own losses cannot stop it. What differs is when it is cut. A lane of a stream takes light loss as the link's own,
+//! for plans are contention-free and slowing down would not cure it ([`LossRound`]). Messages of several hosts may meet at one
+//! cable: any loss is congestion, once a round ([`Congestion`]).
 
 use super::stamp::Stamp;
-use crate::tuning::Tuning;
+use crate::tuning::WindowTuning;
 
-/// Grows by what is acknowledged until the first heavy round, then by one frame a round; ×0.7 after a round that lost more
-/// than the tolerated part (plans are contention-free, so light loss is the link's own and slowing down would not cure it).
+/// How many frames may be in flight.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub(crate) struct Window {
     frames: u64,
     min: u64,
     max: u64,
+    /// Below this it grows by what is acknowledged, above by one frame a round.
     threshold: u64,
-    tolerated_percent: u64,
     grown: u64,
-    round: Round,
-}
-
-/// Fewer frames say little about the part that is lost: at 30 % loss, one round in 30 of this length loses 40 %.
-const ROUND_FRAMES: u64 = 64;
-
-/// The frames sent since a stamp, judged when an echo passes it.
-#[derive(Clone, Debug, Default)]
-struct Round {
-    ends: Stamp,
-    acknowledged: u64,
-    lost: u64,
 }
 
 impl Window {
-    /// A new lane's window.
-    pub fn new(tuning: &Tuning) -> Window {
-        Window {
-            frames: tuning.window.start_frames,
-            min: tuning.window.min_frames,
-            max: tuning.window.max_frames,
-            threshold: tuning.window.max_frames,
-            tolerated_percent: tuning.window.loss_tolerated_percent,
-            grown: 0,
-            round: Round::default(),
-        }
+    /// A new window, never above `most` frames.
+    pub(crate) fn new(tuning: &WindowTuning, most: u64) -> Window {
+        let max = tuning.max_frames.min(most);
+        Window { frames: tuning.start_frames.min(max), min: tuning.min_frames.min(max), max, threshold: max, grown: 0 }
     }
 
     /// Frames that may be in flight.
-    pub fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Takes in one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest` is the last stamp drawn.
-    /// The window grows only if it is what held the sender back.
-    pub fn on_ack(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp, limiting: bool) {
-        self.round.acknowledged += acknowledged;
-        self.round.lost += lost;
-        if limiting {
-            self.grow(acknowledged);
-        }
-        let Round { ends, acknowledged, lost } = self.round;
-        if ends == Stamp::NONE {
-            self.round.ends = newest;
-        } else if echo.is_after(ends) && acknowledged + lost >= ROUND_FRAMES {
-            if lost * 100 > (acknowledged + lost) * self.tolerated_percent {
-                self.frames = (self.frames * 7 / 10).max(self.min);
-                self.threshold = self.frames;
-            }
-            self.round = Round { ends: newest, acknowledged: 0, lost: 0 };
-        }
+    /// Whether with so many in flight it is the window that holds the sender back: only then it grows.
+    pub(crate) fn is_limiting(&self, in_flight: u64) -> bool {
+        in_flight * 2 >= self.frames
     }
 
-    fn grow(&mut self, acknowledged: u64) {
+    /// So many frames are acknowledged, of a window that held the sender back.
+    pub(crate) fn grow(&mut self, acknowledged: u64) {
         if self.frames < self.threshold {
             self.frames += acknowledged;
         } else {
@@ -76,32 +47,121 @@ impl Window {
         }
         self.frames = self.frames.min(self.max);
     }
+
+    /// Too much was lost.
+    pub(crate) fn cut(&mut self) {
+        self.frames = (self.frames * 7 / 10).max(self.min);
+        self.threshold = self.frames;
+    }
+}
+
+/// Fewer frames say little about the part that is lost: at 30 % loss, one round in 30 of this length loses 40 %.
+const ROUND_FRAMES: u64 = 64;
+
+/// The frames sent since a stamp, judged when an echo passes it: heavy is a loss of more than the tolerated part.
+#[derive(Clone, Debug)]
+pub(crate) struct LossRound {
+    tolerated_percent: u64,
+    ends: Stamp,
+    acknowledged: u64,
+    lost: u64,
+}
+
+impl LossRound {
+    /// The first round.
+    pub(crate) fn new(tuning: &WindowTuning) -> LossRound {
+        LossRound { tolerated_percent: tuning.loss_tolerated_percent, ends: Stamp::NONE, acknowledged: 0, lost: 0 }
+    }
+
+    /// Takes in one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest` is the last stamp drawn.
+    /// Whether a round has ended that lost too much.
+    pub(crate) fn is_heavy(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp) -> bool {
+        self.acknowledged += acknowledged;
+        self.lost += lost;
+        let frames = self.acknowledged + self.lost;
+        if self.ends == Stamp::NONE {
+            self.ends = newest;
+            return false;
+        }
+        let ended = echo.is_after(self.ends) && frames >= ROUND_FRAMES;
+        let heavy = ended && self.lost * 100 > frames * self.tolerated_percent;
+        if ended {
+            (self.ends, self.acknowledged, self.lost) = (newest, 0, 0);
+        }
+        heavy
+    }
+}
+
+/// Any loss is congestion, and paid for once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Congestion {
+    /// Frames with older stamps were sent before the last cut.
+    cut_at: Stamp,
+}
+
+impl Congestion {
+    /// A frame sent under `sent_at` is lost; `newest` is the last stamp drawn. Whether that is not paid for yet.
+    pub(crate) fn is_new(&mut self, sent_at: Stamp, newest: Stamp) -> bool {
+        let new = sent_at.is_after(self.cut_at);
+        if new {
+            self.cut_at = newest;
+        }
+        new
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rounds(window: &mut Window, count: u32, from: u32, acknowledged: u64, lost: u64) {
-        for round in from..from + count {
-            window.on_ack(acknowledged, lost, Stamp(round + 1), Stamp(round + 1), true);
+    /// A lane's window and its rounds.
+    struct Lane(Window, LossRound);
+
+    impl Lane {
+        fn new(tuning: &WindowTuning) -> Lane {
+            Lane(Window::new(tuning, u64::MAX), LossRound::new(tuning))
+        }
+
+        fn rounds(&mut self, count: u32, from: u32, acknowledged: u64, lost: u64) -> u64 {
+            for round in from..from + count {
+                self.0.grow(acknowledged);
+                if self.1.is_heavy(acknowledged, lost, Stamp(round + 1), Stamp(round + 1)) {
+                    self.0.cut();
+                }
+            }
+            self.0.frames()
         }
     }
 
     #[test]
     fn light_loss_does_not_shrink_a_window_and_heavy_loss_does_once_a_round_down_to_the_floor() {
-        let tuning = Tuning::default();
-        let mut window = Window::new(&tuning);
-        rounds(&mut window, 20, 1, 90, 40);
-        assert_eq!(window.frames(), 32 + 20 * 90);
-        rounds(&mut window, 1, 50, 0, 900);
-        assert_eq!(window.frames(), 1832 * 7 / 10);
-        rounds(&mut window, 1, 60, 1282, 0);
-        assert_eq!(window.frames(), 1283, "after a cut it grows by a frame a round");
-        rounds(&mut window, 40, 70, 0, 900);
-        assert_eq!(window.frames(), tuning.window.min_frames);
-        let mut fresh = Window::new(&tuning);
-        rounds(&mut fresh, 3, 1, 10, 10);
-        assert_eq!(fresh.frames(), 32 + 30, "three short rounds that lose half are not judged yet");
+        let tuning = WindowTuning::default();
+        let mut lane = Lane::new(&tuning);
+        assert_eq!(lane.rounds(20, 1, 90, 40), 32 + 20 * 90);
+        assert_eq!(lane.rounds(1, 50, 0, 900), 1832 * 7 / 10);
+        assert_eq!(lane.rounds(1, 60, 1282, 0), 1283, "after a cut it grows by a frame a round");
+        assert_eq!(lane.rounds(40, 70, 0, 900), tuning.min_frames);
+        let mut fresh = Lane::new(&tuning);
+        assert_eq!(fresh.rounds(3, 1, 10, 10), 32 + 30, "three short rounds that lose half are not judged yet");
+    }
+
+    #[test]
+    fn many_losses_of_one_round_cut_the_window_once_and_no_loss_cuts_it_below_its_floor() {
+        let tuning = WindowTuning::default();
+        let (mut window, mut congestion) = (Window::new(&tuning, 1024), Congestion::default());
+        let mut lose = |window: &mut Window, sent_at: u32, newest: u32| {
+            if congestion.is_new(Stamp(sent_at), Stamp(newest)) {
+                window.cut();
+            }
+        };
+        window.grow(968);
+        assert_eq!(window.frames(), 1000);
+        (1..=50).for_each(|sent_at| lose(&mut window, sent_at, 100));
+        assert_eq!(window.frames(), 700);
+        window.grow(700);
+        assert_eq!(window.frames(), 701, "after a cut it grows by a frame a round");
+        (2..=50).for_each(|round| lose(&mut window, round * 100, round * 100));
+        assert_eq!(window.frames(), tuning.min_frames);
+        assert!(window.is_limiting(8) && !window.is_limiting(7), "what does not hold it back need not grow");
     }
 }

@@ -9,7 +9,7 @@ mod positions;
 
 pub use positions::ReaderId;
 
-use crate::arq::bits::Bits;
+use crate::arq::arrived::Arrived;
 use positions::Positions;
 
 /// What became of an inserted frame.
@@ -30,10 +30,8 @@ pub struct Feed {
     mask: u64,
     bytes: Box<[u8]>,
     lengths: Box<[u32]>,
-    arrived: Bits,
+    arrived: Arrived,
     positions: Positions,
-    head: u64,
-    highest: u64,
     last: Option<u64>,
 }
 
@@ -49,10 +47,8 @@ impl Feed {
             mask: slots - 1,
             bytes: vec![0; slots as usize * payload_bytes].into_boxed_slice(),
             lengths: vec![0; slots as usize].into_boxed_slice(),
-            arrived: Bits::new(slots),
+            arrived: Arrived::new(slots),
             positions: Positions::new(slots),
-            head: 0,
-            highest: 0,
             last: None,
         }
     }
@@ -69,17 +65,17 @@ impl Feed {
 
     /// The oldest frame that is kept.
     pub fn tail(&self) -> u64 {
-        self.positions.tail(self.head)
+        self.positions.tail(self.head())
     }
 
     /// One past the newest frame before which nothing is missing.
     pub fn head(&self) -> u64 {
-        self.head
+        self.arrived.head()
     }
 
     /// One past the newest frame that has arrived, in order or not.
     pub fn highest(&self) -> u64 {
-        self.highest
+        self.arrived.highest()
     }
 
     /// One past the highest sequence number there is room for: the credit to advertise.
@@ -94,12 +90,12 @@ impl Feed {
 
     /// Whether every frame of the stream has arrived.
     pub fn is_complete(&self) -> bool {
-        self.last.is_some_and(|last| self.head > last)
+        self.last.is_some_and(|last| self.head() > last)
     }
 
     /// Whether frame `sequence` has arrived (or has been freed since).
     pub fn has(&self, sequence: u64) -> bool {
-        sequence < self.head || (sequence < self.highest && self.arrived.get(sequence))
+        self.arrived.has(sequence)
     }
 
     /// Whether frame `sequence` has arrived and has not been freed.
@@ -113,7 +109,7 @@ impl Feed {
     /// If the payload is longer than a slot or the stream has ended.
     pub fn push(&mut self, payload: &[u8], last: bool) -> Option<u64> {
         assert!(self.last.is_none(), "nothing follows the last frame");
-        let sequence = self.head;
+        let sequence = self.head();
         (self.insert(sequence, payload, last) == Inserted::New).then_some(sequence)
     }
 
@@ -132,14 +128,9 @@ impl Feed {
         let at = slot * self.payload_bytes;
         self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
         self.lengths[slot] = payload.len() as u32;
-        self.arrived.set(sequence);
-        self.highest = self.highest.max(sequence + 1);
+        self.arrived.insert(sequence);
         if last {
             self.last = Some(sequence);
-        }
-        while self.head < self.highest && self.arrived.get(self.head) {
-            self.arrived.clear(self.head);
-            self.head += 1;
         }
         Inserted::New
     }
@@ -158,7 +149,7 @@ impl Feed {
     /// Adds a reader that needs everything from `position` on; `None` if that has been freed or has not arrived.
     pub fn add_reader(&mut self, position: u64) -> Option<ReaderId> {
         let tail = self.tail();
-        (tail..=self.head).contains(&position).then(|| self.positions.add(position, tail))
+        (tail..=self.head()).contains(&position).then(|| self.positions.add(position, tail))
     }
 
     /// Where a reader stands: the next frame it needs.
@@ -171,26 +162,18 @@ impl Feed {
     /// # Panics
     /// If `position` is behind the reader or beyond `head`.
     pub fn advance(&mut self, reader: ReaderId, position: u64) {
-        assert!(position <= self.head, "a reader cannot have read what has not arrived");
-        self.positions.advance(reader, position, self.head);
+        assert!(position <= self.head(), "a reader cannot have read what has not arrived");
+        self.positions.advance(reader, position, self.head());
     }
 
     /// Takes a reader away: what only it needed is freed.
     pub fn remove_reader(&mut self, reader: ReaderId) {
-        self.positions.remove(reader, self.head);
+        self.positions.remove(reader, self.head());
     }
 
     /// Writes which frames beyond `head` have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
-        let beyond = self.highest.saturating_sub(self.head + 1);
-        let used = (beyond.div_ceil(8) as usize).min(bitmap.len());
-        for (at, byte) in bitmap[..used].iter_mut().enumerate() {
-            let first = self.head + 1 + at as u64 * 8;
-            *byte = (0..8)
-                .filter(|bit| first + bit < self.highest && self.arrived.get(first + bit))
-                .fold(0, |byte, bit| byte | 1 << bit);
-        }
-        used
+        self.arrived.write_holes(bitmap)
     }
 
     /// Bytes that the payload slots take.
@@ -213,17 +196,14 @@ impl Feed {
     /// # Errors
     /// A sentence that names the first disagreement.
     pub fn audit(&self) -> Result<(), String> {
-        self.positions.audit(self.head)?;
-        if self.head > self.limit() || self.highest < self.head || self.highest > self.limit() {
-            return Err(format!("tail {} head {} highest {} out of order", self.tail(), self.head, self.highest));
+        let (tail, head, highest, limit) = (self.tail(), self.head(), self.highest(), self.limit());
+        self.positions.audit(head)?;
+        if head > limit || highest < head || highest > limit {
+            return Err(format!("tail {tail} head {head} highest {highest} out of order"));
         }
-        if self.head < self.highest && self.arrived.get(self.head) {
-            return Err(format!("frame {} has arrived but head stands on it", self.head));
-        }
-        let marked = self.arrived.count();
-        let expected = (self.head..self.highest).filter(|&sequence| self.arrived.get(sequence)).count() as u64;
+        let (marked, expected) = self.arrived.count();
         if marked != expected {
-            return Err(format!("{marked} frames marked beyond head, {expected} between head and highest"));
+            return Err(format!("{marked} frames marked, {expected} between head and highest"));
         }
         Ok(())
     }

@@ -60,10 +60,7 @@ impl Channel {
                 Some(ack) => self.on_ack(now, &ack, desk),
                 None => desk.stats.malformed += 1,
             },
-            Kind::ASK => {
-                self.arrivals.note_stamp(now, Stamp(frame.header.stamp));
-                self.arrivals.hasten(now);
-            }
+            Kind::ASK => self.arrivals.on_ask(now, frame.header.stamp),
             _ => self.on_numbered(now, frame, desk),
         }
     }
@@ -81,7 +78,7 @@ impl Channel {
     /// A push, a pull or a note: each is read once, and acknowledged each time it comes.
     fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
         let Header { sequence, flags, stamp, .. } = frame.header;
-        self.arrivals.note_stamp(now, Stamp(stamp));
+        self.arrivals.note_stamp(now, stamp);
         match self.arrivals.class(sequence) {
             Class::Duplicate => desk.stats.duplicates += 1,
             Class::Unwanted => {
@@ -275,7 +272,7 @@ impl Channel {
             pushed_messages,
             destination_bytes: self.inbox.destination_bytes(),
             bookkeeping_bytes: self.flight.memory_bytes() + self.inbox.memory_bytes(),
-            peer_bytes: size_of::<Channel>(),
+            peer_bytes: size_of::<Channel>() + self.arrivals.memory_bytes(),
         }
     }
 

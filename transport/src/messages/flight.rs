@@ -5,9 +5,11 @@
 
 use super::body::Word;
 use super::settings::SPAN_FRAMES;
-use super::window::Window;
-use crate::arq::rtt::Rtt;
-use crate::arq::stamp::{STALE, Stamp, Stamps};
+use crate::arq::echo::Echo;
+use crate::arq::evidence::{Evidence, Sent};
+use crate::arq::question::Question;
+use crate::arq::stamp::{Stamp, Stamps};
+use crate::arq::window::{Congestion, Window};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
@@ -30,8 +32,9 @@ enum State {
     Arrived,
 }
 
+/// A frame sent and not known to have arrived before all that follow.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct Numbered {
     piece: Piece,
     stamp: Stamp,
     state: State,
@@ -47,16 +50,13 @@ pub(super) struct Flight {
     /// The first frame that is not known to have arrived.
     cursor: u64,
     /// Frames from `cursor` on.
-    frames: VecDeque<Sent>,
+    frames: VecDeque<Numbered>,
     repairs: BTreeSet<u64>,
     flying: u64,
     window: Window,
-    rtt: Rtt,
-    echo: Stamp,
-    echo_at: Instant,
-    due: Option<Instant>,
-    tries: u32,
-    ask: bool,
+    congestion: Congestion,
+    echo: Echo,
+    question: Question,
     /// Since when the peer owes an answer and has been silent.
     waiting_since: Instant,
 }
@@ -69,13 +69,10 @@ impl Flight {
             frames: VecDeque::new(),
             repairs: BTreeSet::new(),
             flying: 0,
-            window: Window::new(tuning, SPAN_FRAMES),
-            rtt: Rtt::new(tuning),
-            echo: Stamp::NONE,
-            echo_at: Instant::START,
-            due: None,
-            tries: 0,
-            ask: false,
+            window: Window::new(&tuning.window, SPAN_FRAMES),
+            congestion: Congestion::default(),
+            echo: Echo::new(tuning),
+            question: Question::default(),
             waiting_since: Instant::START,
         }
     }
@@ -87,7 +84,7 @@ impl Flight {
 
     /// When to ask, if nothing is heard.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        self.question.due()
     }
 
     /// How many frames are on their way, as far as is known.
@@ -97,7 +94,7 @@ impl Flight {
 
     /// Bytes of memory that the frames take.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.frames.capacity() * size_of::<Sent>()
+        self.frames.capacity() * size_of::<Numbered>()
     }
 
     /// Whether a note may be sent: only the receiver's span holds it back.
@@ -128,7 +125,7 @@ impl Flight {
     /// Sends a new frame under `stamp`; returns its number.
     pub(super) fn send(&mut self, now: Instant, piece: Piece, stamp: Stamp) -> u64 {
         let sequence = self.next();
-        self.frames.push_back(Sent { piece, stamp, state: State::Flying });
+        self.frames.push_back(Numbered { piece, stamp, state: State::Flying });
         self.flying += 1;
         self.arm(now);
         sequence
@@ -141,32 +138,22 @@ impl Flight {
 
     /// Takes an acknowledgement; `arrived` is told what has newly arrived. False if it is forged.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
-        let echo = Stamp(ack.echo);
-        if ack.cursor > self.next() || ack.covered() > self.next() || echo.is_after(stamps.newest()) {
+        if !(Sent { below: self.next(), newest: stamps.newest() }).admits(ack) {
             return false;
         }
         if ack.cursor < self.cursor {
             return true;
         }
-        let limiting = self.flying * 2 >= self.window.frames();
+        let limiting = self.window.is_limiting(self.flying);
         let newly = self.mark_arrived(ack, arrived);
-        self.window.on_acknowledged(newly, limiting);
-        let fresh = echo.is_after(self.echo) || (echo != Stamp::NONE && now.since(self.echo_at) > STALE);
-        if fresh {
-            (self.echo, self.echo_at) = (echo, now);
-            let held = Duration::from_micros(ack.body.held_us.into());
-            let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(held);
-            // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
-            if round_trip < Duration::from_secs(60) {
-                self.rtt.sample(round_trip);
-            }
-            self.find_lost(ack.covered(), echo, stamps.newest());
+        if limiting {
+            self.window.grow(newly);
         }
-        self.tries = 0;
-        self.due = None;
-        if !self.frames.is_empty() {
-            self.arm(now);
+        if self.echo.take(now, ack).is_some() {
+            self.find_lost(ack.covered(), stamps.newest());
         }
+        self.question.answered(false);
+        self.question.rearm(now, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
         true
     }
 
@@ -194,25 +181,26 @@ impl Flight {
         newly
     }
 
-    /// What the echo proves lost. First transmissions carry rising stamps, so the search ends at the first young frame beyond
-    /// what is `covered`; under `InOrderOnly` only the first frame is judged, and what follows it was thrown away with it.
-    fn find_lost(&mut self, covered: u64, echo: Stamp, newest: Stamp) {
-        let tolerance = self.rtt.reordering();
-        let overtaken = |frame: &Sent| echo.is_after(frame.stamp) && echo.since(frame.stamp) > tolerance;
+    /// What the echo proves lost. Under `InOrderOnly` only the first frame is judged, and what follows it was thrown away with it.
+    fn find_lost(&mut self, covered: u64, newest: Stamp) {
+        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered };
         let strict = self.policy == Policy::InOrderOnly;
-        if strict && !self.frames.front().is_some_and(|first| first.state == State::Flying && overtaken(first)) {
+        let proves = |frame: &Numbered| frame.state == State::Flying && evidence.overtook(frame.stamp);
+        if strict && !self.frames.front().is_some_and(proves) {
             return;
         }
-        for (sequence, frame) in (self.cursor..).zip(self.frames.iter_mut()) {
-            let lost = overtaken(frame) || strict;
-            if !lost && sequence >= covered {
-                break;
-            }
-            if lost && frame.state == State::Flying {
-                self.window.on_lost(frame.stamp, newest);
+        let sent_at = |sequence: u64| self.frames[(sequence - self.cursor) as usize].stamp;
+        let judged = evidence.search(self.cursor..self.next(), |evidence, sequence| strict || evidence.overtook(sent_at(sequence)));
+        let lost: Vec<u64> = judged.filter(|&(_, lost)| lost).map(|(sequence, _)| sequence).collect();
+        for sequence in lost {
+            let frame = &mut self.frames[(sequence - self.cursor) as usize];
+            if frame.state == State::Flying {
                 frame.state = State::Lost;
                 self.flying -= 1;
                 self.repairs.insert(sequence);
+                if self.congestion.is_new(frame.stamp, newest) {
+                    self.window.cut();
+                }
             }
         }
     }
@@ -225,24 +213,18 @@ impl Flight {
     /// An answer that is overdue is asked for. True if that has been in vain for `silent_after` and several times: who was away
     /// itself for so long has asked only once.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
-        if self.due.is_none_or(|due| due > now) {
-            return false;
-        }
-        self.ask = true;
-        self.tries += 1;
-        self.due = Some(now + self.rtt.timeout(self.tries));
-        self.tries >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after
+        let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
+        overdue && self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after
     }
 
     /// Whether to ask for a receipt now; asked once.
     pub(super) fn take_ask(&mut self) -> bool {
-        std::mem::take(&mut self.ask)
+        self.question.take()
     }
 
     fn arm(&mut self, now: Instant) {
-        if self.due.is_none() {
+        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
             self.waiting_since = now;
-            self.due = Some(now + self.rtt.timeout(self.tries));
         }
     }
 
@@ -252,8 +234,8 @@ impl Flight {
         if (count(State::Flying), count(State::Lost)) != (self.flying, self.repairs.len() as u64) {
             return Err(format!("{} flying and {} lost counted, {:?}", self.flying, self.repairs.len(), self.frames));
         }
-        if self.frames.len() as u64 > SPAN_FRAMES || (!self.frames.is_empty() && self.due.is_none()) {
-            return Err(format!("{} frames unacknowledged, the next question due {:?}", self.frames.len(), self.due));
+        if self.frames.len() as u64 > SPAN_FRAMES || (!self.frames.is_empty() && self.due().is_none()) {
+            return Err(format!("{} frames unacknowledged, the next question due {:?}", self.frames.len(), self.due()));
         }
         Ok(())
     }

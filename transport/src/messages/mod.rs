@@ -9,7 +9,7 @@
 //! be repeated, because a lost part is cut again from the message.
 //!
 //! From the outside in: [`Mailbox`] (calls) with `clockwork` (the machine), `ledger` (what was asked for), `channel` (one peer:
-//! frames), `outbox`, `inbox` and `room` (send queue, pushed buffer, its account), `flight`, `window` and `arrivals` (numbered
+//! frames), `outbox`, `inbox` and `room` (send queue, pushed buffer, its account), `flight` and `arrivals` (numbered
 //! frames), `body` (their bytes).
 //!
 //! Bytes off the wire never panic and never take more memory than a receive's `max_bytes` or the pushed buffer's share.
@@ -28,7 +28,6 @@ mod outcome;
 mod room;
 mod settings;
 mod stats;
-mod window;
 
 pub use mailbox::Mailbox;
 pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};

@@ -5,24 +5,24 @@
 //! data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward make
 //! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
-use super::hearing::Heard;
-use super::marks::Marks;
-use super::memory::tree_bytes;
-use crate::arq::rtt::Rtt;
-use crate::arq::stamp::{STALE, Stamp};
-use crate::arq::window::Window;
+use super::boundaries::Boundaries;
+use super::memory::{Memory, tree_bytes};
+use super::outgoing::{AckFrom, Departure, Outgoing};
+use crate::arq::echo::Echo;
+use crate::arq::evidence::{Evidence, Sent};
+use crate::arq::question::Question;
+use crate::arq::stamp::{Stamp, StampRing, Stamps};
+use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::Ack;
-use crate::wire::MacAddr;
+use crate::wire::{Ack, Peer};
 use std::collections::BTreeSet;
 
 /// A child served by unicast.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) rank: u16,
-    pub(super) mac: MacAddr,
+    peer: Peer,
     reader: ReaderId,
     policy: Policy,
     cursor: u64,
@@ -34,37 +34,24 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been passed.
     awaited: u64,
     in_flight: u64,
-    sent_at: Box<[Stamp]>,
+    sent_at: StampRing,
     repairs: BTreeSet<u64>,
     window: Window,
-    rtt: Rtt,
-    echo: Stamp,
-    echo_at: Instant,
-    due: Option<Instant>,
-    tries: u32,
-    heartbeat: bool,
+    round: LossRound,
+    echo: Echo,
+    question: Question,
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
     grafted: bool,
 }
 
-/// What a lane wants to send next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outgoing {
-    /// Frame `sequence`; `urgent` asks for an acknowledgement at once.
-    Data { sequence: u64, again: bool, urgent: bool },
-    /// The last sequence number, to be answered; with the rank of the designated receiver, if there is one.
-    Heartbeat { highest: u64, designated: Option<u16> },
-}
-
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
-    pub(super) fn new(rank: u16, mac: MacAddr, feed: &mut Feed, tuning: &Tuning) -> Lane {
+    pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let tail = feed.tail();
         let reader = feed.add_reader(tail).expect("the tail can always be read");
         Lane {
-            rank,
-            mac,
+            peer,
             reader,
             policy: tuning.policy,
             cursor: tail,
@@ -74,28 +61,28 @@ impl Lane {
             passed: 0,
             awaited: 0,
             in_flight: 0,
-            sent_at: vec![Stamp::NONE; feed.slots() as usize].into_boxed_slice(),
+            sent_at: StampRing::new(feed.slots()),
             repairs: BTreeSet::new(),
-            window: Window::new(tuning),
-            rtt: Rtt::new(tuning),
-            echo: Stamp::NONE,
-            echo_at: Instant::START,
-            due: None,
-            tries: 0,
-            heartbeat: false,
+            window: Window::new(&tuning.window, u64::MAX),
+            round: LossRound::new(&tuning.window),
+            echo: Echo::new(tuning),
+            question: Question::default(),
             synced: true,
             grafted: false,
         }
     }
 
     /// A lane to a child that another host served until now: everything still here is kept until it says where it stands.
-    pub(super) fn graft(now: Instant, rank: u16, mac: MacAddr, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let mut lane = Lane::new(rank, mac, feed, tuning);
-        lane.synced = false;
-        lane.grafted = true;
-        lane.heartbeat = true;
-        lane.due = Some(now + lane.rtt.timeout(0));
+    pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
+        let mut lane = Lane { synced: false, grafted: true, ..Lane::new(peer, feed, tuning) };
+        lane.question.ask();
+        lane.arm(now);
         lane
+    }
+
+    /// The child.
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
     }
 
     /// The feed's reader that stands for this lane.
@@ -103,14 +90,10 @@ impl Lane {
         self.reader
     }
 
-    /// Bytes that the stamps of what was sent take.
-    pub(super) fn stamps_bytes(&self) -> usize {
-        size_of_val(&*self.sent_at)
-    }
-
-    /// Bytes that the queued repairs take at most.
-    pub(super) fn repairs_bytes(&self) -> usize {
-        tree_bytes(self.repairs.len(), size_of::<u64>())
+    /// Bytes of the stamps of what was sent, and at most of the queued repairs, beside the lane itself.
+    pub(super) fn memory(&self) -> Memory {
+        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>());
+        Memory { readers_bytes: self.sent_at.bytes(), repairs_bytes, ..Memory::default() }
     }
 
     /// All frames below this have been acknowledged.
@@ -128,62 +111,51 @@ impl Lane {
         self.next
     }
 
-    /// When the lane wants to send a heartbeat.
+    /// When the child is to be asked where it stands.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        self.question.due()
     }
 
     /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> Heard {
-        let echo = Stamp(ack.echo);
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from here.
-        let known = if self.grafted { feed.head() } else { self.highest };
-        if ack.cursor > known || ack.covered() > known || echo.is_after(newest) {
-            return Heard::Forged;
+        let below = if self.grafted { feed.head() } else { self.highest };
+        if !(Sent { below, newest }).admits(ack) {
+            return AckFrom::Forged;
         }
         if !self.synced && !self.sync(ack) {
-            return Heard::Orphan;
+            return AckFrom::Orphan;
         }
         if ack.cursor < self.cursor {
-            return Heard::Known;
+            return AckFrom::Known;
         }
         if self.grafted {
             self.highest = self.highest.max(ack.covered());
             self.next = self.next.max(self.highest);
         }
-        let limiting = self.in_flight * 2 >= self.window.frames();
+        let limiting = self.window.is_limiting(self.in_flight);
         let newly = ack.cursor - self.cursor;
+        let only_passing = ack.cursor == self.highest && ack.body.passed <= self.passed && newly == 0;
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
         self.limit = self.limit.max(ack.body.limit);
-        let only_passing = self.cursor == self.highest && ack.body.passed <= self.passed && newly == 0;
         self.passed = self.passed.max(ack.body.passed);
         feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
         self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
-        let fresh = echo.is_after(self.echo) || (echo != Stamp::NONE && now.since(self.echo_at) > STALE);
-        let mut lost = 0;
-        if fresh {
-            (self.echo, self.echo_at) = (echo, now);
-            let round_trip =
-                Stamp(now.as_micros() as u32).since(echo).saturating_sub(std::time::Duration::from_micros(ack.body.held_us.into()));
-            // A stamp drawn ahead of the clock in a burst would look like an enormous round trip.
-            if round_trip < std::time::Duration::from_secs(60) {
-                self.rtt.sample(round_trip);
-            }
-            lost = self.find_lost(ack, echo);
-        }
+        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack) } else { 0 };
+        self.in_flight = self.next - self.cursor;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = (self.next - self.cursor).saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
-        } else {
-            self.in_flight = self.next - self.cursor;
+            self.in_flight = self.in_flight.saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
         }
-        self.window.on_ack(newly, lost, echo, newest, limiting);
-        // An application that takes its time is asked less and less often.
-        if !only_passing {
-            self.tries = 0;
+        if limiting {
+            self.window.grow(newly);
         }
+        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
+            self.window.cut();
+        }
+        self.question.answered(only_passing);
         self.rearm(now, feed);
-        Heard::Known
+        AckFrom::Known
     }
 
     /// A grafted child has said where it stands; false if what it needs is gone.
@@ -200,20 +172,19 @@ impl Lane {
     }
 
     /// Finds what the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>, echo: Stamp) -> u64 {
-        let tolerance = self.rtt.reordering();
-        let mut found = missing(ack, self.next, |sequence| self.sent_at[slot(&self.sent_at, sequence)], echo, tolerance);
+    fn find_lost(&mut self, ack: &Ack<'_>) -> u64 {
+        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
+        let sent_at = &self.sent_at;
+        let mut found = evidence.missing(ack, self.next, |sequence| sent_at.get(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let before = self.repairs.len();
-                let found: Vec<u64> = found.collect();
                 self.repairs.extend(found);
                 (self.repairs.len() - before) as u64
             }
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again anyway.
             Policy::InOrderOnly => {
                 let rewind = found.next() == Some(self.cursor);
-                drop(found);
                 if rewind {
                     self.next = self.cursor;
                 }
@@ -222,62 +193,58 @@ impl Lane {
         }
     }
 
-    /// A heartbeat that is due becomes the next thing to send.
+    /// A question that is due becomes the next thing to send.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        if self.due.is_some_and(|due| due <= now) {
-            self.heartbeat = true;
-            self.tries += 1;
-            self.due = Some(now + self.rtt.timeout(self.tries));
-        }
+        self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
     }
 
     /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
-    pub(super) fn is_pausing(&self, feed: &Feed, marks: &Marks) -> bool {
-        let more = self.next < marks.whole_segments(feed.head(), feed.is_complete());
-        self.synced && more && self.tries == 0 && self.cursor < self.next && !marks.ends_at(self.next)
+    pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
+        let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
+        self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
     }
 
-    /// What to send next, if anything; the caller sends it under `stamp`. Only if it is its turn is that anything new.
+    /// What to send next, if anything. Only if it is its turn is that anything new.
     pub(super) fn poll(
         &mut self,
         now: Instant,
         turn: bool,
         feed: &Feed,
-        marks: &Marks,
-        stamp: impl FnOnce() -> Stamp,
-    ) -> Option<(Outgoing, Stamp)> {
-        if std::mem::take(&mut self.heartbeat) {
-            return Some((Outgoing::Heartbeat { highest: self.highest, designated: None }, stamp()));
+        boundaries: &Boundaries,
+        stamps: &mut Stamps,
+    ) -> Option<Departure> {
+        let to = self.peer.mac;
+        if self.question.take() {
+            let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
+            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
         }
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
         let (sequence, again) = match self.repairs.pop_first() {
             Some(sequence) => (sequence, true),
-            None if turn && self.next < marks.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
+            None if turn && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
             None => {
-                if self.due.is_none() {
+                if self.question.due().is_none() {
                     self.rearm(now, feed);
                 }
                 return None;
             }
         };
-        if marks.is_reported(sequence) {
+        if boundaries.is_reported(sequence) {
             self.awaited = self.awaited.max(sequence + 1);
         }
-        let stamp = stamp();
-        let slot = slot(&self.sent_at, sequence);
-        self.sent_at[slot] = stamp;
+        let stamp = stamps.draw(now);
+        self.sent_at.set(sequence, stamp);
         self.highest = self.highest.max(self.next);
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
-        if self.due.is_none() {
-            self.due = Some(now + self.rtt.timeout(self.tries));
-        }
-        Some((Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() }, stamp))
+        self.arm(now);
+        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() };
+        Some(Departure { outgoing, to, stamp })
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of frames
@@ -289,31 +256,12 @@ impl Lane {
         self.cursor < self.highest || starved || retained || self.passed < self.awaited
     }
 
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
-        self.due = self.is_waiting(feed).then(|| now + self.rtt.timeout(self.tries));
+    fn arm(&mut self, now: Instant) {
+        self.question.arm(now, |tries| self.echo.rtt().timeout(tries));
     }
-}
 
-fn slot(ring: &[Stamp], sequence: u64) -> usize {
-    (sequence & (ring.len() as u64 - 1)) as usize
-}
-
-/// The frames below `end` that an acknowledgement proves lost: they have not arrived, and one sent later by more than
-/// `tolerance` has. First transmissions carry rising stamps, so the search ends at the first young one beyond what is covered.
-pub(super) fn missing<'a>(
-    ack: &'a Ack<'a>,
-    end: u64,
-    sent_at: impl Fn(u64) -> Stamp + 'a,
-    echo: Stamp,
-    tolerance: std::time::Duration,
-) -> impl Iterator<Item = u64> + 'a {
-    let covered = ack.covered();
-    (ack.cursor..end)
-        .map(move |sequence| {
-            let stamp = sent_at(sequence);
-            (sequence, echo.is_after(stamp) && echo.since(stamp) > tolerance)
-        })
-        .take_while(move |&(sequence, overtaken)| overtaken || sequence < covered)
-        .filter(move |&(sequence, overtaken)| overtaken && !ack.has(sequence))
-        .map(|(sequence, _)| sequence)
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let waiting = self.is_waiting(feed);
+        self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
+    }
 }

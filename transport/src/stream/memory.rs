@@ -1,9 +1,5 @@
 //! What a stream's structures take (EQA §4.2): counted from what is allocated, whether it is in use or not.
 
-use super::Stream;
-use super::cast::Cast;
-use super::lane::Lane;
-use super::wards::Wards;
 use std::ops::Add;
 
 /// Bytes of one stream's structures at this moment.
@@ -16,7 +12,7 @@ pub struct Memory {
     /// What the feed knows about its slots: lengths, arrivals, readers at each position.
     pub slots_bytes: usize,
     /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each arrived, where a
-    /// receiver has wards.
+    /// receiver repairs for others.
     pub stamps_bytes: usize,
     /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
     pub readers_bytes: usize,
@@ -58,30 +54,6 @@ impl Add for Memory {
     }
 }
 
-impl Stream {
-    /// The bytes of each of the stream's structures.
-    pub fn memory(&self) -> Memory {
-        let cast = self.cast.as_ref();
-        let lanes = self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
-        let wards = self.wards.as_ref();
-        let stamps = self.lanes.iter().map(Lane::stamps_bytes).sum::<usize>();
-        Memory {
-            payload_bytes: self.feed.payloads_memory_bytes(),
-            slots_bytes: self.feed.slots_memory_bytes(),
-            stamps_bytes: cast.map_or(0, Cast::stamps_bytes) + wards.map_or(0, Wards::stamps_bytes),
-            readers_bytes: self.feed.readers_memory_bytes()
-                + cast.map_or(0, Cast::listeners_bytes)
-                + wards.map_or(0, Wards::readers_bytes)
-                + lanes
-                + stamps,
-            repairs_bytes: cast.map_or(0, Cast::repairs_bytes)
-                + wards.map_or(0, Wards::repairs_bytes)
-                + self.lanes.iter().map(Lane::repairs_bytes).sum::<usize>(),
-            stream_bytes: size_of::<Stream>() + self.marks.bytes() + self.orphans.capacity() * size_of::<u16>(),
-        }
-    }
-}
-
 /// The most that a standard library's tree (`BTreeMap`, `BTreeSet`) of so many entries takes.
 ///
 /// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5 (Bayer and McCreight 1972). A
@@ -100,7 +72,7 @@ mod tests {
     use super::*;
     use crate::Alone;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-    use crate::stream::{Ending, Outlet};
+    use crate::stream::{Ending, Outlet, Stream};
     use crate::wire::{EtherType, group_mac};
     use crate::wire::{Identity, Peer};
     use crate::{Instant, Tuning};
@@ -184,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ward_costs_as_much_as_a_listener_and_the_moments_of_arrival_once() {
-        let wards = |count: usize| {
-            let outlet = Outlet::Wards((2..2 + count).map(peer).collect());
+    fn a_repair_child_costs_as_much_as_a_listener_and_the_moments_of_arrival_once() {
+        let repairs = |count: usize| {
+            let outlet = Outlet::RepairChildren((2..2 + count).map(peer).collect());
             Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &outlet, Tuning::default()).memory()
         };
-        assert!(wards(16).added_bytes() <= 16 * 4096, "{:?}", wards(16));
-        assert_eq!(wards(16).stamps_bytes, 4096 * 4);
-        assert_eq!(wards(16).buffer_bytes(), wards(8).buffer_bytes());
+        assert!(repairs(16).added_bytes() <= 16 * 4096, "{:?}", repairs(16));
+        assert_eq!(repairs(16).stamps_bytes, 4096 * 4);
+        assert_eq!(repairs(16).buffer_bytes(), repairs(8).buffer_bytes());
     }
 
     #[test]

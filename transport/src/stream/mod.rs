@@ -1,47 +1,40 @@
 //! One ordered sequence of frames from one origin, through one host: at the root, at a relay, or at a leaf.
 //!
 //! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads it: lanes to
-//! children, the cast, wards, the local application. The same structure serves every role; a role is just which parts are there.
+//! children, the cast, repair children, the local application. The same structure serves every role; a role is just which parts
+//! are there.
 
-mod asking;
+mod boundaries;
 mod cast;
-mod designated;
-mod hearing;
 mod intake;
 mod lane;
-mod listener;
-mod marks;
+mod lanes;
 mod memory;
-mod nack;
-mod output;
-mod outstanding;
-mod pace;
+mod outgoing;
 mod readers;
-mod remote;
-mod repairs;
-mod rhythm;
 mod stats;
 mod terms;
-mod ward;
-mod wards;
 
 pub use memory::Memory;
 pub use stats::StreamStats;
 pub use terms::{Ending, Outlet};
 
-use crate::arq::stamp::Stamps;
+use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Timer};
 use crate::part::Part;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Identity, Kind, Peer, Reject};
-use cast::Cast;
-use hearing::Heard;
-use intake::{Arrival, Intake};
-use lane::Lane;
-use marks::Marks;
-use wards::Wards;
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Reject};
+use boundaries::Boundaries;
+use cast::{Cast, RepairChildren};
+use intake::{Intake, Received, Standing};
+use lanes::Lanes;
+use outgoing::{AckFrom, Departure, Outgoing};
+use readers::Readers;
+
+/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
+const BULK_FRAMES: u64 = 64;
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -51,17 +44,13 @@ pub struct Stream {
     epoch: u8,
     tuning: Tuning,
     feed: Feed,
-    marks: Marks,
+    boundaries: Boundaries,
     /// What every application here and behind is known to have passed.
     passed: u64,
     stamps: Stamps,
     parent: Option<Peer>,
     intake: Option<Intake>,
-    lanes: Vec<Lane>,
-    /// The lanes in the order in which they are asked, so that children take turns.
-    turns: Vec<usize>,
-    cast: Option<Cast>,
-    wards: Option<Wards>,
+    readers: Box<dyn Readers>,
     local: Option<ReaderId>,
     /// Grafted children that need frames which are gone.
     orphans: Vec<u16>,
@@ -91,31 +80,23 @@ impl Stream {
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
-        // A relay must have room for a segment that goes and for one that comes.
-        let marks = Marks::new(tuning.feed.segment_frames.clamp(1, feed.slots() / 4));
-        let (mut lanes, mut cast, mut wards) = (Vec::new(), None, None);
-        match outlet {
-            Outlet::Lanes(children) => {
-                lanes = children.iter().map(|child| Lane::new(child.rank, child.mac, &mut feed, &tuning)).collect();
-            }
-            Outlet::Cast { group, listeners } => cast = Some(Cast::new(*group, listeners, &mut feed, &tuning)),
-            Outlet::Wards(peers) => wards = Some(Wards::new(peers, &mut feed, &tuning)),
-        }
-        let turns = (0..lanes.len()).collect();
+        let readers: Box<dyn Readers> = match outlet {
+            Outlet::Lanes(children) => Box::new(Lanes::new(children, &mut feed, &tuning)),
+            Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, &mut feed, &tuning)),
+            Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, &mut feed, &tuning)),
+        };
         Stream {
             identity,
             epoch: 0,
+            // A relay must have room for a segment that goes and for one that comes.
+            boundaries: Boundaries::new(tuning.feed.segment_frames.min(feed.slots() / 4)),
             tuning,
             feed,
-            marks,
             passed: 0,
             stamps: Stamps::default(),
             parent,
             intake: None,
-            lanes,
-            turns,
-            cast,
-            wards,
+            readers,
             local: None,
             orphans: Vec::new(),
             stats: StreamStats::default(),
@@ -149,9 +130,8 @@ impl Stream {
     pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         assert!(self.intake.is_none(), "only the origin pushes");
         let taken = self.feed.push(payload, ending == Ending::Stream);
-        if let Some(sequence) = taken.filter(|_| matches!(ending, Ending::Message | Ending::Quiet)) {
-            self.marks.add(sequence, ending == Ending::Message);
-            self.marks.forget_below(self.feed.tail());
+        if let (Some(sequence), Ending::Message | Ending::Quiet) = (taken, ending) {
+            self.add_boundary(sequence, ending == Ending::Message);
         }
         taken.is_some()
     }
@@ -162,11 +142,17 @@ impl Stream {
         (position < self.feed.head()).then(|| (self.feed.payload(position), self.ending(position)))
     }
 
+    fn add_boundary(&mut self, sequence: u64, report: bool) {
+        self.boundaries.add(sequence, report);
+        self.boundaries.forget_below(self.feed.tail());
+        self.readers.on_boundary();
+    }
+
     fn ending(&self, sequence: u64) -> Ending {
         match sequence {
             last if self.feed.last() == Some(last) => Ending::Stream,
-            mark if self.marks.is_reported(mark) => Ending::Message,
-            mark if self.marks.has(mark) => Ending::Quiet,
+            last if self.boundaries.is_reported(last) => Ending::Message,
+            last if self.boundaries.has(last) => Ending::Quiet,
             _ => Ending::None,
         }
     }
@@ -185,27 +171,140 @@ impl Stream {
         ending
     }
 
+    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of room.
+    pub fn on_progress(&mut self, now: Instant) {
+        let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
+        self.passed = self.passed.max(self.readers.passed().min(here));
+        let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.passed));
+        if let Some(intake) = &mut self.intake {
+            intake.on_progress(now, &self.feed, standing, flushed);
+        }
+    }
+
+    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
+    /// ([`Ending::Message`]); in between it may lag.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// What the parent is told beside this host's own cursor.
+    fn standing(&self) -> Standing {
+        let head = self.feed.head();
+        let limit = self.feed.limit().min(self.readers.limit()).max(head);
+        Standing { below: self.readers.below().min(head), passed: self.passed.min(head), limit }
+    }
+
+    /// Frames that have arrived and wait for the local application.
+    pub fn backlog_frames(&self) -> u64 {
+        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
+    }
+
+    /// Whether everything that has been pushed or received is acknowledged by every remote reader.
+    pub fn is_settled(&self) -> bool {
+        self.feed.is_complete() && self.cursors().iter().all(|&(_, cursor)| cursor == self.feed.head())
+    }
+
+    /// Every remote reader's rank and cursor.
+    pub fn cursors(&self) -> Vec<(u16, u64)> {
+        self.readers.cursors()
+    }
+
+    /// Stops serving the reader `rank`: what only it needed is freed.
+    pub fn remove_reader(&mut self, now: Instant, rank: u16) {
+        self.readers.remove(now, rank, &mut self.feed);
+        self.on_progress(now);
+    }
+
+    /// Serves a child that another host served until now, in the way this host serves its others.
+    pub fn graft_child(&mut self, now: Instant, child: Peer) {
+        self.readers.graft(now, child, &mut self.feed, &self.tuning);
+    }
+
+    /// Ranks that were grafted here and need frames which nobody keeps any more.
+    pub fn take_orphans(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// Takes frames from another parent from now on, or acknowledges to it.
+    pub fn set_parent(&mut self, parent: Peer) {
+        if self.parent != Some(parent) {
+            self.parent = Some(parent);
+            if let Some(intake) = &mut self.intake {
+                intake.forget_parent();
+            }
+        }
+    }
+
+    /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
+    pub fn sending(&self) -> (bool, u64) {
+        self.readers.sending(&self.boundaries)
+    }
+
+    /// Whether a child is in the middle of a segment, which goes on as soon as it has acknowledged some of it.
+    pub fn is_pausing(&self) -> bool {
+        self.readers.is_pausing(&self.feed, &self.boundaries)
+    }
+
+    /// Writes an acknowledgement into `buffer` if one is due.
+    pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let to = self.parent?.mac;
+        if !self.intake.as_mut()?.is_ready(now, &self.feed, &mut self.stats) {
+            return None;
+        }
+        let standing = self.standing();
+        let body = &mut buffer[OVERHEAD_BYTES..];
+        let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
+        self.stats.acks_sent += 1;
+        let header = self.header(Kind::ACK, Flags::default(), self.feed.head(), echo);
+        Some(self.identity.seal(buffer, to, &header, length))
+    }
+
+    /// Writes the next frame for the readers into `buffer`, if there is one.
+    pub fn poll_data(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let departure = self.readers.poll(now, &self.feed, &self.boundaries, &mut self.stamps)?;
+        Some(self.write(buffer, departure))
+    }
+
+    fn write(&mut self, buffer: &mut [u8], Departure { outgoing, to, stamp }: Departure) -> usize {
+        match outgoing {
+            Outgoing::Heartbeat { highest, designated } => {
+                self.stats.heartbeats_sent += 1;
+                let header = self.header(Kind::HEARTBEAT, Flags::default(), highest, stamp);
+                let rank = designated.map(u16::to_be_bytes);
+                self.identity.write(buffer, to, &header, rank.as_ref().map_or(&[][..], |rank| &rank[..]))
+            }
+            Outgoing::Data { sequence, again, urgent } => {
+                *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
+                let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
+                let header = self.header(Kind::DATA, flags, sequence, stamp);
+                self.identity.write(buffer, to, &header, self.feed.payload(sequence))
+            }
+        }
+    }
+
+    fn header(&self, kind: Kind, flags: Flags, sequence: u64, stamp: Stamp) -> Header {
+        Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
+    }
+
     fn is_parent(&self, frame: &Frame<'_>) -> bool {
         self.parent.is_some_and(|parent| parent.rank == frame.header.rank && parent.mac == frame.source)
     }
 
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
-        let from_parent = self.is_parent(frame);
-        let (header, payload) = (&frame.header, frame.payload);
-        let Some(intake) = &mut self.intake else {
-            self.stats.strangers += 1;
-            return;
-        };
-        if header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&header.sequence) {
-            self.marks.add(header.sequence, header.flags.has(Flags::REPORT));
-            self.marks.forget_below(self.feed.tail());
+        if self.intake.is_none() {
+            return self.stats.strangers += 1;
         }
-        let since_mark = || header.sequence.saturating_sub(self.marks.before(header.sequence));
-        let pushed = self.tuning.cast.push_frames.is_some_and(|frames| since_mark() < frames);
+        let (header, payload) = (&frame.header, frame.payload);
+        if header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&header.sequence) {
+            self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
+        }
+        let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
+        let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
+        let received = Received { header, payload, from_parent: self.is_parent(frame), pushed };
         let late = header.sequence < self.feed.highest();
-        let new = intake.on_data(now, Arrival { header, payload, from_parent, pushed }, &mut self.feed, &mut self.stats);
-        if let Some(wards) = self.wards.as_mut().filter(|_| new) {
-            wards.on_data(now, header.sequence, late, &mut self.feed, &self.marks);
+        let Some(intake) = &mut self.intake else { return };
+        if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
+            self.readers.on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
         }
     }
 
@@ -223,31 +322,27 @@ impl Stream {
     }
 
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(ack) = Ack::parse(frame) else {
-            self.stats.malformed += 1;
-            return;
-        };
+        let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
-        let (feed, newest) = (&mut self.feed, self.stamps.newest());
-        let heard = if let Some(cast) = &mut self.cast {
-            cast.on_ack(now, from, &ack, newest, feed)
-        } else if let Some(wards) = &mut self.wards {
-            wards.on_ack(now, from, &ack, newest, feed, &self.marks)
-        } else if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rank == from.rank && lane.mac == from.mac) {
-            lane.on_ack(now, &ack, feed, newest)
-        } else {
-            Heard::Stranger
-        };
-        match heard {
-            Heard::Known => self.stats.acks_received += 1,
-            Heard::Forged => self.stats.forged_acks += 1,
-            Heard::Stranger => self.stats.strangers += 1,
-            Heard::Orphan => {
-                self.stats.acks_received += 1;
-                self.name_orphan(from.rank);
-            }
+        let newest = self.stamps.newest();
+        let found = self.readers.on_ack(now, from, &ack, newest, &mut self.feed, &self.boundaries);
+        if found == AckFrom::Orphan && !self.orphans.contains(&from.rank) {
+            self.orphans.push(from.rank);
         }
+        *found.counter(&mut self.stats) += 1;
         self.on_progress(now);
+    }
+
+    /// The bytes of each of the stream's structures.
+    pub fn memory(&self) -> Memory {
+        let own = Memory {
+            payload_bytes: self.feed.payloads_memory_bytes(),
+            slots_bytes: self.feed.slots_memory_bytes(),
+            readers_bytes: self.feed.readers_memory_bytes(),
+            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.capacity() * size_of::<u16>(),
+            ..Memory::default()
+        };
+        own + self.readers.memory()
     }
 
     /// Recomputes the feed's counts; a sentence that names the first disagreement.
@@ -260,8 +355,7 @@ impl Part for Stream {
     /// Takes a frame; one of another session or stream is ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.session != self.identity.session {
-            self.stats.strangers += 1;
-            return;
+            return self.stats.strangers += 1;
         }
         if frame.header.stream != self.identity.stream {
             return;
@@ -282,30 +376,25 @@ impl Part for Stream {
         if let Some(intake) = &mut self.intake {
             intake.on_timeout(now, &self.feed, &mut self.stats);
         }
-        self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
-        if let Some(cast) = &mut self.cast {
-            cast.on_timeout(now, &self.feed);
-        }
-        if let Some(wards) = &mut self.wards {
-            wards.on_timeout(now, &self.feed);
-        }
+        self.readers.on_timeout(now, &self.feed);
     }
 
+    /// Acknowledgements first: they are what others wait for.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.next_frame(now, buffer)
+        self.poll_ack(now, buffer).or_else(|| self.poll_data(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::ACK });
-        let (cast, wards) = (self.cast.as_ref(), self.wards.as_ref());
-        let lanes = self.lanes.iter().filter_map(Lane::due);
-        let heartbeat = lanes.chain(cast.and_then(Cast::due)).chain(wards.and_then(|wards| wards.due(now))).min();
-        let heartbeat = heartbeat.map(|at| Deadline { at, why: Timer::HEARTBEAT });
-        let pace = cast.and_then(|cast| cast.held_until(now, &self.feed, &self.marks)).map(|at| Deadline { at, why: Timer::PACE });
-        [ack, heartbeat, pace].into_iter().flatten().min()
+        let deadline = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
+        let ack = deadline(self.intake.as_ref().and_then(Intake::due), Timer::ACK);
+        let pace = deadline(self.readers.held_until(now, &self.feed, &self.boundaries), Timer::PACE);
+        [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
     }
 
+    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
     fn is_urgent(&self) -> bool {
-        self.is_awaited()
+        let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
+        let ends = || began > 0 && self.readers.have_been_sent(head) && self.passed < head;
+        !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
     }
 }

@@ -1,115 +1,85 @@
-//! Who reads a stream's feed: what they have, what they have passed, and how they come and go.
+//! Those who read a stream's feed over the network: in one of three ways, behind one face.
 
-use super::intake::Standing;
-use super::lane::Lane;
-use super::{Cast, Peer, Stream, Wards};
+use super::boundaries::Boundaries;
+use super::memory::Memory;
+use super::outgoing::{AckFrom, Departure};
+use crate::arq::stamp::{Stamp, Stamps};
+use crate::feed::Feed;
 use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{Ack, Peer};
+use std::fmt::Debug;
 
-impl Stream {
-    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of room.
-    pub fn on_progress(&mut self, now: Instant) {
-        self.passed = self.passed.max(self.count_passed());
-        let (standing, flushed) = (self.standing(), self.marks.reported_before(self.passed));
-        if let Some(intake) = &mut self.intake {
-            intake.on_progress(now, &self.feed, standing, flushed);
-        }
+/// The remote readers of one stream at one host.
+pub(super) trait Readers: Debug + Send + Sync {
+    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) -> AckFrom;
+
+    /// Frame `sequence` has arrived here; `late` if a later one had before it.
+    fn on_data(&mut self, _now: Instant, _sequence: u64, _late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {}
+
+    /// A message ends somewhere: segments are counted from there.
+    fn on_boundary(&mut self) {}
+
+    /// Lets time pass.
+    fn on_timeout(&mut self, now: Instant, feed: &Feed);
+
+    /// When somebody is to be asked, or may be sent what was held back for it.
+    fn due(&self, now: Instant) -> Option<Instant>;
+
+    /// When the next frame may go, if pacing or the wait for other losers is what holds it back.
+    fn held_until(&self, _now: Instant, _feed: &Feed, _boundaries: &Boundaries) -> Option<Instant> {
+        None
     }
 
-    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
-    /// ([`Ending::Message`](super::Ending::Message)); in between it may lag.
-    pub fn passed(&self) -> u64 {
-        self.passed
+    /// What to send next and to whom, if anything; the caller sends it under the stamp drawn.
+    fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure>;
+
+    /// Takes in a reader that another host served, or listened to, until now.
+    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning);
+
+    /// Takes a reader away, and what only it needed with it.
+    fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed);
+
+    /// Every reader's rank and cursor.
+    fn cursors(&self) -> Vec<(u16, u64)>;
+
+    /// What has arrived at all of them, and at everybody behind them for whom they answer.
+    fn below(&self) -> u64 {
+        u64::MAX
     }
 
-    fn count_passed(&self) -> u64 {
-        let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
-        let lanes = self.lanes.iter().map(Lane::passed);
-        let others = self.cast.as_ref().map(Cast::passed).into_iter().chain(self.wards.as_ref().map(Wards::passed));
-        lanes.chain(others).min().unwrap_or(u64::MAX).min(here)
+    /// The smallest credit that this host has to answer for, beside its own.
+    fn limit(&self) -> u64 {
+        u64::MAX
     }
 
-    /// What the parent is told beside this host's own cursor. Lanes answer for their children, wards for all behind them: a cast has
-    /// no relay whose death could be survived by keeping less.
-    pub(super) fn standing(&self) -> Standing {
-        let head = self.feed.head();
-        let lanes = self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX);
-        let (below, limit) = self.wards.as_ref().map_or((u64::MAX, u64::MAX), |wards| (wards.below(), wards.limit()));
-        Standing { below: lanes.min(below).min(head), passed: self.passed.min(head), limit: self.feed.limit().min(limit).max(head) }
+    /// What every application at and behind them has passed.
+    fn passed(&self) -> u64;
+
+    /// Whether everything below `head` has been sent for the first time.
+    fn have_been_sent(&self, _head: u64) -> bool {
+        true
     }
 
-    /// Frames that have arrived and wait for the local application.
-    pub fn backlog_frames(&self) -> u64 {
-        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
+    /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
+    fn sending(&self, _boundaries: &Boundaries) -> (bool, u64) {
+        (false, u64::MAX)
     }
 
-    /// Whether everything that has been pushed or received is acknowledged by every remote reader.
-    pub fn is_settled(&self) -> bool {
-        self.feed.is_complete() && self.remote_readers().all(|(_, cursor)| cursor == self.feed.head())
+    /// Whether a child is in the middle of a segment, which goes on as soon as it has acknowledged some of it.
+    fn is_pausing(&self, _feed: &Feed, _boundaries: &Boundaries) -> bool {
+        false
     }
 
-    /// Every remote reader's rank and cursor.
-    pub fn cursors(&self) -> Vec<(u16, u64)> {
-        self.remote_readers().collect()
-    }
-
-    fn remote_readers(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
-        let lanes = self.lanes.iter().map(|lane| (lane.rank, lane.cursor()));
-        let wards = self.wards.iter().flat_map(Wards::cursors);
-        lanes.chain(self.cast.iter().flat_map(Cast::cursors)).chain(wards)
-    }
-
-    /// Stops serving the reader `rank`: what only it needed is freed.
-    pub fn remove_reader(&mut self, now: Instant, rank: u16) {
-        if let Some(at) = self.lanes.iter().position(|lane| lane.rank == rank) {
-            let lane = self.lanes.remove(at);
-            self.feed.remove_reader(lane.reader());
-            self.turns = (0..self.lanes.len()).collect();
-        }
-        if let Some(cast) = &mut self.cast {
-            cast.remove(now, rank, &mut self.feed);
-        }
-        if let Some(wards) = &mut self.wards {
-            wards.remove(rank, &mut self.feed);
-        }
-        self.on_progress(now);
-    }
-
-    /// Serves a child that another host served until now, in the way this host serves its others.
-    pub fn graft_child(&mut self, now: Instant, child: Peer) {
-        let (feed, tuning) = (&mut self.feed, &self.tuning);
-        if let Some(cast) = &mut self.cast {
-            cast.graft(now, child, feed, tuning);
-        } else if let Some(wards) = &mut self.wards {
-            wards.graft(now, child, feed, tuning);
-        } else if self.lanes.iter().all(|lane| lane.rank != child.rank) {
-            self.turns.push(self.lanes.len());
-            self.lanes.push(Lane::graft(now, child.rank, child.mac, feed, tuning));
-        }
-    }
-
-    /// Ranks that were grafted here and need frames which nobody keeps any more.
-    pub fn take_orphans(&mut self) -> Vec<u16> {
-        std::mem::take(&mut self.orphans)
-    }
-
-    pub(super) fn name_orphan(&mut self, rank: u16) {
-        if !self.orphans.contains(&rank) {
-            self.orphans.push(rank);
-        }
-    }
-
-    /// Ranks this host serves by lanes.
-    pub fn children(&self) -> impl Iterator<Item = u16> + '_ {
-        self.lanes.iter().map(|lane| lane.rank)
-    }
-
-    /// Takes frames from another parent from now on, or acknowledges to it.
-    pub fn set_parent(&mut self, parent: Peer) {
-        if self.parent != Some(parent) {
-            self.parent = Some(parent);
-            if let Some(intake) = &mut self.intake {
-                intake.forget_parent();
-            }
-        }
-    }
+    /// The bytes of stamps, readers and repairs.
+    fn memory(&self) -> Memory;
 }

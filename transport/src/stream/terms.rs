@@ -15,7 +15,7 @@ pub enum Outlet {
         listeners: Vec<Peer>,
     },
     /// Receivers of the same cast that acknowledge to this one, and are sent by it what they lost and nothing else.
-    Wards(Vec<Peer>),
+    RepairChildren(Vec<Peer>),
 }
 
 /// What ends with a frame.

@@ -38,7 +38,7 @@ pub struct Found {
     /// The most that receivers added at the root at any moment, all together.
     pub added_bytes: usize,
     /// The most that those who acknowledge to one receiver added there.
-    pub ward_bytes: usize,
+    pub repair_child_bytes: usize,
     pub root: StreamStats,
     pub totals: StreamStats,
 }
@@ -115,7 +115,7 @@ impl Crowd {
             let outlet = Outlet::Cast { group: group_mac("crowd"), listeners: acknowledging };
             return Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning);
         }
-        Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &Outlet::Wards(acknowledging), tuning)
+        Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &Outlet::RepairChildren(acknowledging), tuning)
     }
 
     /// Runs it under `faults`, and checks that everybody gets everything and that the cast goes quiet.
@@ -133,7 +133,7 @@ impl Crowd {
         let mut simulation = Simulation::new(&network, machines, faults);
         let mut pushed = 0;
         let mut taken = vec![(0, BEGIN); self.receivers + 1];
-        let (mut added_bytes, mut ward_bytes) = (0, 0);
+        let (mut added_bytes, mut repair_child_bytes) = (0, 0);
         let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
             let stream = &mut machine.lone.part;
             if host == 0 && now < BEGIN {
@@ -148,7 +148,7 @@ impl Crowd {
                 return None;
             }
             if host == 1 {
-                ward_bytes = ward_bytes.max(stream.memory().added_bytes());
+                repair_child_bytes = repair_child_bytes.max(stream.memory().added_bytes());
             }
             while stream.peek().is_some() {
                 stream.consume(now);
@@ -169,7 +169,7 @@ impl Crowd {
             goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),
             heard_per_second: (simulation.host_stats(0).received_frames - self.receivers as u64) as f64 / done,
             added_bytes,
-            ward_bytes,
+            repair_child_bytes,
             root: stats(&simulation.machines()[0]),
             totals: simulation.machines().iter().map(stats).fold(StreamStats::default(), |sum, one| sum + one),
         }

@@ -89,7 +89,7 @@ impl Case {
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
             (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => Outlet::Cast { group: group_mac("test"), listeners: children },
-            (Path::AckTree(_), _) => Outlet::Wards(children),
+            (Path::AckTree(_), _) => Outlet::RepairChildren(children),
             _ => Outlet::Lanes(children),
         };
         match host {

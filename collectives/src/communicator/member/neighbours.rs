@@ -123,7 +123,7 @@ impl Neighbours {
                 let children = peers(&mut children.map(|at| self.rank_at(name.origin, at)));
                 match position {
                     None => Outlet::Cast { group: self.group_mac, listeners: children },
-                    Some(_) => Outlet::Wards(children),
+                    Some(_) => Outlet::RepairChildren(children),
                 }
             }
         }

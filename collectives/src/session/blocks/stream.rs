@@ -13,7 +13,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
     let outlet = match view.via {
         Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
-        Via::Cast => Outlet::Wards(children),
+        Via::Cast => Outlet::RepairChildren(children),
         _ => Outlet::Lanes(children),
     };
     let payload_bytes = usize::from(view.payload_bytes);

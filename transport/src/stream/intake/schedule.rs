@@ -3,9 +3,9 @@
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Whether this receiver is the designated one of a cast, and what that means.
+/// Every how many frames a receiver acknowledges, and after how long; more often if it is the designated one of a cast.
 #[derive(Debug)]
-pub(super) struct Rhythm {
+pub(super) struct AckSchedule {
     rank: u16,
     every: u64,
     delay: Duration,
@@ -18,9 +18,9 @@ pub(super) struct Rhythm {
     window: u64,
 }
 
-impl Rhythm {
-    pub(super) fn new(rank: u16, tuning: &Tuning) -> Rhythm {
-        Rhythm {
+impl AckSchedule {
+    pub(super) fn new(rank: u16, tuning: &Tuning) -> AckSchedule {
+        AckSchedule {
             rank,
             every: tuning.ack.every_frames,
             // Whoever comes late in the round waits up to twice as long.
@@ -80,26 +80,29 @@ mod tests {
     #[test]
     fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
         let tuning = Tuning::default().for_cast(100, 0);
-        let mut rhythm = Rhythm::new(1, &tuning);
+        let mut schedule = AckSchedule::new(1, &tuning);
         let often = tuning.designated.every_frames;
-        assert!(!rhythm.is_due(500, often - 1, false, 5000) && rhythm.is_due(500, often, false, 5000));
-        assert!(rhythm.must_answer(false, 1));
-        rhythm.designate(7);
-        assert!(!rhythm.is_due(500, often, false, 5000) && rhythm.is_due(500, 16, false, 16));
-        assert!(!rhythm.is_due(2048, 1000, false, 5000) && rhythm.is_due(2048, 1024, false, 5000), "its turn is the first of 2048");
-        assert!(rhythm.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
-        assert!(!rhythm.must_answer(false, 1) && rhythm.must_answer(true, 1));
-        rhythm.designate(1);
-        assert!(rhythm.is_due(500, often, false, 5000));
+        assert!(!schedule.is_due(500, often - 1, false, 5000) && schedule.is_due(500, often, false, 5000));
+        assert!(schedule.must_answer(false, 1));
+        schedule.designate(7);
+        assert!(!schedule.is_due(500, often, false, 5000) && schedule.is_due(500, 16, false, 16));
+        assert!(
+            !schedule.is_due(2048, 1000, false, 5000) && schedule.is_due(2048, 1024, false, 5000),
+            "its turn is the first of 2048"
+        );
+        assert!(schedule.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
+        assert!(!schedule.must_answer(false, 1) && schedule.must_answer(true, 1));
+        schedule.designate(1);
+        assert!(schedule.is_due(500, often, false, 5000));
     }
 
     #[test]
     fn a_pushed_frame_is_not_acknowledged_by_the_others_until_the_window_is_used_up() {
         let tuning = Tuning::push_pull().for_cast(4, 2);
-        let rhythm = Rhythm::new(3, &tuning);
-        assert!(!rhythm.is_due(8, 9, true, 8) && rhythm.is_due(8, 16, true, 8));
-        assert_eq!((rhythm.delay(true), rhythm.delay(false)), (None, Some(tuning.ack.delay)));
-        assert!(rhythm.is_due(12, tuning.ack.every_frames, false, 8));
-        assert!(!rhythm.must_answer(false, 9) && rhythm.must_answer(false, 16));
+        let schedule = AckSchedule::new(3, &tuning);
+        assert!(!schedule.is_due(8, 9, true, 8) && schedule.is_due(8, 16, true, 8));
+        assert_eq!((schedule.delay(true), schedule.delay(false)), (None, Some(tuning.ack.delay)));
+        assert!(schedule.is_due(12, tuning.ack.every_frames, false, 8));
+        assert!(!schedule.must_answer(false, 9) && schedule.must_answer(false, 16));
     }
 }

@@ -4,17 +4,43 @@
 //! a round, frames are paced to what arrived there; the pace then rises by an eighth a round until it no longer binds. If a
 //! listener goes on losing as much at the lower pace, its loss has another cause: pacing is given up and that much tolerated.
 
-use super::listener::{Listener, Progress, Round};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Frames that may leave at once after a pause. DESIGN §8.
+/// Frames that may leave at once after a pause: what a switch's port takes without loss.
 const BURST_FRAMES: u32 = 32;
 
 /// A longer pause between two frames is the source's, not the network's.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// The losses of one listener since a frame, under one pace.
+#[derive(Debug, Default)]
+pub(super) struct PacedRound {
+    /// The pace it runs under.
+    generation: u32,
+    /// What was known, and what had arrived, when it began.
+    known: u64,
+    arrived: u64,
+    lost: u64,
+    /// How long it has taken, long pauses left out.
+    span: Duration,
+}
+
+/// What one acknowledgement says of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LossReport {
+    /// One past the newest frame known to have arrived or been lost.
+    pub known: u64,
+    /// Frames that have arrived, all in all.
+    pub arrived: u64,
+    /// Frames newly known to be lost.
+    pub lost: u64,
+    /// The time since the acknowledgement before.
+    pub since_last: Duration,
+}
+
+/// The pace of a cast.
 #[derive(Debug)]
 pub(super) struct Pace {
     round_frames: u64,
@@ -80,12 +106,11 @@ impl Pace {
         }
     }
 
-    /// Counts a listener's new losses, and judges them when a round of enough frames has passed: `progress` is what its
-    /// acknowledgement says, `next` the next new frame.
-    pub(super) fn on_ack(&mut self, listener: &mut Listener, progress: Progress, next: u64) {
-        let Progress { known, arrived, lost, since_last } = progress;
-        let fresh = Round { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
-        let round = &mut listener.round;
+    /// Counts a listener's new losses in its `round`, and judges them when a round of enough frames has passed; `next` is the next
+    /// new frame.
+    pub(super) fn on_ack(&mut self, round: &mut PacedRound, report: LossReport, next: u64) {
+        let LossReport { known, arrived, lost, since_last } = report;
+        let fresh = PacedRound { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
         if round.generation != self.generation {
             *round = fresh;
             return;

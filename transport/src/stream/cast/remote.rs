@@ -1,39 +1,35 @@
 //! What a host knows of another that acknowledges a cast to it: where it stands, what it lacks, and how far away it is.
 
-use super::outstanding::Outstanding;
+use super::repairs::Outstanding;
+use crate::arq::bits;
+use crate::arq::echo::Echo;
+use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
-use crate::arq::stamp::{STALE, Stamp};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::Ack;
-use crate::wire::Peer;
+use crate::wire::{Ack, Peer};
 use std::time::Duration;
-
-/// A round trip above this is a stamp drawn ahead of the clock in a burst.
-const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
 
 /// One reader of the feed that gets its new frames by cast.
 #[derive(Debug)]
 pub(super) struct Remote {
-    pub(super) peer: Peer,
-    pub(super) reader: ReaderId,
+    peer: Peer,
+    reader: ReaderId,
     /// All frames below this have arrived there.
-    pub(super) cursor: u64,
+    cursor: u64,
     /// All frames below this have arrived there and at everybody behind it.
-    pub(super) below: u64,
+    below: u64,
     /// Its credit, and that of everybody behind it.
-    pub(super) limit: u64,
+    limit: u64,
     /// What every application there and behind it has passed.
-    pub(super) passed: u64,
-    pub(super) rtt: Rtt,
-    pub(super) echo: Stamp,
-    echo_at: Instant,
+    passed: u64,
+    echo: Echo,
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     holes: Vec<u8>,
-    pub(super) outstanding: Outstanding,
+    outstanding: Outstanding,
     /// False from a graft until the first acknowledgement says where it stands.
-    pub(super) synced: bool,
+    synced: bool,
 }
 
 impl Remote {
@@ -47,9 +43,7 @@ impl Remote {
             below: tail,
             limit: tail + tuning.window.start_frames,
             passed: 0,
-            rtt: Rtt::new(tuning),
-            echo: Stamp::NONE,
-            echo_at: Instant::START,
+            echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
             synced: true,
@@ -60,6 +54,66 @@ impl Remote {
     /// have given credit up to `limit`.
     pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
         Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
+    }
+
+    /// Who it is.
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Its rank.
+    pub(super) fn rank(&self) -> u16 {
+        self.peer.rank
+    }
+
+    /// The feed's reader that stands for it and everybody behind it.
+    pub(super) fn reader(&self) -> ReaderId {
+        self.reader
+    }
+
+    /// All frames below this have arrived there.
+    pub(super) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// All frames below this have arrived there and at everybody behind it.
+    pub(super) fn below(&self) -> u64 {
+        self.below
+    }
+
+    /// Its credit, and that of everybody behind it.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What every application there and behind it has passed.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// How far away it is.
+    pub(super) fn rtt(&self) -> &Rtt {
+        self.echo.rtt()
+    }
+
+    /// How long to wait for its answer, `prompt` or held back, after so many fruitless waits.
+    pub(super) fn timeout(&self, prompt: bool, tries: u32) -> Duration {
+        if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
+    }
+
+    /// The repairs it is owed.
+    pub(super) fn outstanding(&self) -> &Outstanding {
+        &self.outstanding
+    }
+
+    /// The repairs it is owed.
+    pub(super) fn outstanding_mut(&mut self) -> &mut Outstanding {
+        &mut self.outstanding
+    }
+
+    /// Whether it has said where it stands since it was grafted.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced
     }
 
     /// Whether this is its first word after a graft, and it needs frames that are gone.
@@ -80,18 +134,12 @@ impl Remote {
         self.holes.extend_from_slice(ack.bitmap);
         self.follow(feed);
         self.outstanding.settle(ack);
-        let echo = Stamp(ack.echo);
-        if echo == Stamp::NONE || !(echo.is_after(self.echo) || now.since(self.echo_at) > STALE) {
-            return None;
-        }
-        let since_last = now.since(self.echo_at);
-        (self.echo, self.echo_at) = (echo, now);
-        let held = Duration::from_micros(ack.body.held_us.into());
-        let round_trip = Stamp(now.as_micros() as u32).since(echo).saturating_sub(held);
-        if round_trip < LONGEST_ROUND_TRIP {
-            self.rtt.sample(round_trip);
-        }
-        Some(since_last)
+        self.echo.take(now, ack)
+    }
+
+    /// What its newest echo proves, by an acknowledgement that speaks about all frames below `covered`.
+    pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> Evidence {
+        Evidence { echo: self.echo.newest(), tolerance, covered }
     }
 
     /// Lets the reader stand where nothing below is needed any more, as far as this host has got itself.
@@ -107,9 +155,7 @@ impl Remote {
         if sequence <= self.cursor {
             return sequence == self.cursor;
         }
-        let bit = sequence - self.cursor - 1;
-        let arrived = self.holes.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);
-        !arrived
+        !bits::get(&self.holes, sequence - self.cursor - 1)
     }
 
     /// Whether the feed is full of frames that are kept only for those behind it.

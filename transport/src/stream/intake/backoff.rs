@@ -1,4 +1,4 @@
-//! When to report a loss: the gap that waits to be reported, and for how long among many (RFC 5401 §3.2.2).
+//! When to report a loss: the gap that waits to be reported, and how long reports are backed off among many (RFC 5401 §3.2.2).
 
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 /// Decides how long a report of a loss waits: by place among few, at random among many.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct ReportBackoff {
     /// Among few, a time of its own for each.
     stagger: Duration,
-    backoff: Option<Backoff>,
+    random: Option<RandomBackoff>,
 }
 
 /// RFC 5401's truncated exponential distribution: most wait long, so that the first to speak does so for the others.
 #[derive(Debug)]
-struct Backoff {
+struct RandomBackoff {
     longest: Duration,
     /// ln(group size) + 1: the larger the group, the fewer speak early.
     lambda: f64,
@@ -24,25 +24,25 @@ struct Backoff {
     seed: u64,
 }
 
-impl Patience {
-    pub(super) fn new(identity: Identity, tuning: &Tuning) -> Patience {
+impl ReportBackoff {
+    pub(super) fn new(identity: Identity, tuning: &Tuning) -> ReportBackoff {
         let Identity { session, stream, rank, .. } = identity;
-        let backoff = |group: u32| Backoff {
+        let random = |group: u32| RandomBackoff {
             longest: tuning.ack.group_round_trip * tuning.ack.backoff_round_trips,
             lambda: f64::from(group.max(1)).ln() + 1.0,
             seed: u64::from(session) << 32 | u64::from(stream) << 16 | u64::from(rank),
         };
-        Patience { stagger: tuning.ack.gap_delay, backoff: tuning.ack.backoff_group.map(backoff) }
+        ReportBackoff { stagger: tuning.ack.gap_delay, random: tuning.ack.backoff_group.map(random) }
     }
 
-    /// How long the loss of frame `sequence` is kept to oneself.
-    pub(super) fn of(&self, sequence: u64) -> Duration {
-        self.backoff.as_ref().map_or(self.stagger, |backoff| backoff.of(sequence))
+    /// How long the report that frame `sequence` is lost waits.
+    pub(super) fn wait(&self, sequence: u64) -> Duration {
+        self.random.as_ref().map_or(self.stagger, |random| random.wait(sequence))
     }
 }
 
-impl Backoff {
-    fn of(&self, sequence: u64) -> Duration {
+impl RandomBackoff {
+    fn wait(&self, sequence: u64) -> Duration {
         let uniform = (mix(self.seed ^ mix(sequence)) >> 11) as f64 / (1_u64 << 53) as f64;
         // The inverse of the distribution function: 0 to 0, 1 to the longest.
         let share = (uniform * self.lambda.exp_m1()).ln_1p() / self.lambda;
@@ -63,13 +63,18 @@ fn mix(value: u64) -> u64 {
 pub(super) struct Gap {
     from: u64,
     to: u64,
-    pub(super) due: Instant,
+    due: Instant,
 }
 
 impl Gap {
     /// Frames `from..to` are missing, to be reported when `due`.
     pub(super) fn new(from: u64, to: u64, due: Instant) -> Gap {
         Gap { from, to, due }
+    }
+
+    /// When it is to be reported.
+    pub(super) fn due(&self) -> Instant {
+        self.due
     }
 
     /// Both in one report, when the first is due.
@@ -88,8 +93,8 @@ mod tests {
     use super::*;
     use crate::wire::{EtherType, MacAddr};
 
-    fn patience(rank: u16, tuning: &Tuning) -> Patience {
-        Patience::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT }, tuning)
+    fn backoff_of(rank: u16, tuning: &Tuning) -> ReportBackoff {
+        ReportBackoff::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT }, tuning)
     }
 
     #[test]
@@ -98,7 +103,7 @@ mod tests {
         let mut group = tuning.clone();
         group.ack.backoff_group = Some(1000);
         let spoken = |sequence: u64| {
-            let mut waits: Vec<Duration> = (1..=1000).map(|rank| patience(rank, &group).of(sequence)).collect();
+            let mut waits: Vec<Duration> = (1..=1000).map(|rank| backoff_of(rank, &group).wait(sequence)).collect();
             waits.sort_unstable();
             assert!(waits[999] <= tuning.ack.group_round_trip * tuning.ack.backoff_round_trips);
             waits.iter().filter(|&&wait| wait < waits[0] + tuning.ack.group_round_trip).count()
@@ -112,7 +117,7 @@ mod tests {
     #[test]
     fn among_few_each_has_its_own_short_time() {
         let tuning = Tuning::default().for_cast(16, 3);
-        assert_eq!(patience(4, &tuning).of(9), tuning.ack.gap_delay);
+        assert_eq!(backoff_of(4, &tuning).wait(9), tuning.ack.gap_delay);
     }
 
     #[test]

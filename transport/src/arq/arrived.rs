@@ -1,0 +1,88 @@
+//! Which frames have arrived: all below the head, and some beyond it.
+
+use super::bits::Bits;
+
+/// The frames that have arrived at a receiver, within a span beyond the head.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    beyond: Bits,
+    head: u64,
+    highest: u64,
+}
+
+impl Arrived {
+    /// Nothing yet, of which up to `span` frames can be out of order (a power of two).
+    pub(crate) fn new(span: u64) -> Arrived {
+        Arrived { beyond: Bits::new(span), head: 0, highest: 0 }
+    }
+
+    /// One past the newest frame before which nothing is missing.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// One past the newest frame.
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// Whether frame `sequence` has arrived.
+    pub(crate) fn has(&self, sequence: u64) -> bool {
+        sequence < self.head || (sequence < self.highest && self.beyond.get(sequence))
+    }
+
+    /// Frame `sequence` has arrived, which is less than a span beyond the head and had not yet.
+    pub(crate) fn insert(&mut self, sequence: u64) {
+        self.beyond.set(sequence);
+        self.highest = self.highest.max(sequence + 1);
+        while self.head < self.highest && self.beyond.get(self.head) {
+            self.beyond.clear(self.head);
+            self.head += 1;
+        }
+    }
+
+    /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    pub(crate) fn write_holes(&self, bitmap: &mut [u8]) -> usize {
+        let first = self.head + 1;
+        let used = (self.highest.saturating_sub(first).div_ceil(8) as usize).min(bitmap.len());
+        for (at, byte) in bitmap[..used].iter_mut().enumerate() {
+            let first = first + at as u64 * 8;
+            *byte = (0..8).filter(|bit| self.has(first + bit)).fold(0, |byte, bit| byte | 1 << bit);
+        }
+        used
+    }
+
+    /// Bytes that the marks take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.beyond.bytes()
+    }
+
+    /// How many frames are marked in all, and how many of them between head and highest: the same, and never the head.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let within = (self.head + 1..self.highest).filter(|&sequence| self.beyond.get(sequence)).count();
+        (self.beyond.count(), within as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arq::bits;
+
+    #[test]
+    fn holes_are_written_as_they_are_read() {
+        for wraps in [0, 60, 1000] {
+            let mut arrived = Arrived::new(64);
+            (0..wraps).for_each(|sequence| arrived.insert(sequence));
+            let present = [2, 3, 9, 17, 30].map(|ahead| wraps + ahead);
+            present.into_iter().for_each(|sequence| arrived.insert(sequence));
+            let mut bitmap = [0xFF; 16];
+            assert_eq!((arrived.head(), arrived.highest(), arrived.write_holes(&mut bitmap)), (wraps, wraps + 31, 4));
+            let read = (0..32).filter(|&bit| bits::get(&bitmap[..4], bit)).map(|bit| wraps + 1 + bit);
+            assert!(read.eq(present), "{bitmap:?}");
+            assert!(!bits::get(&bitmap[..4], 32), "what is not told has not arrived");
+            assert_eq!(arrived.write_holes(&mut bitmap[..1]), 1);
+            assert_eq!(arrived.count(), (5, 5));
+        }
+    }
+}

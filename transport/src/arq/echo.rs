@@ -1,0 +1,126 @@
+//! The newest of the other side's stamps, and what the echo of an own one says about the round trip.
+
+use super::rtt::Rtt;
+use super::stamp::Stamp;
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::Ack;
+use std::time::Duration;
+
+/// A stamp that came so long ago is not compared any more: its sender has been idle, and half the range may have gone by.
+const STALE: Duration = Duration::from_secs(600);
+
+/// A round trip above this is a stamp drawn ahead of the clock in a burst.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
+
+/// The newest stamp that has come, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newest {
+    stamp: Stamp,
+    at: Instant,
+}
+
+impl Default for Newest {
+    fn default() -> Self {
+        Newest { stamp: Stamp::NONE, at: Instant::START }
+    }
+}
+
+impl Newest {
+    /// The stamp; none if none has come.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Takes a stamp; if it is news, the time since the one before came.
+    pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) -> Option<Duration> {
+        let since = now.since(self.at);
+        let news = stamp.is_after(self.stamp) || (stamp != Stamp::NONE && since > STALE);
+        news.then(|| {
+            *self = Newest { stamp, at: now };
+            since
+        })
+    }
+
+    /// How long ago the stamp came, in µs as wide as a stamp, with which it wraps; zero if none has come.
+    pub(crate) fn held_us(&self, now: Instant) -> u32 {
+        if self.stamp == Stamp::NONE { 0 } else { now.since(self.at).as_micros() as u32 }
+    }
+}
+
+/// The newest own stamp that one receiver has echoed, and the round trip that echoes have shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Echo {
+    newest: Newest,
+    rtt: Rtt,
+}
+
+impl Echo {
+    /// Nothing echoed yet.
+    pub(crate) fn new(tuning: &Tuning) -> Echo {
+        Echo { newest: Newest::default(), rtt: Rtt::new(tuning) }
+    }
+
+    /// The newest stamp echoed.
+    pub(crate) fn newest(&self) -> Stamp {
+        self.newest.stamp()
+    }
+
+    /// What is known of the round trip.
+    pub(crate) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the time since the
+    /// last such one. An echo heard before proves nothing new and says nothing about the round trip.
+    pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
+        let echo = Stamp(ack.echo);
+        let since_last = self.newest.take(now, echo)?;
+        let held = Duration::from_micros(ack.body.held_us.into());
+        let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
+        if round_trip < LONGEST_ROUND_TRIP {
+            self.rtt.sample(round_trip);
+        }
+        Some(since_last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::AckBody;
+
+    fn ack(echo: u32, held_us: u32) -> Ack<'static> {
+        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, passed: 0, held_us }, bitmap: &[] }
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanos(us * 1000)
+    }
+
+    #[test]
+    fn an_echo_is_news_once_and_any_is_after_a_long_silence() {
+        let mut echo = Echo::new(&Tuning::default());
+        assert_eq!(echo.take(at(900), &ack(0, 0)), None, "no stamp is no echo");
+        assert_eq!(echo.take(at(1000), &ack(700, 100)), Some(Duration::from_micros(1000)));
+        assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)));
+        assert_eq!((echo.take(at(1100), &ack(700, 0)), echo.take(at(1200), &ack(600, 0))), (None, None));
+        assert_eq!(echo.newest(), Stamp(700));
+        let late = 1000 + STALE.as_micros() as u64 + 1;
+        assert!(echo.take(at(late), &ack(600, 0)).is_some());
+        assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)), "ten minutes are no round trip");
+    }
+
+    #[test]
+    fn what_was_held_for_longer_than_a_stamp_lasts_still_gives_the_round_trip() {
+        let (sent, arrived) = (5_000_u64, 5_040_u64);
+        let mut newest = Newest::default();
+        assert_eq!(newest.held_us(at(4_000_000)), 0, "nothing has come that could be held");
+        newest.take(at(arrived), Stamp(sent as u32));
+        let answered = arrived + (1 << 32) + 300;
+        assert_eq!(newest.held_us(at(answered)), 300);
+        let mut echo = Echo::new(&Tuning::default());
+        echo.take(at(answered + 40), &ack(sent as u32, newest.held_us(at(answered))));
+        assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(80)));
+    }
+}

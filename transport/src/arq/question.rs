@@ -1,0 +1,100 @@
+//! When to ask a receiver where it stands, and how often. A timeout asks, and never repeats data: the answer is the evidence.
+
+use crate::time::Instant;
+use std::time::Duration;
+
+/// A question to a receiver that owes an answer: asked when nothing is heard in time, and ever less often.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Question {
+    due: Option<Instant>,
+    /// Fruitless waits.
+    tries: u32,
+    pending: bool,
+}
+
+impl Question {
+    /// When to ask.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// How often it has been asked in vain.
+    pub(crate) fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// Asks as soon as something can be sent.
+    pub(crate) fn ask(&mut self) {
+        self.pending = true;
+    }
+
+    /// Whether to ask now; asked once.
+    pub(crate) fn take(&mut self) -> bool {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Whether the answer is overdue: then it is asked for, and again after `timeout` of so many tries.
+    pub(crate) fn on_timeout(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
+        let overdue = self.due.is_some_and(|due| due <= now);
+        if overdue {
+            self.pending = true;
+            self.tries += 1;
+            self.due = Some(now + timeout(self.tries));
+        }
+        overdue
+    }
+
+    /// Something was sent that is to be answered within `timeout`, unless an answer is awaited already; whether none was.
+    pub(crate) fn arm(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
+        let unarmed = self.due.is_none();
+        if unarmed {
+            self.due = Some(now + timeout(self.tries));
+        }
+        unarmed
+    }
+
+    /// Begins the wait anew if anything is `awaited`.
+    pub(crate) fn rearm(&mut self, now: Instant, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
+        self.due = awaited.then(|| now + timeout(self.tries));
+    }
+
+    /// Asks at `at` if not before.
+    pub(crate) fn hasten(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// An answer has come. One by which nothing has moved, from an application that takes its time, does not begin the count anew:
+    /// it is asked less and less often.
+    pub(crate) fn answered(&mut self, only_passing: bool) {
+        if !only_passing {
+            self.tries = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_less_and_less_often_until_something_moves() {
+        let at = |ms| Instant::START + Duration::from_millis(ms);
+        let timeout = |tries: u32| Duration::from_millis(1 << tries);
+        let mut question = Question::default();
+        assert!(question.arm(at(0), timeout) && !question.arm(at(0), timeout));
+        assert!(!question.on_timeout(at(0), timeout) && question.on_timeout(at(1), timeout));
+        assert!(question.take() && !question.take(), "asked once");
+        assert_eq!(question.due(), Some(at(3)));
+        question.answered(true);
+        question.rearm(at(2), true, timeout);
+        assert_eq!((question.tries(), question.due()), (1, Some(at(4))));
+        question.answered(false);
+        question.rearm(at(4), true, timeout);
+        assert_eq!((question.tries(), question.due()), (0, Some(at(5))));
+        question.rearm(at(5), false, timeout);
+        assert_eq!(question.due(), None);
+        question.hasten(at(9));
+        question.hasten(at(10));
+        assert_eq!(question.due(), Some(at(9)));
+    }
+}

@@ -1,0 +1,110 @@
+//! Where messages and segments end within a stream.
+//!
+//! A frame with which a message ends is handed on at once, and whoever sent it may want to know when every application has passed
+//! it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all of a segment before it
+//! sends any of it on, and sends it to one child after the other. Segments are counted from the end of the message before them.
+
+use super::memory::tree_bytes;
+use std::collections::BTreeMap;
+
+/// Which of a feed's frames end a message, and the length of a segment.
+#[derive(Debug)]
+pub(super) struct Boundaries {
+    segment_frames: u64,
+    /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those that are not
+    /// kept: segments are counted from there.
+    frames: BTreeMap<u64, bool>,
+    /// The end of the newest message that has been forgotten and whose passing is to be reported: what is freed may not be passed.
+    reported: u64,
+}
+
+impl Boundaries {
+    /// No message has ended yet.
+    ///
+    /// # Panics
+    /// If `segment_frames` is zero.
+    pub(super) fn new(segment_frames: u64) -> Boundaries {
+        assert!(segment_frames > 0, "a segment has at least one frame");
+        Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0 }
+    }
+
+    /// Frame `sequence` ends a message, whose passing is to be reported or not.
+    pub(super) fn add(&mut self, sequence: u64, report: bool) {
+        self.frames.insert(sequence, report);
+    }
+
+    /// Frames below `tail` are not kept any more.
+    pub(super) fn forget_below(&mut self, tail: u64) {
+        while self.frames.range(..tail).nth(1).is_some() {
+            if let Some((last, true)) = self.frames.pop_first() {
+                self.reported = last + 1;
+            }
+        }
+    }
+
+    /// Bytes that they take at most.
+    pub(super) fn bytes(&self) -> usize {
+        tree_bytes(self.frames.len(), size_of::<u64>())
+    }
+
+    /// Whether frame `sequence` ends a message.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        self.frames.contains_key(&sequence)
+    }
+
+    /// Whether frame `sequence` ends a message whose passing is to be reported.
+    pub(super) fn is_reported(&self, sequence: u64) -> bool {
+        self.frames.get(&sequence) == Some(&true)
+    }
+
+    /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.
+    pub(super) fn reported_before(&self, position: u64) -> u64 {
+        let kept = self.frames.range(..position).rev().find(|(_, report)| **report).map(|(last, _)| last + 1);
+        kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
+    }
+
+    /// The end of the newest message before `position`; zero if there is none.
+    pub(super) fn before(&self, position: u64) -> u64 {
+        self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// How far whole segments reach in a stream of which everything below `head` is here.
+    pub(super) fn whole_segments(&self, head: u64, complete: bool) -> u64 {
+        if complete || self.segment_frames == 1 {
+            return head;
+        }
+        let start = self.before(head);
+        start + (head - start) / self.segment_frames * self.segment_frames
+    }
+
+    /// Whether a segment ends right before `position`.
+    pub(super) fn ends_at(&self, position: u64) -> bool {
+        self.segment_frames == 1 || (position - self.before(position)).is_multiple_of(self.segment_frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_counted_from_the_end_of_the_last_message() {
+        let mut boundaries = Boundaries::new(4);
+        assert_eq!([3, 4, 9].map(|head| boundaries.whole_segments(head, false)), [0, 4, 8]);
+        boundaries.add(5, true);
+        assert_eq!([5, 6, 9, 10, 11].map(|head| boundaries.whole_segments(head, false)), [4, 6, 6, 10, 10]);
+        assert_eq!((0..12).filter(|&at| boundaries.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 6, 10]);
+        assert_eq!(boundaries.whole_segments(9, true), 9);
+    }
+
+    #[test]
+    fn what_is_forgotten_still_counts_as_a_beginning() {
+        let mut boundaries = Boundaries::new(4);
+        [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));
+        boundaries.forget_below(15);
+        assert_eq!((boundaries.has(5), boundaries.has(7), boundaries.has(20)), (false, true, true));
+        assert_eq!(boundaries.whole_segments(17, false), 16);
+        assert_eq!(boundaries.before(15), 8);
+        assert_eq!((boundaries.before(30), boundaries.reported_before(30)), (21, 8));
+    }
+}

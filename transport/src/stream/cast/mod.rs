@@ -1,0 +1,378 @@
+//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and repairs.
+//!
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow. Each
+//! listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame several lost by
+//! another broadcast. Who does not acknowledge is asked where it stands.
+
+mod designated;
+mod listener;
+mod pace;
+mod remote;
+mod repair_child;
+mod repair_children;
+mod repairs;
+
+pub(super) use repair_children::RepairChildren;
+
+use super::boundaries::Boundaries;
+use super::memory::Memory;
+use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::readers::Readers;
+use crate::arq::evidence::Sent;
+use crate::arq::question::Question;
+use crate::arq::stamp::{Stamp, StampRing, Stamps};
+use crate::feed::Feed;
+use crate::time::Instant;
+use crate::tuning::{Policy, Tuning};
+use crate::wire::{Ack, MacAddr, Peer};
+use designated::Designation;
+use listener::Listener;
+use pace::Pace;
+use remote::Remote;
+use repairs::{Losers, Repairs};
+use std::time::Duration;
+
+/// The sending end of a broadcast.
+#[derive(Debug)]
+pub(super) struct Cast {
+    group: MacAddr,
+    listeners: Vec<Listener>,
+    /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are allowed.
+    window: u64,
+    policy: Policy,
+    next: u64,
+    /// The smallest credit among the listeners, or the end of the window.
+    credit: u64,
+    /// The end of the newest message sent: everybody is to say when it has been passed.
+    awaited: u64,
+    cast_at: StampRing,
+    repairs: Repairs,
+    hold: Duration,
+    /// Hundredths of a repair that may go out before the next new frame.
+    allowance: u64,
+    pace: Pace,
+    /// Frames at the beginning of a message that do not wait for credit (EQA §3.3).
+    push_frames: Option<u64>,
+    designation: Option<Designation>,
+    question: Question,
+}
+
+impl Cast {
+    pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
+        let listeners: Vec<Listener> = peers.iter().map(|&peer| Listener::new(peer, feed, tuning)).collect();
+        let mut cast = Cast {
+            group,
+            window: tuning.strict_window(),
+            policy: tuning.policy,
+            next: feed.head(),
+            credit: 0,
+            awaited: 0,
+            cast_at: StampRing::new(feed.slots()),
+            repairs: Repairs::new(feed.slots()),
+            hold: if listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
+            allowance: 0,
+            pace: Pace::new(tuning),
+            push_frames: tuning.cast.push_frames,
+            designation: if tuning.designates() { Designation::new(&listeners, feed.slots()) } else { None },
+            listeners,
+            question: Question::default(),
+        };
+        cast.count_credit();
+        cast
+    }
+
+    fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        self.listeners.iter().map(Listener::remote)
+    }
+
+    fn count_credit(&mut self) {
+        self.credit = self.listeners.iter().map(|listener| listener.end(self.window)).min().unwrap_or(u64::MAX);
+    }
+
+    /// The frames that an acknowledgement with a new echo proves lost.
+    fn find_lost(&self, at: usize, ack: &Ack<'_>) -> Vec<u64> {
+        let remote = self.listeners[at].remote();
+        let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
+        // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
+        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.rtt().reordering() };
+        remote.evidence(tolerance, ack.covered()).missing(ack, self.next, sent_at).collect()
+    }
+
+    /// Queues a repair for a listener.
+    fn lose(&mut self, now: Instant, at: usize, sequence: u64) {
+        let listener = &mut self.listeners[at];
+        let rank = listener.remote().rank();
+        if !listener.lose(sequence) {
+            return;
+        }
+        let served = |stamp: Stamp| stamp != Stamp::NONE;
+        let mut others = self.listeners.iter().enumerate().filter(|&(other, _)| other != at);
+        // Whoever reported it first has been served alone; from the second on they are served together.
+        let shared = self.policy == Policy::HolesAllowed
+            && others.any(|(_, other)| other.remote().outstanding().get(sequence).is_some_and(served));
+        let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
+        self.repairs.lose(sequence, losers);
+    }
+
+    fn send_new(&mut self, now: Instant, stamp: Stamp, feed: &Feed, boundaries: &Boundaries) -> Outgoing {
+        let sequence = self.next;
+        let pushed = self.push_end(boundaries) == Some(sequence + 1);
+        self.next += 1;
+        if boundaries.is_reported(sequence) {
+            self.awaited = self.next;
+        }
+        self.allowance = (self.allowance + self.pace.repair_percent()).min(3200);
+        self.pace.on_sent(now, true);
+        self.cast_at.set(sequence, stamp);
+        self.arm(now, feed);
+        Outgoing::Data { sequence, again: false, urgent: pushed || self.next == self.credit }
+    }
+
+    /// The oldest repair that is still wanted and may go now: its number, and the listener if it is just one.
+    fn next_repair(&mut self, now: Instant) -> Option<(u64, Option<usize>)> {
+        loop {
+            let (sequence, losers) = self.repairs.first_ready(now)?;
+            self.repairs.remove(sequence);
+            let mut remotes = self.remotes();
+            match losers {
+                Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
+                Losers::One { rank, .. } => {
+                    if let Some(loser) = remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence)) {
+                        return Some((sequence, Some(loser)));
+                    }
+                }
+                Losers::Several => {}
+            }
+        }
+    }
+
+    fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
+        let (sequence, to) = self.next_repair(now)?;
+        let stamp = stamps.draw(now);
+        self.allowance = self.allowance.saturating_sub(100);
+        self.pace.on_sent(now, false);
+        self.arm(now, feed);
+        let Some(loser) = to else {
+            self.cast_at.set(sequence, stamp);
+            self.listeners.iter_mut().for_each(|listener| listener.remote_mut().outstanding_mut().remove(sequence));
+            return Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent: false }, to: self.group, stamp });
+        };
+        let last = self.next >= bound;
+        let remote = self.listeners[loser].remote_mut();
+        let outstanding = remote.outstanding_mut();
+        outstanding.sent(sequence, stamp);
+        let urgent = (last && outstanding.queued().next().is_none()) || outstanding.is_used_up();
+        Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer().mac, stamp })
+    }
+
+    /// One past the last frame that may be sent now.
+    fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
+        let bound = feed.head().min(self.credit);
+        match self.push_end(boundaries) {
+            Some(end) if self.next < end => bound.min(end),
+            Some(end) if !self.may_pull(end) => bound.min(self.next),
+            _ => bound,
+        }
+    }
+
+    /// Where the push phase of the present message ends, if there are such phases.
+    fn push_end(&self, boundaries: &Boundaries) -> Option<u64> {
+        self.push_frames.map(|frames| boundaries.before(self.next) + frames)
+    }
+
+    /// Whether the pull phase may go on (EQA §3.3): the designated receiver has what was pushed, and so has everybody who is known to
+    /// have lost any of it, or of what was sent since.
+    fn may_pull(&self, push_end: u64) -> bool {
+        let designated = self.designation.as_ref().map(Designation::rank);
+        self.listeners.iter().all(|listener| {
+            let is_designated = Some(listener.remote().rank()) == designated;
+            listener.is_made_whole() && !(is_designated && listener.remote().cursor() < push_end)
+        })
+    }
+
+    /// Where the next heartbeat goes, if one is to be sent: to the only listener that lags, or to all; to one that is to know whether
+    /// it is the designated one.
+    fn next_asked(&mut self, feed: &Feed) -> Option<MacAddr> {
+        if self.question.take() {
+            // Where one acknowledges for all the others lag as a matter of course; those who hold all up matter.
+            // But if all that those lack is room, others may be waiting for what they have lost.
+            let end = |listener: &Listener| listener.end(self.window);
+            let holds_up = |listener: &Listener| end(listener) <= self.next && listener.remote().cursor() < self.next;
+            let blocked = self.designation.is_some() && self.next >= self.credit && self.listeners.iter().any(holds_up);
+            let asked = |listener: &&Listener| if blocked { end(listener) <= self.next } else { self.lags(listener, feed) };
+            let mut asked = self.listeners.iter().filter(asked).map(|listener| listener.remote().peer().mac);
+            return Some(match (asked.next(), asked.next()) {
+                (Some(only), None) => only,
+                _ => self.group,
+            });
+        }
+        let rank = self.designation.as_mut()?.next_untold()?;
+        self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
+    }
+
+    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has not passed
+    /// the last message.
+    fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
+        let remote = listener.remote();
+        listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)
+    }
+
+    fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
+        // The end is acknowledged at once.
+        let ended = feed.is_complete() && self.next == feed.head();
+        let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed));
+        lagging.map(|listener| listener.remote().timeout(ended, tries)).max().unwrap_or_default()
+    }
+
+    fn arm(&mut self, now: Instant, feed: &Feed) {
+        if self.question.due().is_none() && !self.listeners.is_empty() {
+            let timeout = self.timeout(self.question.tries(), feed);
+            self.question.arm(now, |_| timeout);
+        }
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
+        let starved = self.next >= self.credit && feed.head() > self.next;
+        let awaited = starved || self.listeners.iter().any(waiting);
+        let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };
+        self.question.rearm(now, awaited, |_| timeout);
+    }
+}
+
+impl Readers for Cast {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) -> AckFrom {
+        let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
+        if !(Sent { below: self.next, newest }).admits(ack) {
+            return AckFrom::Forged;
+        }
+        let remote = self.listeners[at].remote();
+        if ack.cursor < remote.cursor() {
+            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        }
+        let newly = ack.cursor - remote.cursor();
+        let only_passing = remote.cursor() == self.next && ack.body.passed <= remote.passed();
+        let since_last = self.listeners[at].on_ack(now, ack, feed);
+        self.repairs.forget_below(feed.tail());
+        if let Some(since_last) = since_last {
+            let found = self.find_lost(at, ack);
+            found.iter().for_each(|&sequence| self.lose(now, at, sequence));
+            // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
+            if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
+                (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
+            }
+            self.listeners[at].on_losses(&found, ack, since_last, &mut self.pace, self.next);
+        }
+        self.count_credit();
+        if let Some(designation) = &mut self.designation {
+            designation.on_ack(&mut self.listeners, at, newly);
+        }
+        self.question.answered(only_passing);
+        self.rearm(now, feed);
+        AckFrom::Known
+    }
+
+    fn on_timeout(&mut self, now: Instant, feed: &Feed) {
+        if self.question.due().is_some_and(|due| due <= now) {
+            let timeout = self.timeout(self.question.tries() + 1, feed);
+            self.question.on_timeout(now, |_| timeout);
+        }
+    }
+
+    fn due(&self, _now: Instant) -> Option<Instant> {
+        self.question.due()
+    }
+
+    /// What waits for room in the driver needs no timer.
+    fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
+        let repair = self.repairs.ready_at();
+        let paced = self.next < self.bound(feed, boundaries) || repair.is_some_and(|at| at <= now);
+        let pace = paced.then(|| self.pace.ready_at(now)).flatten();
+        pace.or(repair.filter(|&at| at > now))
+    }
+
+    fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
+        if let Some(to) = self.next_asked(feed) {
+            let designated = self.designation.as_ref().map(Designation::rank);
+            let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
+            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
+        }
+        if self.pace.ready_at(now).is_some() {
+            return None;
+        }
+        let bound = self.bound(feed, boundaries);
+        let strict = self.policy == Policy::InOrderOnly;
+        if (strict || self.allowance >= 100 || self.next >= bound)
+            && let Some(repair) = self.send_repair(now, bound, stamps, feed)
+        {
+            return Some(repair);
+        }
+        if strict && !self.repairs.is_empty() {
+            return None;
+        }
+        if self.next >= bound {
+            if feed.head() > self.next {
+                self.arm(now, feed);
+            }
+            return None;
+        }
+        let stamp = stamps.draw(now);
+        Some(Departure { outgoing: self.send_new(now, stamp, feed, boundaries), to: self.group, stamp })
+    }
+
+    /// Hears from now on one that acknowledged to another host, itself a listener here.
+    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
+        if self.remotes().any(|remote| remote.rank() == peer.rank) {
+            return;
+        }
+        // Whoever it acknowledged to has passed on no more credit than it was given.
+        let limit = self.remotes().map(Remote::limit).min().unwrap_or(self.next);
+        self.listeners.push(Listener::graft(peer, limit, feed, tuning));
+        self.count_credit();
+        self.question.ask();
+        self.arm(now, feed);
+    }
+
+    fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed) {
+        let at = self.remotes().position(|remote| remote.rank() == rank);
+        if let Some(at) = at {
+            feed.remove_reader(self.listeners.swap_remove(at).remote().reader());
+            self.repairs.forget_rank(rank);
+            self.repairs.forget_below(feed.tail());
+            self.count_credit();
+            if let Some(designation) = &mut self.designation {
+                designation.on_removed(&self.listeners, rank);
+            }
+            self.rearm(now, feed);
+        }
+    }
+
+    fn cursors(&self) -> Vec<(u16, u64)> {
+        self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
+    }
+
+    fn passed(&self) -> u64 {
+        self.remotes().map(Remote::passed).min().unwrap_or(u64::MAX)
+    }
+
+    fn have_been_sent(&self, head: u64) -> bool {
+        self.next == head
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            stamps_bytes: self.cast_at.bytes() + self.repairs.bytes(),
+            readers_bytes: self.listeners.capacity() * size_of::<Listener>(),
+            repairs_bytes: self.remotes().map(Remote::repairs_bytes).sum(),
+            ..Memory::default()
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! One receiver of a cast that acknowledges to another: what it lost and this host has is repaired from here, by unicast.
+//!
+//! New frames come to both from the root, so this host's stamps say nothing about them. A repair child has lost a frame if a later
+//! one has arrived there, or if it echoes a stamp drawn here well after the frame arrived here; and never before it has had time to
+//! arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
+
+use super::remote::Remote;
+use crate::arq::question::Question;
+use crate::arq::stamp::{Stamp, StampRing, Stamps};
+use crate::feed::Feed;
+use crate::stream::boundaries::Boundaries;
+use crate::stream::outgoing::{AckFrom, Departure, Outgoing};
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{Ack, Peer};
+use std::time::Duration;
+
+/// When each frame that is kept arrived here, as a stamp.
+#[derive(Debug)]
+pub(super) struct ArrivalTimes {
+    at: StampRing,
+    tolerance: Duration,
+}
+
+impl ArrivalTimes {
+    pub(super) fn new(slots: u64, tuning: &Tuning) -> ArrivalTimes {
+        ArrivalTimes { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance }
+    }
+
+    pub(super) fn note(&mut self, now: Instant, sequence: u64) {
+        self.at.set(sequence, Stamp::of(now));
+    }
+
+    fn get(&self, sequence: u64) -> Stamp {
+        self.at.get(sequence)
+    }
+
+    /// How much longer a frame may be on its way to a repair child.
+    fn wait(&self, now: Instant, sequence: u64) -> Duration {
+        self.tolerance.saturating_sub(Stamp::of(now).since(self.get(sequence)))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.at.bytes()
+    }
+}
+
+/// A receiver that acknowledges to this one.
+#[derive(Debug)]
+pub(super) struct RepairChild {
+    remote: Remote,
+    /// The newest stamp sent to it.
+    asked: Stamp,
+    question: Question,
+}
+
+impl RepairChild {
+    /// One that stands at the stream's beginning.
+    pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
+        RepairChild::of(Remote::new(peer, feed, tuning))
+    }
+
+    /// One that acknowledged to another host until now, and has given credit up to `limit`: it is asked where it stands.
+    pub(super) fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
+        let mut child = RepairChild::of(Remote::graft(peer, limit, feed, tuning));
+        child.question.ask();
+        child.question.arm(now, |tries| child.remote.rtt().timeout(tries));
+        child
+    }
+
+    fn of(remote: Remote) -> RepairChild {
+        RepairChild { remote, asked: Stamp::NONE, question: Question::default() }
+    }
+
+    /// Where it stands.
+    pub(super) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// When it is to be asked where it stands.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.question.due()
+    }
+
+    /// When the first repair that may still be on its way from the root may go from here.
+    pub(super) fn held_until(&self, now: Instant, arrivals: &ArrivalTimes) -> Option<Instant> {
+        let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence));
+        waits.min().filter(|wait| !wait.is_zero()).map(|wait| now + wait)
+    }
+
+    /// Takes a valid acknowledgement.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+        arrivals: &ArrivalTimes,
+    ) -> AckFrom {
+        let remote = &self.remote;
+        if ack.cursor < remote.cursor() {
+            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        }
+        let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
+        let only_passing = standing && ack.body.passed <= remote.passed();
+        self.remote.on_ack(now, ack, feed);
+        self.find_lost(ack, feed, arrivals);
+        self.ask_if_in_doubt(now, ack, feed, arrivals);
+        self.question.answered(only_passing);
+        self.rearm(now, feed, boundaries);
+        AckFrom::Known
+    }
+
+    /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost may have come
+    /// from the root.
+    fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &ArrivalTimes) {
+        let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
+        let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
+        let judged = from_root.search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
+        for (sequence, _) in judged {
+            let outstanding = self.remote.outstanding_mut();
+            let lost = outstanding.get(sequence).is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
+            if lost && !ack.has(sequence) && feed.keeps(sequence) && !outstanding.queue(sequence) {
+                return;
+            }
+        }
+    }
+
+    /// The root's frames carry no stamps of this host: whether a repair was lost, or what came last, only shows by an echo of
+    /// something sent later from here. If nothing was, a question is.
+    fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &ArrivalTimes) {
+        let rtt = self.remote.rtt();
+        let answer_within = rtt.smoothed().unwrap_or_default() * 2 + rtt.reordering_max();
+        let since = |stamp: Stamp| Stamp::of(now).since(stamp);
+        let beyond = ack.covered();
+        let should_be_there = feed.keeps(beyond) && since(arrivals.get(beyond)) > answer_within;
+        if since(self.asked) > answer_within && (self.remote.outstanding().is_sent() || should_be_there) {
+            self.question.ask();
+        }
+    }
+
+    /// Frame `sequence` has arrived here, late if others were missing because of it.
+    pub(super) fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
+        self.remote.follow(feed);
+        if late && self.remote.lacks(sequence) {
+            // Whatever brought it here may have brought it there as well.
+            self.question.hasten(now + self.remote.rtt().reordering_max());
+        } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries() == 0 {
+            self.rearm(now, feed, boundaries);
+        }
+    }
+
+    /// A question that is due becomes the next thing to send.
+    pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed) {
+        let prompt = self.is_prompt(feed);
+        self.question.on_timeout(now, |tries| self.remote.timeout(prompt, tries));
+    }
+
+    /// What to send next, if anything.
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, arrivals: &ArrivalTimes, stamps: &mut Stamps) -> Option<Departure> {
+        let outgoing = if self.question.take() {
+            self.asked = stamps.draw(now);
+            Outgoing::Heartbeat { highest: feed.highest(), designated: None }
+        } else {
+            let may_go = |sequence: &u64| arrivals.wait(now, *sequence).is_zero();
+            let outstanding = self.remote.outstanding_mut();
+            let sequence = outstanding.queued().find(may_go)?;
+            self.asked = stamps.draw(now);
+            outstanding.sent(sequence, self.asked);
+            Outgoing::Data { sequence, again: true, urgent: outstanding.is_used_up() }
+        };
+        let prompt = self.is_prompt(feed);
+        self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
+        Some(Departure { outgoing, to: self.remote.peer().mac, stamp: self.asked })
+    }
+
+    /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full for those
+    /// behind it, or has not passed a message. In each case the acknowledgement that would help may be lost.
+    fn is_waiting(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
+        let remote = &self.remote;
+        let unpassed = remote.passed() < boundaries.reported_before(feed.head());
+        let lacks = !remote.is_synced() || remote.cursor() < feed.head();
+        lacks || self.is_starved(feed) || unpassed || remote.retains(feed)
+    }
+
+    /// Whether its credit is used up, as far as is known.
+    fn is_starved(&self, feed: &Feed) -> bool {
+        self.remote.limit() <= feed.highest() && !feed.is_complete()
+    }
+
+    /// Whether it lacks the end of the stream or credit: it is to acknowledge either at once.
+    fn is_prompt(&self, feed: &Feed) -> bool {
+        self.is_starved(feed) || (feed.is_complete() && self.remote.cursor() < feed.head())
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries) {
+        let (awaited, prompt) = (self.is_waiting(feed, boundaries), self.is_prompt(feed));
+        self.question.rearm(now, awaited, |tries| self.remote.timeout(prompt, tries));
+    }
+}

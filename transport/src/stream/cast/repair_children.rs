@@ -1,0 +1,118 @@
+//! All receivers that acknowledge to this one: a host of the ack tree with those below it.
+
+use super::remote::Remote;
+use super::repair_child::{ArrivalTimes, RepairChild};
+use crate::arq::evidence::Sent;
+use crate::arq::stamp::{Stamp, Stamps};
+use crate::feed::Feed;
+use crate::stream::boundaries::Boundaries;
+use crate::stream::memory::Memory;
+use crate::stream::outgoing::{AckFrom, Departure};
+use crate::stream::readers::Readers;
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{Ack, Peer};
+
+/// The repair children of one receiver.
+#[derive(Debug)]
+pub(in crate::stream) struct RepairChildren {
+    children: Vec<RepairChild>,
+    arrivals: ArrivalTimes,
+    /// Who is asked first for something to send, so that they take turns.
+    first: usize,
+}
+
+impl RepairChildren {
+    pub(in crate::stream) fn new(peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> RepairChildren {
+        let children = peers.iter().map(|&peer| RepairChild::new(peer, feed, tuning)).collect();
+        RepairChildren { children, arrivals: ArrivalTimes::new(feed.slots(), tuning), first: 0 }
+    }
+
+    fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        self.children.iter().map(RepairChild::remote)
+    }
+}
+
+impl Readers for RepairChildren {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) -> AckFrom {
+        let child = self.children.iter_mut().find(|child| child.remote().peer() == from);
+        let Some(child) = child else { return AckFrom::Stranger };
+        // It may be ahead of this host, but not of the credit that this host gave the root for both.
+        if !(Sent { below: feed.limit(), newest }).admits(ack) {
+            return AckFrom::Forged;
+        }
+        child.on_ack(now, ack, feed, boundaries, &self.arrivals)
+    }
+
+    fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
+        self.arrivals.note(now, sequence);
+        self.children.iter_mut().for_each(|child| child.on_data(now, sequence, late, feed, boundaries));
+    }
+
+    fn on_timeout(&mut self, now: Instant, feed: &Feed) {
+        self.children.iter_mut().for_each(|child| child.on_timeout(now, feed));
+    }
+
+    fn due(&self, now: Instant) -> Option<Instant> {
+        self.children.iter().flat_map(|child| [child.due(), child.held_until(now, &self.arrivals)]).flatten().min()
+    }
+
+    fn poll(&mut self, now: Instant, feed: &Feed, _boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
+        let (count, first) = (self.children.len(), self.first);
+        (0..count).map(|step| (first + step) % count).find_map(|at| {
+            let departure = self.children[at].poll(now, feed, &self.arrivals, stamps)?;
+            self.first = (at + 1) % count;
+            Some(departure)
+        })
+    }
+
+    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
+        if self.remotes().any(|remote| remote.rank() == peer.rank) {
+            return;
+        }
+        // Whoever it acknowledged to is a repair child here, and has passed on no more credit than it was given.
+        let limit = self.remotes().map(Remote::limit).min().unwrap_or(feed.highest());
+        self.children.push(RepairChild::graft(now, peer, limit, feed, tuning));
+    }
+
+    fn remove(&mut self, _now: Instant, rank: u16, feed: &mut Feed) {
+        let at = self.remotes().position(|remote| remote.rank() == rank);
+        if let Some(at) = at {
+            feed.remove_reader(self.children.remove(at).remote().reader());
+        }
+    }
+
+    fn cursors(&self) -> Vec<(u16, u64)> {
+        self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
+    }
+
+    /// Repair children answer for everybody behind them: a cast has no relay whose death could be survived by keeping less.
+    fn below(&self) -> u64 {
+        self.remotes().map(Remote::below).min().unwrap_or(u64::MAX)
+    }
+
+    fn limit(&self) -> u64 {
+        self.remotes().map(Remote::limit).min().unwrap_or(u64::MAX)
+    }
+
+    fn passed(&self) -> u64 {
+        self.remotes().map(Remote::passed).min().unwrap_or(u64::MAX)
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            stamps_bytes: self.arrivals.bytes(),
+            readers_bytes: self.children.capacity() * size_of::<RepairChild>(),
+            repairs_bytes: self.remotes().map(Remote::repairs_bytes).sum(),
+            ..Memory::default()
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The children of one host, each served by unicast, in turns.
+
+use super::boundaries::Boundaries;
+use super::lane::Lane;
+use super::memory::Memory;
+use super::outgoing::{AckFrom, Departure};
+use super::readers::Readers;
+use crate::arq::stamp::{Stamp, Stamps};
+use crate::feed::Feed;
+use crate::time::Instant;
+use crate::tuning::Tuning;
+use crate::wire::{Ack, Peer};
+
+/// The lanes of one stream.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who shared the link with
+    /// it would only delay both; then the one that is furthest behind, in sending order.
+    turns: Vec<usize>,
+    /// Whether they still stand in that order.
+    sorted: bool,
+}
+
+impl Lanes {
+    /// Lanes to `children`, which stand at the stream's beginning.
+    pub(super) fn new(children: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Lanes {
+        let lanes: Vec<Lane> = children.iter().map(|&child| Lane::new(child, feed, tuning)).collect();
+        Lanes { turns: (0..lanes.len()).collect(), lanes, sorted: false }
+    }
+
+    fn key(&self, at: usize, boundaries: &Boundaries) -> (bool, u64, usize) {
+        let next = self.lanes[at].next();
+        (boundaries.ends_at(next), next, at)
+    }
+
+    fn sort(&mut self, boundaries: &Boundaries) {
+        if !std::mem::replace(&mut self.sorted, true) && self.lanes.len() > 1 {
+            let mut turns = std::mem::take(&mut self.turns);
+            turns.sort_by_key(|&at| self.key(at, boundaries));
+            self.turns = turns;
+        }
+    }
+
+    /// The lane at `place` has been sent something: it alone takes its new place.
+    fn move_on(&mut self, place: usize, boundaries: &Boundaries) {
+        if self.turns.len() > 1 {
+            let at = self.turns.remove(place);
+            let key = self.key(at, boundaries);
+            let place = self.turns.partition_point(|&other| self.key(other, boundaries) < key);
+            self.turns.insert(place, at);
+        }
+    }
+}
+
+impl Readers for Lanes {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) -> AckFrom {
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.peer() == from) else { return AckFrom::Stranger };
+        let next = lane.next();
+        let heard = lane.on_ack(now, ack, feed, newest);
+        self.sorted &= lane.next() == next;
+        heard
+    }
+
+    fn on_boundary(&mut self) {
+        self.sorted = false;
+    }
+
+    fn on_timeout(&mut self, now: Instant, _feed: &Feed) {
+        self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
+    }
+
+    fn due(&self, _now: Instant) -> Option<Instant> {
+        self.lanes.iter().filter_map(Lane::due).min()
+    }
+
+    fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
+        self.sort(boundaries);
+        let mut turn = true;
+        for place in 0..self.turns.len() {
+            let lane = &mut self.lanes[self.turns[place]];
+            if let Some(departure) = lane.poll(now, turn, feed, boundaries, stamps) {
+                self.move_on(place, boundaries);
+                return Some(departure);
+            }
+            turn = turn && !lane.is_pausing(feed, boundaries);
+        }
+        None
+    }
+
+    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
+        if self.lanes.iter().all(|lane| lane.peer().rank != peer.rank) {
+            self.turns.push(self.lanes.len());
+            self.lanes.push(Lane::graft(now, peer, feed, tuning));
+            self.sorted = false;
+        }
+    }
+
+    fn remove(&mut self, _now: Instant, rank: u16, feed: &mut Feed) {
+        if let Some(at) = self.lanes.iter().position(|lane| lane.peer().rank == rank) {
+            feed.remove_reader(self.lanes.remove(at).reader());
+            self.turns = (0..self.lanes.len()).collect();
+            self.sorted = false;
+        }
+    }
+
+    fn cursors(&self) -> Vec<(u16, u64)> {
+        self.lanes.iter().map(|lane| (lane.peer().rank, lane.cursor())).collect()
+    }
+
+    /// Lanes answer for their children alone: a child's own children can be taken over by this host as long as it keeps what they need.
+    fn below(&self) -> u64 {
+        self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX)
+    }
+
+    fn passed(&self) -> u64 {
+        self.lanes.iter().map(Lane::passed).min().unwrap_or(u64::MAX)
+    }
+
+    fn have_been_sent(&self, head: u64) -> bool {
+        self.lanes.iter().all(|lane| lane.next() == head)
+    }
+
+    fn sending(&self, boundaries: &Boundaries) -> (bool, u64) {
+        let halfway = self.lanes.iter().any(|lane| !boundaries.ends_at(lane.next()));
+        (halfway, self.lanes.iter().map(Lane::next).min().unwrap_or(u64::MAX))
+    }
+
+    fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
+        self.lanes.iter().any(|lane| lane.is_pausing(feed, boundaries))
+    }
+
+    fn memory(&self) -> Memory {
+        let places = self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
+        let own = Memory { readers_bytes: places, ..Memory::default() };
+        self.lanes.iter().map(Lane::memory).fold(own, |sum, one| sum + one)
+    }
+}
