@@ -40,6 +40,6 @@ mod tally;
 
 pub use memory::{Collected, Content};
 pub use participant::Participant;
-pub use receiving::{Receiving, Sink, Verdict};
+pub use receiving::{Receiving, Sink};
 pub use sending::{Next, Sending, Source};
 pub use tally::Tally;
