@@ -37,6 +37,8 @@ mod participant;
 mod receiving;
 mod sending;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 pub use memory::{Collected, Content};
 pub use participant::Participant;

@@ -156,34 +156,3 @@ impl<K: Sink> Receiving<K> {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }
 }
-
-/// A sink that somebody else owns.
-impl<K: Sink + ?Sized> Sink for &mut K {
-    fn has_room(&self) -> bool {
-        (**self).has_room()
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        (**self).write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        (**self).finish(now, trailer);
-    }
-
-    fn idle(&mut self, now: Instant) {
-        (**self).idle(now);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        (**self).verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        (**self).verdict_at()
-    }
-
-    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
-        (**self).on_event(now, event);
-    }
-}
