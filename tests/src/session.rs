@@ -1,8 +1,8 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
-use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink, Verdict};
+use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
 use ethbcast_collectives::session::{
-    Blocks, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
+    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -55,7 +55,7 @@ impl Sink for Disk {
         self.collected.finish(now, trailer);
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
         self.collected.verdict(now)
     }
 }
@@ -111,7 +111,8 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
     // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
-    let settings = HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
+    let settings =
+        HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
     Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }

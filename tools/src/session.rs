@@ -8,7 +8,7 @@ pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Refusal, RootFailure, Session, Station};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Counters, Port, PortConfig};
+use ethbcast_transport::packet::{Port, PortConfig};
 use ethbcast_transport::wire::group_mac;
 
 /// Below this a frame has no room for an acknowledgement's bitmap; the same for sessions and communicators.
@@ -75,11 +75,11 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Finds the interface and opens the socket.
+    /// Finds the interface and opens the socket, as `port` says.
     ///
     /// # Errors
     /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
-    pub fn open(args: &WireArgs) -> anyhow::Result<Wire> {
+    pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
         let opening = Opening {
             interface: args.interface.as_deref(),
@@ -87,18 +87,10 @@ impl Wire {
             group: &args.group,
             group_mac: group_mac(&args.group),
             mtu_bytes: None,
-            port: PortConfig::new(args.ether_type),
+            port,
         };
         let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
         let (port, station) = opening.open(ring).map_err(|error| station_failure(&error))?;
         Ok(Wire { port, station })
-    }
-}
-
-/// Writes what the socket has done to the log.
-pub fn log_counters(counters: &Counters) {
-    log::info!("socket: {counters:?}");
-    if counters.kernel_dropped > 0 {
-        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
 }

@@ -7,8 +7,8 @@ use crate::args::PerfArgs;
 use crate::exit::{Code, Failure};
 use crate::session;
 use crate::signals::Interrupt;
-use ethbcast_collectives::session::application::{Receiving, Sink, Verdict};
-use ethbcast_collectives::session::{End, Options, Outcome, Session, Trailer};
+use ethbcast_collectives::session::application::{Receiving, Sink};
+use ethbcast_collectives::session::{Done, End, Options, Outcome, Session, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Clock;
 use std::time::Duration;
@@ -30,7 +30,10 @@ pub fn run(args: &PerfArgs, options: &Options, wire: &mut Session, interrupt: &I
         let terms = taker.conclude(end)?;
         if !args.wire.quiet {
             let mean = took.as_secs_f64() * 1e6 / f64::from(terms.iterations);
-            eprintln!("{:>10} bytes: {mean:.1} µs from release to release, {} verified", terms.size_bytes, terms.iterations);
+            eprintln!(
+                "{:>10} bytes: {mean:.1} µs from release to release, {} verified",
+                terms.size_bytes, terms.iterations
+            );
         }
         if terms.remaining == 0 {
             return Ok(());
@@ -49,7 +52,7 @@ struct Taker {
     taken: usize,
     released: Instant,
     took: Duration,
-    verdict: Option<Verdict>,
+    verdict: Option<Done>,
     failure: Option<Failure>,
 }
 
@@ -72,8 +75,9 @@ impl Taker {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(terms) = self.terms else {
             self.terms = Terms::decode(bytes).filter(|terms| terms.iterations > 0);
-            let terms =
-                self.terms.ok_or_else(|| Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?"))?;
+            let terms = self.terms.ok_or_else(|| {
+                Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?")
+            })?;
             self.pattern = Pattern::new(terms.size_bytes);
             return Ok(());
         };
@@ -87,7 +91,8 @@ impl Taker {
         if same {
             return Ok(());
         }
-        let text = format!("message {} is not what the root sent, from byte {taken} on; please report this", self.messages);
+        let text =
+            format!("message {} is not what the root sent, from byte {taken} on; please report this", self.messages);
         Err(Failure::new(Code::Integrity, text))
     }
 
@@ -137,7 +142,7 @@ impl Sink for Taker {
             Ok(()) => {}
             Err(failure) => {
                 let (outcome, text) = (Outcome::Damaged, failure.to_string());
-                self.verdict = Some(Verdict { outcome, bytes: 0, digest: [0; 32], text });
+                self.verdict = Some(Done { outcome, bytes: 0, digest: [0; 32], text });
                 self.failure = Some(failure);
             }
         }
@@ -148,10 +153,10 @@ impl Sink for Taker {
         let complete = u64::from(self.messages) == 1 + 3 * u64::from(terms.iterations);
         let outcome = if complete { Outcome::Delivered } else { Outcome::Damaged };
         let Trailer { bytes, digest } = trailer(&terms);
-        self.verdict = Some(Verdict { outcome, bytes, digest, text: String::new() });
+        self.verdict = Some(Done { outcome, bytes, digest, text: String::new() });
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
         self.verdict.take()
     }
 }

@@ -10,7 +10,7 @@ use crate::route::{check_preset, read_calibration, read_route};
 use crate::session;
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::session::application::{Next, Source, Tally};
+use ethbcast_collectives::session::application::{Next, Sending, Source, Tally};
 use ethbcast_collectives::session::{Error, Options, Outcome, RootEvent, RootFailure, SendReport, Session, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Clock;
@@ -46,9 +46,9 @@ pub fn run(args: &PerfArgs, options: &mut Options, wire: &mut Session, interrupt
         debug_assert!(size_bytes <= MAX_SIZE_BYTES, "sizes were checked");
         let terms = Terms { size_bytes, iterations: args.iterations, remaining: (args.sizes.len() - at - 1) as u32 };
         (options.source, options.size) = (format!("perf, {size_bytes} bytes"), Some(size_bytes));
-        let mut measurer = Measurer::new(terms, wire.clock());
-        let sent = wire.run_root(options, &mut measurer);
-        report.add(measurer.conclude(sent, interrupt)?);
+        let mut sending = Sending::new(Measurer::new(terms, wire.clock()));
+        let sent = wire.run_root(options, &mut sending);
+        report.add(sending.into_source().conclude(sent, interrupt)?);
         report.progress();
     }
     report.print()

@@ -3,8 +3,8 @@
 use super::Station;
 use crate::args::ProbeArgs;
 use crate::exit::report;
-use crate::session::log_counters;
 use ethbcast_collectives::measure::{HostInfo, Responder};
+use ethbcast_collectives::session::live::log_counters;
 use ethbcast_transport::wire::{Frame, Header};
 use ethbcast_transport::{Alone, Deadline, Instant, Part, Timer};
 use serde_json::json;

@@ -9,7 +9,7 @@ use crate::args::ProbeArgs;
 use crate::exit::{Code, WithCode};
 use crate::session::Wire;
 use crate::signals::Interrupt;
-use ethbcast_transport::packet::{Clock, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::Identity;
 use ethbcast_transport::{Instant, Machine};
 use std::ops::ControlFlow;
@@ -24,15 +24,6 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
 }
 
-/// A port whose loop never sleeps through arrivals: a nap between two frames of a message would be measured as the
-/// network's.
-fn attentive_port(wire: &Wire) -> anyhow::Result<Port> {
-    let interface = wire.port.interface();
-    let mut config = PortConfig::new(wire.station.ether_type);
-    (config.group, config.receive_coalescing) = (Some(wire.station.group_mac), Duration::ZERO);
-    Port::open(interface, config).code(Code::System)
-}
-
 /// The open port with all that it takes to run machines on it, one after the other.
 struct Station {
     wire: Wire,
@@ -45,8 +36,10 @@ impl Station {
     fn open(args: &ProbeArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-        let mut wire = Wire::open(&args.wire)?;
-        wire.port = attentive_port(&wire)?;
+        let mut port = PortConfig::new(args.wire.ether_type);
+        // A loop that slept through arrivals between two frames of a message would be measured as the network's.
+        port.receive_coalescing = Duration::ZERO;
+        let wire = Wire::open(&args.wire, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
     }

@@ -10,6 +10,7 @@ use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
 use crate::session::{failure, open};
 use crate::signals::Interrupt;
+use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::live::read_ahead;
 use ethbcast_collectives::session::{Error, SendReport};
 use report::Report;
@@ -31,13 +32,14 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     settings.check_host(&session.station().host)?;
     let input = Input::open(&args.source)?;
     (options.source, options.size) = (input.name, input.size);
-    let (reader, mut source) = read_ahead(input.reader, &input.what, input.size, session.waker());
+    let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     interrupt.heed();
-    let sent = session.run_root(&options, &mut source);
+    let mut sending = Sending::new(source);
+    let sent = session.run_root(&options, &mut sending);
     bar.finish();
-    let sent: SendReport = match (sent, interrupt.signal(), source.take_error()) {
+    let sent: SendReport = match (sent, interrupt.signal(), sending.source_mut().take_error()) {
         (Err(Error::Cancelled { .. }), Some(signal), _) => return Err(Interrupt::failure(signal, INTERRUPTED).into()),
         (Err(Error::GaveUp(_)), _, Some(error)) => return Err(failure(error).into()),
         (sent, ..) => sent.map_err(failure)?,

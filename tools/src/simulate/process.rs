@@ -1,7 +1,7 @@
 //! The application of simulated hosts: memory in place of files.
 
-use ethbcast_collectives::session::application::{Content, Next, Participant, Sink, Source, Verdict};
-use ethbcast_collectives::session::{Outcome, RootEvent, Trailer};
+use ethbcast_collectives::session::application::{Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::Random;
 use std::ops::ControlFlow;
@@ -105,12 +105,12 @@ impl Sink for Taker {
         self.concludes_at = Some((now + self.conclusion, trailer));
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
         let (_, trailer) = self.concludes_at.take_if(|(at, _)| *at <= now)?;
         let bytes = self.taken as u64;
         let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
         let outcome = if sound { Outcome::Delivered } else { Outcome::Damaged };
-        Some(Verdict { outcome, bytes, digest: trailer.digest, text: String::new() })
+        Some(Done { outcome, bytes, digest: trailer.digest, text: String::new() })
     }
 
     fn verdict_at(&self) -> Option<Instant> {

@@ -1,7 +1,7 @@
 //! A source and a sink in memory.
 
-use super::{Next, Sink, Source, Tally, Verdict};
-use crate::session::{Outcome, Trailer};
+use super::{Next, Sink, Source, Tally};
+use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 
 /// Bytes in memory, to be sent; whatever holds them: a `Vec`, a slice, an `Rc`.
@@ -47,7 +47,7 @@ impl<B: AsRef<[u8]>> Source for Content<B> {
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     bytes: Vec<u8>,
-    verdict: Option<Verdict>,
+    verdict: Option<Done>,
 }
 
 impl Collected {
@@ -59,7 +59,7 @@ impl Collected {
     /// No more bytes are wanted.
     pub fn refuse(&mut self, outcome: Outcome, text: &str) {
         let bytes = self.bytes.len() as u64;
-        self.verdict = Some(Verdict { outcome, bytes, digest: [0; 32], text: text.to_owned() });
+        self.verdict = Some(Done { outcome, bytes, digest: [0; 32], text: text.to_owned() });
     }
 }
 
@@ -77,7 +77,7 @@ impl Sink for Collected {
         });
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
         self.verdict.take()
     }
 }

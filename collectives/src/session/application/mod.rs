@@ -37,9 +37,11 @@ mod participant;
 mod receiving;
 mod sending;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 pub use memory::{Collected, Content};
 pub use participant::Participant;
-pub use receiving::{Receiving, Sink, Verdict};
+pub use receiving::{Receiving, Sink};
 pub use sending::{Next, Sending, Source};
 pub use tally::Tally;

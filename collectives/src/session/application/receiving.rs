@@ -1,6 +1,6 @@
 //! The application at a receiver: moves what arrives into a sink, and says what became of it.
 
-use crate::session::{Arrival, Digest, End, Outcome, Receiver, ReceiverEvent, Trailer};
+use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub trait Sink {
     fn idle(&mut self, _now: Instant) {}
 
     /// What became of the bytes, once that is known; also before the end, if no more of them are wanted.
-    fn verdict(&mut self, now: Instant) -> Option<Verdict>;
+    fn verdict(&mut self, now: Instant) -> Option<Done>;
 
     /// When to ask for the verdict if nothing else happens before.
     fn verdict_at(&self) -> Option<Instant> {
@@ -30,19 +30,6 @@ pub trait Sink {
 
     /// Something has happened at the receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
-}
-
-/// What became of the bytes at one receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Delivered, or what went wrong.
-    pub outcome: Outcome,
-    /// Bytes taken.
-    pub bytes: u64,
-    /// Their BLAKE3.
-    pub digest: Digest,
-    /// A sentence on a failure, for the root's report.
-    pub text: String,
 }
 
 /// A [`Sink`] at work.
@@ -54,7 +41,7 @@ pub struct Receiving<K> {
     /// When the first bytes, or the end, came.
     began: Option<Instant>,
     concluded: Option<Instant>,
-    verdict: Option<Verdict>,
+    verdict: Option<Done>,
     cancelled: bool,
     end: Option<End>,
 }
@@ -80,7 +67,7 @@ impl<K: Sink> Receiving<K> {
         }
         self.ask_verdict(now);
         if let (Some(verdict), false) = (&self.verdict, self.cancelled) {
-            receiver.conclude(now, verdict.outcome, verdict.bytes, verdict.digest, &verdict.text);
+            receiver.conclude(now, verdict.clone());
         }
         self.sink.verdict_at()
     }
@@ -124,7 +111,8 @@ impl<K: Sink> Receiving<K> {
     /// The user has had enough: nothing more is taken, and the root is told.
     pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant) {
         if !std::mem::replace(&mut self.cancelled, true) {
-            receiver.conclude(now, Outcome::Interrupted, 0, [0; 32], "interrupted by its user");
+            let (outcome, text) = (Outcome::Interrupted, "interrupted by its user".to_owned());
+            receiver.conclude(now, Done { outcome, bytes: 0, digest: [0; 32], text });
         }
     }
 
@@ -149,7 +137,7 @@ impl<K: Sink> Receiving<K> {
     }
 
     /// What became of the bytes, once that is known.
-    pub fn verdict(&self) -> Option<&Verdict> {
+    pub fn verdict(&self) -> Option<&Done> {
         self.verdict.as_ref()
     }
 
@@ -166,36 +154,5 @@ impl<K: Sink> Receiving<K> {
     /// From the first bytes to the verdict; zero unless there were both.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
-    }
-}
-
-/// A sink that somebody else owns.
-impl<K: Sink + ?Sized> Sink for &mut K {
-    fn has_room(&self) -> bool {
-        (**self).has_room()
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        (**self).write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        (**self).finish(now, trailer);
-    }
-
-    fn idle(&mut self, now: Instant) {
-        (**self).idle(now);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Verdict> {
-        (**self).verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        (**self).verdict_at()
-    }
-
-    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
-        (**self).on_event(now, event);
     }
 }

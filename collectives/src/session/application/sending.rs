@@ -98,6 +98,16 @@ impl<S: Source> Sending<S> {
         &self.source
     }
 
+    /// The source.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    /// The source, when all is over.
+    pub fn into_source(self) -> S {
+        self.source
+    }
+
     /// What all were told when the source gave up, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
@@ -106,20 +116,5 @@ impl<S: Source> Sending<S> {
     /// What the stream added up to, once the source has come to its end.
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
-    }
-}
-
-/// A source that somebody else owns.
-impl<S: Source + ?Sized> Source for &mut S {
-    fn next(&mut self, now: Instant, passed: bool) -> Next<'_> {
-        (**self).next(now, passed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        (**self).advance(bytes);
-    }
-
-    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        (**self).on_event(now, event)
     }
 }

@@ -1,8 +1,6 @@
 //! How many bytes a stream has had, and their digest.
 
-use crate::session::{Digest, Outcome, Trailer};
-
-use super::Verdict;
+use crate::session::{Digest, Done, Outcome, Trailer};
 
 /// Counts and digests (BLAKE3) the bytes of a stream, at either end.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +44,7 @@ impl Tally {
     }
 
     /// A verdict on these bytes.
-    pub fn verdict(&self, outcome: Outcome, text: impl Into<String>) -> Verdict {
-        Verdict { outcome, bytes: self.bytes, digest: self.digest(), text: text.into() }
+    pub fn verdict(&self, outcome: Outcome, text: impl Into<String>) -> Done {
+        Done { outcome, bytes: self.bytes, digest: self.digest(), text: text.into() }
     }
 }

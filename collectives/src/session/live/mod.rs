@@ -79,10 +79,11 @@ impl Session {
         session.check_topology(options)?;
         thread::scope(|scope| {
             let what = if options.source.is_empty() { "the bytes to send" } else { &options.source };
-            let (reader, mut source) = read_ahead(reader, what, options.size, &session.waker);
+            let (reader, source) = read_ahead(reader, what, options.size, &session.waker);
             start(scope, "reader", || reader.run())?;
-            let report = session.run_root(options, &mut source);
-            source.take_error().map_or(report, Err)?.all_verified()
+            let mut sending = Sending::new(source);
+            let report = session.run_root(options, &mut sending);
+            sending.source_mut().take_error().map_or(report, Err)?.all_verified()
         })
     }
 
@@ -140,15 +141,14 @@ impl Session {
         Ok(Session { port, station, tuning, waker, clock: Clock::start() })
     }
 
-    /// Sends what `source` has to the receivers of the group; however they fared is in the report.
+    /// Sends what the source of `sending` has to the receivers of the group; however they fared is in the report.
     ///
     /// # Errors
     /// If the session does not come about, the source gives up ([`Error::GaveUp`]), or it is cancelled.
-    pub fn run_root<S: Source>(&mut self, options: &Options, source: S) -> Result<SendReport, Error> {
+    pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
         let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning));
-        let mut sending = Sending::new(source);
         let mut teller = Teller::new(options);
         let mut cancelled = false;
         drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
@@ -191,7 +191,11 @@ impl Session {
     ///
     /// # Errors
     /// If the socket fails.
-    pub fn run_receiver<K: Sink>(&mut self, options: &Options, receiving: &mut Receiving<K>) -> Result<Receiver, Error> {
+    pub fn run_receiver<K: Sink>(
+        &mut self,
+        options: &Options,
+        receiving: &mut Receiving<K>,
+    ) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let mut receiver = Receiver::new(self.clock.now(), config);
@@ -250,11 +254,15 @@ impl Session {
     }
 
     fn log_counters(&mut self) {
-        let counters = self.counters();
-        log::info!("socket: {counters:?}");
-        if counters.kernel_dropped > 0 {
-            log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
-        }
+        log_counters(&self.port.counters());
+    }
+}
+
+/// Writes what a socket has done to the log.
+pub fn log_counters(counters: &Counters) {
+    log::info!("socket: {counters:?}");
+    if counters.kernel_dropped > 0 {
+        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
 }
 
@@ -265,7 +273,11 @@ impl fmt::Debug for Session {
 }
 
 /// Starts a thread that ends with the session.
-fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<(), Error> {
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
 }

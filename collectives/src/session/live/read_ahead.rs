@@ -80,7 +80,9 @@ impl<R: Read> Reader<R> {
 
     fn end(&self, tally: &Tally) -> Chunk {
         match self.size.filter(|&size| size != tally.bytes()) {
-            Some(announced) => Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() }),
+            Some(announced) => {
+                Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() })
+            }
             None => Chunk::End(tally.trailer()),
         }
     }

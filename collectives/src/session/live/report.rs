@@ -1,8 +1,8 @@
 //! What a session came to, on either side.
 
 use super::Error;
-use crate::session::application::{Receiving, Sink, Verdict};
-use crate::session::{ControlStats, End, MemberReport, Outcome, Receiver, Trailer};
+use crate::session::application::{Receiving, Sink};
+use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
@@ -93,7 +93,7 @@ pub struct ReceiveReport {
     /// How the bytes travelled, if it became a member.
     pub via: Option<Via>,
     /// What became of the bytes, if that is known.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Done>,
     /// From the first bytes to the verdict.
     pub took: Duration,
     /// Frames of the streams.

@@ -1,7 +1,7 @@
 //! A writer on a thread of its own, which is given chunks, digests them, and commits them when they are all verified.
 
-use crate::session::application::{Sink, Tally, Verdict};
-use crate::session::{Outcome, ReceiverEvent, Trailer};
+use crate::session::application::{Sink, Tally};
+use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
@@ -96,12 +96,12 @@ enum Order {
 struct Shared {
     /// Orders that wait.
     waiting: AtomicUsize,
-    conclusion: Mutex<Option<(Verdict, Option<io::Error>)>>,
+    conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
     waker: Arc<Waker>,
 }
 
 impl Shared {
-    fn conclude(&self, verdict: Verdict, cause: Option<io::Error>) {
+    fn conclude(&self, verdict: Done, cause: Option<io::Error>) {
         *self.conclusion.lock() = Some((verdict, cause));
         self.waker.wake();
     }
@@ -258,7 +258,7 @@ impl Sink for WriteBehind {
         }
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Verdict> {
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
         let has_ended = self.ended.try_recv() == Err(TryRecvError::Disconnected);
         if let Some((verdict, cause)) = self.shared.conclusion.lock().take() {
             self.cause = cause;
@@ -286,7 +286,7 @@ mod tests {
     use std::thread;
 
     /// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.
-    fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Verdict {
+    fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Done {
         sink.on_event(Instant::START, &ReceiverEvent::Started { rank: 1, receivers: 1, via: Via::Chain, size: None });
         bytes.chunks(1468).for_each(|frame| {
             while !sink.has_room() {
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    fn stored<S: Storage + Send>(storage: S, bytes: &[u8], trailer: Trailer) -> (Verdict, Option<io::Error>) {
+    fn stored<S: Storage + Send>(storage: S, bytes: &[u8], trailer: Trailer) -> (Done, Option<io::Error>) {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         thread::scope(|scope| {
             let (writer, mut sink) = write_behind(storage, &waker);

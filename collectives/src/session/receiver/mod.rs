@@ -15,7 +15,7 @@ use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
 use super::kind::ANNOUNCE;
-use super::message::{Digest, Done, Message, Outcome, Trailer, ViewPart};
+use super::message::{Done, Message, Outcome, Trailer, ViewPart};
 use super::view::View;
 use crate::measure::kind::PROBE;
 use crate::membership::ControlStats;
@@ -128,10 +128,9 @@ impl Receiver {
         }
     }
 
-    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
-    /// session.
-    pub fn conclude(&mut self, now: Instant, outcome: Outcome, bytes: u64, digest: Digest, text: &str) {
-        let report = Done { outcome, bytes, digest, text: text.to_owned() };
+    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.
+    pub fn conclude(&mut self, now: Instant, report: Done) {
+        let outcome = report.outcome;
         let noted = match &mut self.phase {
             Phase::Running(running) => running.conclude(now, report, &self.endpoint),
             _ => false,
