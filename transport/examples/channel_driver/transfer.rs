@@ -57,10 +57,12 @@ fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> 
     content
 }
 
-fn peer(rank: u16) -> Peer {
+/// The host of that rank.
+pub fn peer(rank: u16) -> Peer {
     Peer { rank, mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
 }
 
-fn identity(rank: u16) -> Identity {
+/// The same, as the sender of frames.
+pub fn identity(rank: u16) -> Identity {
     Identity { session: 1, stream: 1, rank, mac: peer(rank).mac, ether_type: EtherType::DEFAULT }
 }

@@ -1,4 +1,4 @@
-//! The rounds of a loop, as [`drive`](super::drive()) and [`Shared`](crate::packet::Shared) both make them.
+//! The rounds of a loop, as [`drive`](super::drive()) and `packet::Shared` both make them.
 //!
 //! A round receives what has arrived, lets timers run and, after the application, sends; then the loop rests.
 

@@ -1,7 +1,7 @@
 //! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the real clock.
 //!
 //! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through a
-//! staging area and `sendmmsg`. [`drive`] is the loop around both; [`Shared`] runs a machine for blocking calls of several threads, and
+//! staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) of both and [`drive`] the loop on it; [`Shared`] runs a machine for blocking calls of several threads, and
 //! goes on in the background. Only this folder knows a file descriptor.
 //!
 //! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not for
