@@ -26,7 +26,8 @@
 //! let (mut pushed, mut received) = (0, [0; 3]);
 //! let outcome = simulation.run(Instant::from_nanos(10_000_000_000), |host, machine, now| {
 //!     let stream = &mut machine.part;
-//!     while host == 0 && pushed < 100 && stream.push(&[7; 1468], if pushed == 99 { Ending::Stream } else { Ending::None }) {
+//!     let ending = |pushed| if pushed == 99 { Ending::Stream } else { Ending::None };
+//!     while host == 0 && pushed < 100 && stream.push(&[7; 1468], ending(pushed)) {
 //!         pushed += 1;
 //!     }
 //!     while let Some((payload, _ending)) = stream.peek() {
@@ -49,26 +50,28 @@
 //! |---|---|
 //! | [`wire`] | the bytes: Ethernet header, own header, acknowledgement |
 //! | [`feed`] | the buffer of a stream: each payload stored once, read through cursors |
-//! | [`stream`] | one ordered sequence of frames from one origin, through one host: by unicast to children, by one frame to all |
+//! | [`stream`] | one ordered sequence of frames from one origin, by unicast to children or by one frame to all |
 //! | [`messages`] | messages between pairs of hosts: push, pull, acknowledgements |
-//! | [`Part`], [`Machine`], [`Agenda`] | the calls that all of these understand, and turns and timers where one machine has many parts |
+//! | [`Part`], [`Machine`], [`Agenda`] | the calls that all of these understand; turns and timers of many parts |
 //! | [`Link`], [`drive()`] | what carries frames, and the loop that runs a machine on it |
 //! | `packet` | the link of a Linux interface: AF_PACKET ring, `sendmmsg`, `poll(2)`, the real clock |
 //! | [`sim`] | a switched Ethernet under a virtual clock, with seeded faults: the other driver |
 //!
-//! A protocol part owns no socket, clock, thread or random source. Time is an argument ([`Instant`], nanoseconds since the driver
-//! started), frames are slices.
+//! A protocol part owns no socket, clock, thread or random source. Time is an argument ([`Instant`], nanoseconds since
+//! the driver started), frames are slices.
 //!
 //! # The order of calls
 //!
-//! A driver hands over input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its data in and out,
-//! drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then asks when to come back
-//! ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and [`sim::Simulation::run`] both keep to this order.
+//! A driver hands over input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its
+//! data in and out, drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then
+//! asks when to come back ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and
+//! [`sim::Simulation::run`] both keep to this order.
 //!
 //! # What never panics
 //!
-//! Whatever arrives: frames may be cut off, forged or foreign; what does not belong changes counters and nothing else. What does panic is an
-//! application that breaks a rule stated under "Panics", such as writing to a stream that it has ended.
+//! Whatever arrives: frames may be cut off, forged or foreign; what does not belong changes counters and nothing else.
+//! What does panic is an application that breaks a rule stated under "Panics", such as writing to a stream that it has
+//! ended.
 
 #![warn(missing_debug_implementations)]
 

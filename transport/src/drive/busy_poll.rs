@@ -1,9 +1,9 @@
 //! How long to look for the next frame before waiting.
 //!
-//! Who waits must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays half of it. So a
-//! loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
-//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes from one that has
-//! yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
+//! Who waits must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays
+//! half of it. So a loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
+//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes
+//! from one that has yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;

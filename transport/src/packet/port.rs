@@ -41,20 +41,21 @@ pub struct PortConfig {
     pub send_buffer_bytes: usize,
     /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
     pub qdisc_bypass: bool,
-    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for never.
-    /// Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
+    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for
+    /// never. Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
     ///
     /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
     pub receive_coalescing: Duration,
-    /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero for never.
-    /// Urgent machines have it in [`drive`](super::drive()), every caller in [`Shared::wait`](super::Shared::wait).
+    /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero
+    /// for never. Urgent machines have it in [`drive`](super::drive()), every caller in
+    /// [`Shared::wait`](super::Shared::wait).
     ///
-    /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up to 40 µs of a
-    /// round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop yields, so that eight ranks on two
-    /// cores run when there is something to do.
+    /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up to
+    /// 40 µs of a round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop yields,
+    /// so that eight ranks on two cores run when there is something to do.
     ///
-    /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200 µs took a
-    /// cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
+    /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200
+    /// µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
     pub busy_poll: Duration,
 }
 
@@ -86,8 +87,8 @@ pub struct Port {
 impl Port {
     /// Opens a port on `interface`, in the network namespace of the calling thread.
     ///
-    /// No frame of another EtherType or for another host is ever seen: the socket listens to nothing until its filter is in
-    /// place and locked.
+    /// No frame of another EtherType or for another host is ever seen: the socket listens to nothing until its filter
+    /// is in place and locked.
     ///
     /// # Errors
     ///

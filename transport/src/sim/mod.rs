@@ -1,13 +1,15 @@
-//! A switched Ethernet under a virtual clock, with seeded faults: the second driver of every [`Machine`](crate::Machine).
+//! A switched Ethernet under a virtual clock, with seeded faults: the second driver of every
+//! [`Machine`](crate::Machine).
 //!
-//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until nothing
-//! is left to do. The same seed gives the same run, byte for byte.
+//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until
+//! nothing is left to do. The same seed gives the same run, byte for byte.
 //!
-//! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with finite port queues, MAC
-//! learning, flooding and storm control; network cards with a finite transmit ring (the machines' back-pressure) and a finite
-//! receive ring, drained by a process that takes time to wake up and for each frame; padding of short frames to 60 bytes; hosts that pause or
-//! crash, cables that are cut. **What is not:** the time a switch needs to decide, ageing of learnt addresses, spanning tree
-//! (the switches must form a tree), pause frames, checksums on the wire (a corrupted frame is delivered).
+//! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
+//! finite port queues, MAC learning, flooding and storm control; network cards with a finite transmit ring (the
+//! machines' back-pressure) and a finite receive ring, drained by a process that takes time to wake up and for each
+//! frame; padding of short frames to 60 bytes; hosts that pause or crash, cables that are cut. **What is not:** the
+//! time a switch needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), pause
+//! frames, checksums on the wire (a corrupted frame is delivered).
 //!
 //! A machine of one's own, which answers every frame of its kind, on two hosts:
 //!
@@ -49,9 +51,9 @@
 //! assert_eq!(simulation.machines().iter().map(|machine| machine.part.balls).sum::<u64>(), 10);
 //! ```
 //!
-//! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with `wishes` (its
-//! machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two hosts) with `switch` and
-//! `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
+//! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with
+//! `wishes` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
+//! hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
 
 mod event;
 mod fabric;

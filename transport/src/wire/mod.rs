@@ -1,7 +1,8 @@
-//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their specification.
+//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their
+//! specification.
 //!
-//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
-//! shorter than the frame it asked for.
+//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's
+//! buffer is shorter than the frame it asked for.
 //!
 //! Other protocols than ours can use the frame: kinds from 128 are free for them.
 //!
@@ -36,8 +37,9 @@ pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
 
-/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in the
-/// kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells them apart).
+/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in
+/// the kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells
+/// them apart).
 pub fn group_mac(group: &str) -> MacAddr {
     // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
     let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
