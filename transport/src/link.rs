@@ -88,6 +88,9 @@ pub trait Waiter {
     #[must_use = "the wake is taken note of"]
     fn take_wake(&self) -> bool;
 
+    /// Lets other threads and processes run for a moment, between two looks of a busy poll.
+    fn yield_now(&self);
+
     /// Ends the present wait, or else the next at once.
     fn wake(&self);
 }

@@ -162,6 +162,10 @@ impl Waiter for ChannelWaiter {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
+    fn yield_now(&self) {
+        std::thread::yield_now();
+    }
+
     fn wake(&self) {
         self.bell.ring(|_| self.woken.store(true, Ordering::Release));
     }

@@ -45,7 +45,9 @@ pub fn drive<L: Link, M: Machine, T>(
         rounds.send(link, machine, now)?;
         match rounds.rest(link, machine, clock, machine.is_urgent()) {
             Rest::None => {}
-            Rest::BusyPoll(end) => poll_until(end, clock, || link.has_arrival() || waiter.take_wake()),
+            Rest::BusyPoll(end) => {
+                poll_until(end, clock, || waiter.yield_now(), || link.has_arrival() || waiter.take_wake());
+            }
             Rest::Wait(now, wanted) => link.waited(waiter.wait(now, wanted))?,
         }
     }

@@ -17,6 +17,9 @@ pub fn drive<M: Machine, T>(
     clock: &Clock,
     application: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
 ) -> Result<T, DriveError> {
-    let sleeper = port.sleeper(waker.clone())?;
+    let sleeper = port.sleeper(waker.clone()).map_err(|errno| {
+        let interface = port.interface().name.clone();
+        DriveError::System { interface, step: "set a timer", errno }
+    })?;
     crate::drive(port, machine, &sleeper, clock, application)
 }

@@ -1,7 +1,7 @@
 //! A packet socket bound to one interface and one EtherType.
 
 use super::counters::Counters;
-use super::error::{DriveError, OpenError};
+use super::error::{DriveError, Errno, OpenError};
 use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
@@ -9,7 +9,7 @@ use super::{Interface, filter, syscall};
 use crate::link::{Blocked, Link};
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine};
-use nix::errno::Errno;
+use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
@@ -109,7 +109,7 @@ impl Port {
         }
         let geometry = Geometry::new(interface.mtu_bytes, config.receive_ring_bytes);
         let ring = Ring::create(fd, geometry).map_err(|errno| match errno {
-            Errno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
+            SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
         if let Some(group) = config.group {
@@ -118,7 +118,7 @@ impl Port {
         syscall::bind(fd, interface.index, config.ether_type).map_err(failed("bind the packet socket"))?;
         // Binding to an interface that is down succeeds, and leaves this behind.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
-        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes);
+        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
         let (socket, interface) = (Arc::new(socket), interface.clone());
         Ok(Port { socket, ring, sender, interface, config, counters: Counters::default() })
     }
@@ -182,10 +182,9 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`DriveError::System`] if there is no file descriptor left.
-    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, DriveError> {
-        let name = &self.interface.name;
-        Sleeper::new(Arc::clone(&self.socket), waker).map_err(|errno| DriveError::new(name, "set a timer", errno))
+    /// The kernel's error if there is no file descriptor left.
+    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, Errno> {
+        Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
     }
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
@@ -259,7 +258,7 @@ impl fmt::Debug for Port {
 fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
     match getsockopt(socket, sockopt::SocketError)? {
         0 => Ok(()),
-        errno => Err(Errno::from_raw(errno)),
+        errno => Err(SystemErrno::from_raw(errno)),
     }
 }
 

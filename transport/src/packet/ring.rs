@@ -29,9 +29,9 @@ const LINK_HEADER_ROOM_BYTES: usize = 16;
 /// How a ring is cut into blocks and those into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
-    pub(super) slot_bytes: usize,
-    pub(super) block_bytes: usize,
-    pub(super) blocks: usize,
+    slot_bytes: usize,
+    block_bytes: usize,
+    blocks: usize,
 }
 
 impl Geometry {
@@ -48,6 +48,11 @@ impl Geometry {
     /// Slots of one block.
     fn block_slots(&self) -> usize {
         self.block_bytes / self.slot_bytes
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 
     /// Slots of the ring.
@@ -168,5 +173,26 @@ impl Drop for Ring {
         // SAFETY: this is the mapping made in `create`, of that length, and every borrow of it has ended.
         let unmapped = unsafe { munmap(self.memory.cast(), self.geometry.bytes()) };
         debug_assert_eq!(unmapped, Ok(()), "the ring was mapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Geometry;
+
+    #[test]
+    fn every_ring_has_slots_for_its_mtu_and_wastes_little() {
+        for mtu_bytes in [68, 576, 1500, 4000, 9000, 16_000, 65_535] {
+            for ring_bytes in [0, 1 << 16, 8 << 20, 64 << 20, usize::MAX] {
+                let ring = Geometry::new(mtu_bytes, ring_bytes);
+                assert!(ring.slots() >= 64 && ring.bytes() <= 1 << 30, "{mtu_bytes} {ring:?}");
+                assert!(ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16), "{mtu_bytes} {ring:?}");
+                assert!(ring.block_bytes.is_power_of_two() && ring.block_bytes >= 1 << 16, "{mtu_bytes} {ring:?}");
+                let used_bytes = ring.slots() * ring.slot_bytes;
+                assert!(used_bytes * 8 >= ring.bytes() * 7, "{mtu_bytes} {ring:?}");
+            }
+        }
+        assert_eq!(Geometry::new(1500, 8 << 20).slots(), 5248);
+        assert_eq!(Geometry::new(65_535, 8 << 20).slots(), 120);
     }
 }

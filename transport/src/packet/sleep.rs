@@ -195,6 +195,10 @@ impl Waiter for Sleeper {
         pending
     }
 
+    fn yield_now(&self) {
+        std::thread::yield_now();
+    }
+
     fn wake(&self) {
         self.waker.wake();
     }

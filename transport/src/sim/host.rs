@@ -192,7 +192,7 @@ impl Host {
         }
     }
 
-    /// What follows every input of a running host: the application's turn, sending, and the look at the timers.
+    /// What follows every input of a running host: the application, sending, and the look at the timers.
     pub(super) fn serve<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
         if self.condition != Condition::Running {
             return;

@@ -39,7 +39,7 @@ impl<M: Machine + Send + 'static> Shared<M> {
     ///
     /// The kernel's error if there is no file descriptor or no thread left.
     pub fn start(port: Port, machine: M, clock: Clock) -> io::Result<Shared<M>> {
-        let waiter = || port.sleeper(Waker::new()?).map_err(io::Error::other);
+        let waiter = || port.sleeper(Waker::new()?).map_err(io::Error::from);
         let waiters = [waiter()?, waiter()?];
         Shared::start_on(port, machine, clock, waiters)
     }

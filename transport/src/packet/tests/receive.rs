@@ -116,22 +116,6 @@ fn a_frame_longer_than_a_slot_is_counted_not_delivered() {
     assert_eq!(b.counters().truncated, 1);
 }
 
-#[test]
-fn every_ring_has_slots_for_its_mtu_and_wastes_little() {
-    for mtu_bytes in [68, 576, 1500, 4000, 9000, 16_000, 65_535] {
-        for ring_bytes in [0, 1 << 16, 8 << 20, 64 << 20, usize::MAX] {
-            let ring = Geometry::new(mtu_bytes, ring_bytes);
-            assert!(ring.slots() >= 64 && ring.bytes() <= 1 << 30, "{mtu_bytes} {ring:?}");
-            assert!(ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16), "{mtu_bytes} {ring:?}");
-            assert!(ring.block_bytes.is_power_of_two() && ring.block_bytes >= 1 << 16, "{mtu_bytes} {ring:?}");
-            let used_bytes = ring.slots() * ring.slot_bytes;
-            assert!(used_bytes * 8 >= ring.bytes() * 7, "{mtu_bytes} {ring:?}");
-        }
-    }
-    assert_eq!(Geometry::new(1500, 8 << 20).slots(), 5248);
-    assert_eq!(Geometry::new(65_535, 8 << 20).slots(), 120);
-}
-
 fn with_byte(address: MacAddr, at: usize, byte: u8) -> MacAddr {
     let mut octets = address.octets();
     octets[at] = byte;
