@@ -5,7 +5,8 @@
 //! the other   $ ping_pong eth0 1 MAC-OF-THE-OTHER MAC-OF-THIS-HOST
 //! ```
 //!
-//! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64 bytes if it is left out.
+//! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64 bytes if it is left
+//! out.
 
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};

@@ -4,8 +4,8 @@ use crate::machine::Deadline;
 use crate::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The turns and timers of many parts, each known by a small number: parts with something to send take turns, and the next deadline
-/// of all is found without asking everybody.
+/// The turns and timers of many parts, each known by a small number: parts with something to send take turns, and the
+/// next deadline of all is found without asking everybody.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,
@@ -59,8 +59,8 @@ impl Agenda {
         self.queue.is_empty() && self.timers.is_empty()
     }
 
-    /// Gives the parts their turns until one has written a frame; its length. `serve` lets part `at` write, and says how long the
-    /// frame is, if there is one, and when the part falls due next.
+    /// Gives the parts their turns until one has written a frame; its length. `serve` lets part `at` write, and says
+    /// how long the frame is, if there is one, and when the part falls due next.
     #[must_use = "a frame that is not sent is lost"]
     pub fn poll(&mut self, mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>)) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {

@@ -1,7 +1,77 @@
-//! Reliable one-to-many streams over raw Ethernet frames.
+//! Reliable one-to-many streams and messages over raw Ethernet frames.
 //!
-//! Every protocol part is a state machine without socket, clock, thread or random source ([`Machine`]); two drivers run the
-//! same machines: [`packet`] on AF_PACKET rings and the real clock, [`sim`] on a simulated switched Ethernet and a virtual one.
+//! # A stream from one host to two others
+//!
+//! ```
+//! use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
+//! use ethbcast_transport::stream::{Ending, Outlet, Stream};
+//! use ethbcast_transport::wire::{EtherType, Identity, Peer, group_mac};
+//! use ethbcast_transport::{Alone, Instant, Tuning};
+//!
+//! let group = group_mac("example");
+//! let peer = |rank: u16| Peer { rank, mac: host_mac(rank.into()) };
+//! let identity = |rank| Identity { session: 7, stream: 1, rank, mac: peer(rank).mac, ether_type: EtherType::DEFAULT };
+//! let machine = |rank| Alone::new(match rank {
+//!     0 => {
+//!         let outlet = Outlet::Cast { group, listeners: vec![peer(1), peer(2)] };
+//!         Stream::origin(identity(0), 1468, &outlet, Tuning::default())
+//!     }
+//!     _ => Stream::receiver(identity(rank), 1468, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default()),
+//! });
+//!
+//! // Three hosts on a gigabit switch that loses one frame in ten.
+//! let settings = HostSettings { groups: vec![group], ..HostSettings::default() };
+//! let network = Network::star(3, Cable::GIGABIT, &settings);
+//! let mut simulation = Simulation::new(&network, (0..3).map(machine).collect(), RandomFaults::new(1).loss(0.1));
+//! let (mut pushed, mut received) = (0, [0; 3]);
+//! let outcome = simulation.run(Instant::from_nanos(10_000_000_000), |host, machine, now| {
+//!     let stream = &mut machine.part;
+//!     let ending = |pushed| if pushed == 99 { Ending::Stream } else { Ending::None };
+//!     while host == 0 && pushed < 100 && stream.push(&[7; 1468], ending(pushed)) {
+//!         pushed += 1;
+//!     }
+//!     while let Some((payload, _ending)) = stream.peek() {
+//!         received[host] += payload.len();
+//!         stream.consume();
+//!     }
+//!     stream.drained(now);
+//!     None
+//! });
+//! assert!(outcome.is_quiet());
+//! assert_eq!(received, [0, 146_800, 146_800]);
+//! ```
+//!
+//! On real interfaces the same machines run under [`drive()`] on a `packet::Port`, or, for blocking calls of several
+//! threads, in a `packet::Shared`; the feature `packet` (Linux, on by default) brings both.
+//!
+//! # The layers
+//!
+//! | | |
+//! |---|---|
+//! | [`wire`] | the bytes: Ethernet header, own header, acknowledgement |
+//! | [`feed`] | the buffer of a stream: each payload stored once, read through cursors |
+//! | [`stream`] | one ordered sequence of frames from one origin, by unicast to children or by one frame to all |
+//! | [`messages`] | messages between pairs of hosts: push, pull, acknowledgements |
+//! | [`Part`], [`Machine`], [`Agenda`] | the calls that all of these understand; turns and timers of many parts |
+//! | [`Link`], [`drive()`] | what carries frames, and the loop that runs a machine on it |
+//! | `packet` | the link of a Linux interface: AF_PACKET ring, `sendmmsg`, `poll(2)`, the real clock |
+//! | [`sim`] | a switched Ethernet under a virtual clock, with seeded faults: the other driver |
+//!
+//! A protocol part owns no socket, clock, thread or random source. Time is an argument ([`Instant`], nanoseconds since
+//! the driver started), frames are slices.
+//!
+//! # The order of calls
+//!
+//! A driver hands over input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its
+//! data in and out, drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then
+//! asks when to come back ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and
+//! [`sim::Simulation::run`] both keep to this order.
+//!
+//! # What never panics
+//!
+//! Whatever arrives: frames may be cut off, forged or foreign; what does not belong changes counters and nothing else.
+//! What does panic is an application that breaks a rule stated under "Panics", such as writing to a stream that it has
+//! ended.
 
 #![warn(missing_debug_implementations)]
 

@@ -1,11 +1,12 @@
-//! The boundary between the loop and what carries frames: an AF_PACKET socket ([`packet`](crate::packet)), AF_XDP, UDP, a channel.
+//! The boundary between the loop and what carries frames: an AF_PACKET socket (`packet::Port`), AF_XDP, UDP, a channel.
 //!
-//! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the rest: rounds, timers, busy polling,
-//! receive coalescing, the last frames. A link neither blocks nor drops what it has no room for: it keeps that and says that it
-//! is blocked.
+//! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the rest: rounds,
+//! timers, busy polling, receive coalescing, the last frames. A link neither blocks nor drops what it has no room for:
+//! it keeps that and says that it is blocked.
 //!
 //! **The order of calls.** [`receive`](Link::receive), then [`send`](Link::send); if neither moved a frame,
-//! [`has_arrival`](Link::has_arrival) for a while, or [`Waiter::wait`] and then [`waited`](Link::waited) with what it has seen.
+//! [`has_arrival`](Link::has_arrival) for a while, or [`Waiter::wait`] and then [`waited`](Link::waited) with what it
+//! has seen.
 
 use crate::time::Instant;
 use std::time::Duration;
@@ -20,16 +21,16 @@ pub trait Link {
     /// Its name in log lines.
     fn name(&self) -> &str;
 
-    /// Lends the frames of a bounded batch to `take`, in the order in which they have come, Ethernet header first; the number of
-    /// frames it has done with, with those that it threw away itself. It does not wait.
+    /// Lends the frames of a bounded batch to `take`, in the order in which they have come, Ethernet header first; the
+    /// number of frames it has done with, with those that it threw away itself. It does not wait.
     fn receive(&mut self, take: impl FnMut(&[u8])) -> usize;
 
-    /// Sends what is left over, then a bounded batch of frames that `write` writes into the buffers it is given; the number of
-    /// frames that have left. It does not wait.
+    /// Sends what is left over, then a bounded batch of frames that `write` writes into the buffers it is given; the
+    /// number of frames that have left. It does not wait.
     ///
-    /// `write` returns the length of the frame in bytes, or `None` if there is no more; a buffer holds the largest frame of the link
-    /// (14 bytes + MTU). When this returns either everything written has left or the link is [`blocked`](Link::blocked): it keeps what is left over,
-    /// in order, and asks for nothing new before that has gone.
+    /// `write` returns the length of the frame in bytes, or `None` if there is no more; a buffer holds the largest
+    /// frame of the link (14 bytes + MTU). When this returns either everything written has left or the link is
+    /// [`blocked`](Link::blocked): it keeps what is left over, in order, and asks for nothing new before that has gone.
     ///
     /// # Errors
     /// The link carries no more frames.
@@ -47,13 +48,14 @@ pub trait Link {
     /// The link carries no more frames.
     fn waited(&mut self, seen: <Self::Waiter as Waiter>::Seen) -> Result<(), Self::Error>;
 
-    /// How long after the last frame an urgent machine's loop asks [`has_arrival`](Link::has_arrival) again and again before it
-    /// waits; zero, the default, for never.
+    /// How long after the last frame an urgent machine's loop asks [`has_arrival`](Link::has_arrival) again and again
+    /// before it waits; zero, the default, for never.
     fn busy_poll(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// How long the loop may let frames gather while they come densely, to be woken once for many; zero, the default, for never.
+    /// How long the loop may let frames gather while they come densely, to be woken once for many; zero, the default,
+    /// for never.
     fn receive_coalescing(&self) -> Duration {
         Duration::ZERO
     }
@@ -68,23 +70,26 @@ pub enum Blocked {
     Until(Instant),
 }
 
-/// What a thread waits with for its link. It does not borrow the link, so that another thread may use that meanwhile. One thread
-/// waits with it at a time; any thread wakes it.
+/// What a thread waits with for its link. It does not borrow the link, so that another thread may use that meanwhile.
+/// One thread waits with it at a time; any thread wakes it.
 pub trait Waiter {
     /// What [`Link::waited`] has to know of a wait.
     type Seen;
 
-    /// Waits for one of `wanted`, [`wake`](Waiter::wake) or an error of the link; wakes so far are thereby taken note of. It may also return for
-    /// nothing.
+    /// Waits for one of `wanted`, [`wake`](Waiter::wake) or an error of the link; wakes so far are thereby taken note
+    /// of. It may also return for nothing.
     ///
     /// `now` is the time as the loop has read it last.
     #[must_use = "the link has to know"]
     fn wait(&self, now: Instant, wanted: Wanted) -> Self::Seen;
 
-    /// Whether somebody has called [`wake`](Waiter::wake) since that was last taken note of, which is hereby done. Cheap if
-    /// nobody has.
+    /// Whether somebody has called [`wake`](Waiter::wake) since that was last taken note of, which is hereby done.
+    /// Cheap if nobody has.
     #[must_use = "the wake is taken note of"]
     fn take_wake(&self) -> bool;
+
+    /// Lets other threads and processes run for a moment, between two looks of a busy poll.
+    fn yield_now(&self);
 
     /// Ends the present wait, or else the next at once.
     fn wake(&self);

@@ -1,10 +1,10 @@
 //! The boundary between protocol and driver.
 //!
 //! **The order of calls.** A driver first hands over input ([`handle_frame`](Machine::handle_frame),
-//! [`handle_timeout`](Machine::handle_timeout)), then drains output
-//! ([`poll_transmit`](Machine::poll_transmit) until `None`, the machine's own typed events), then asks
-//! [`poll_timeout`](Machine::poll_timeout) when to come back. `now` never goes backwards. A driver that has no room to send
-//! may stop draining early; it then calls [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
+//! [`handle_timeout`](Machine::handle_timeout)), then drains output ([`poll_transmit`](Machine::poll_transmit) until
+//! `None`, the machine's own typed events), then asks [`poll_timeout`](Machine::poll_timeout) when to come back. `now`
+//! never goes backwards. A driver that has no room to send may stop draining early; it then calls
+//! [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
 
 use crate::time::Instant;
 
@@ -18,7 +18,8 @@ pub trait Machine {
     /// Lets time pass: does what has fallen due by `now`. Calling it early or twice does nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is none.
+    /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is
+    /// none.
     ///
     /// `buffer` must hold the largest frame of the link (14 bytes + MTU).
     #[must_use = "a frame that is not sent is lost"]
@@ -27,8 +28,8 @@ pub trait Machine {
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
 
-    /// Whether somebody waits for what the next frame brings: a driver then does not put off looking for it. No part of the
-    /// protocol depends on it.
+    /// Whether somebody waits for what the next frame brings: a driver then does not put off looking for it. No part of
+    /// the protocol depends on it.
     fn is_urgent(&self) -> bool {
         false
     }

@@ -4,10 +4,11 @@ use crate::machine::{Deadline, Machine};
 use crate::time::Instant;
 use crate::wire::{self, Frame, Reject};
 
-/// A protocol part: a [`Machine`] behind somebody who has parsed the frame already, with the same verbs in the same order.
+/// A protocol part: a [`Machine`] behind somebody who has parsed the frame already, with the same verbs in the same
+/// order.
 ///
-/// Several parts can share one machine, which parses each frame once and hands it to whom it concerns. A part that is all there
-/// is becomes a machine in [`Alone`].
+/// Several parts can share one machine, which parses each frame once and hands it to whom it concerns. A part that is
+/// all there is becomes a machine in [`Alone`].
 pub trait Part {
     /// Takes a frame; one that does not belong here changes nothing but counters.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>);
@@ -18,7 +19,8 @@ pub trait Part {
     /// Lets time pass: does what has fallen due by `now`. Calling it early or twice does nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Writes the next frame into `buffer`, which must hold the largest frame of the link; its length, `None` if there is none.
+    /// Writes the next frame into `buffer`, which must hold the largest frame of the link; its length, `None` if there
+    /// is none.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 

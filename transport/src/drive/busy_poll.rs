@@ -1,9 +1,9 @@
 //! How long to look for the next frame before waiting.
 //!
-//! Who waits must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays half of it. So a
-//! loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
-//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes from one that has
-//! yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
+//! Who waits must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays
+//! half of it. So a loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
+//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes
+//! from one that has yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
@@ -35,10 +35,10 @@ impl BusyPoll {
     }
 }
 
-/// Lets other threads and processes run until `ready` or `end`.
-pub(super) fn poll_until(end: Instant, clock: &impl TimeSource, mut ready: impl FnMut() -> bool) {
+/// Looks until `ready` or `end`, with a `pause` between two looks.
+pub(super) fn poll_until(end: Instant, clock: &impl TimeSource, pause: impl Fn(), mut ready: impl FnMut() -> bool) {
     while !ready() && clock.now() < end {
-        std::thread::yield_now();
+        pause();
     }
 }
 
@@ -89,18 +89,28 @@ mod tests {
     fn looking_ends_with_what_was_looked_for_or_with_the_time() {
         let clock = Ticking::default();
         let mut looks = 0;
-        poll_until(clock.now() + Duration::from_secs(60), &clock, || {
-            looks += 1;
-            looks == 5
-        });
+        poll_until(
+            clock.now() + Duration::from_secs(60),
+            &clock,
+            || (),
+            || {
+                looks += 1;
+                looks == 5
+            },
+        );
         assert_eq!(looks, 5);
         let end = clock.now() + Duration::from_millis(2);
-        poll_until(end, &clock, || false);
+        poll_until(end, &clock, || (), || false);
         assert!(clock.now() >= end);
-        poll_until(end, &clock, || {
-            looks += 1;
-            false
-        });
+        poll_until(
+            end,
+            &clock,
+            || (),
+            || {
+                looks += 1;
+                false
+            },
+        );
         assert_eq!(looks, 6, "it looks once even when it is late");
     }
 }

@@ -1,21 +1,23 @@
 //! Receive coalescing: when to wait through arrivals.
 //!
-//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While
-//! frames come densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
-//! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap doubles the
-//! time until the next is tried.
+//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While frames come
+//! densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
+//! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap
+//! doubles the time until the next is tried.
 
 use crate::Instant;
 use std::time::Duration;
 
 /// How long arrivals are counted before they are judged.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames' wake-ups).
+/// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames'
+/// wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
 /// Arrivals this dense are bulk: there a nap takes in [`BULK_FRAMES`], however long that is up to the longest nap.
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
-/// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what counts.
+/// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what
+/// counts.
 const SHORT_PART: u32 = 4;
 /// At most 2 to the power of this many intervals pass between two naps that find nothing: 5 s.
 const MAX_DOUBLINGS: u32 = 10;

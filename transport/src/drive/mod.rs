@@ -16,14 +16,14 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// Runs `machine` on `link` until `application` breaks, and returns what it broke with.
 ///
-/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded batch of frames to send. If nothing
-/// arrived and nothing left, it waits until a frame arrives (or several: [`Link::receive_coalescing`]),
-/// there is room to send again, the machine's next deadline, or [`Waiter::wake`]; an urgent machine's loop first looks for frames for a
-/// while ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
+/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded batch of frames to send.
+/// If nothing arrived and nothing left, it waits until a frame arrives (or several: [`Link::receive_coalescing`]),
+/// there is room to send again, the machine's next deadline, or [`Waiter::wake`]; an urgent machine's loop first looks
+/// for frames for a while ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
 /// block. One clock reading serves a whole round.
 ///
-/// After a break, what is left over and what the machine still has to say (up to one batch of frames) is sent, for 100 ms at
-/// most; what then has not left is lost, as on a cable.
+/// After a break, what is left over and what the machine still has to say (up to one batch of frames) is sent, for 100
+/// ms at most; what then has not left is lost, as on a cable.
 ///
 /// # Errors
 /// The link's own.
@@ -45,7 +45,9 @@ pub fn drive<L: Link, M: Machine, T>(
         rounds.send(link, machine, now)?;
         match rounds.rest(link, machine, clock, machine.is_urgent()) {
             Rest::None => {}
-            Rest::BusyPoll(end) => poll_until(end, clock, || link.has_arrival() || waiter.take_wake()),
+            Rest::BusyPoll(end) => {
+                poll_until(end, clock, || waiter.yield_now(), || link.has_arrival() || waiter.take_wake());
+            }
             Rest::Wait(now, wanted) => link.waited(waiter.wait(now, wanted))?,
         }
     }

@@ -1,4 +1,4 @@
-//! The rounds of a loop, as [`drive`](super::drive()) and [`Shared`](crate::packet::Shared) both make them.
+//! The rounds of a loop, as [`drive`](super::drive()) and `packet::Shared` both make them.
 //!
 //! A round receives what has arrived, lets timers run and, after the application, sends; then the loop rests.
 
@@ -8,7 +8,8 @@ use crate::link::{Blocked, Link, Wanted};
 use crate::{Deadline, Instant, Machine, TimeSource};
 use std::time::Duration;
 
-/// How long to wait for a machine whose deadline has passed and stays: it waits for room to send, which ends the wait anyway.
+/// How long to wait for a machine whose deadline has passed and stays: it waits for room to send, which ends the wait
+/// anyway.
 const OVERDUE_WAIT: Duration = Duration::from_millis(1);
 
 /// What a loop remembers from round to round.

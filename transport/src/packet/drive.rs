@@ -4,8 +4,8 @@ use super::{Clock, DriveError, Port, Waker};
 use crate::{Instant, Machine};
 use std::ops::ControlFlow;
 
-/// [`crate::drive()`] on a port: runs `machine` until `application` breaks, and returns what it broke with. The loop sleeps in
-/// `poll(2)`, and `waker` ends that.
+/// [`crate::drive()`] on a port: runs `machine` until `application` breaks, and returns what it broke with. The loop
+/// sleeps in `poll(2)`, and `waker` ends that.
 ///
 /// # Errors
 ///
@@ -17,6 +17,9 @@ pub fn drive<M: Machine, T>(
     clock: &Clock,
     application: impl FnMut(&mut M, Instant) -> ControlFlow<T>,
 ) -> Result<T, DriveError> {
-    let sleeper = port.sleeper(waker.clone())?;
+    let sleeper = port.sleeper(waker.clone()).map_err(|errno| {
+        let interface = port.interface().name.clone();
+        DriveError::System { interface, step: "set a timer", errno }
+    })?;
     crate::drive(port, machine, &sleeper, clock, application)
 }

@@ -18,8 +18,8 @@ const REJECT: u32 = 0;
 
 /// Builds the program: our EtherType, untagged, and for `own` or `group`.
 ///
-/// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no VLAN
-/// interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
+/// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no
+/// VLAN interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
 pub(super) fn program(ether_type: EtherType, own: MacAddr, group: Option<MacAddr>) -> Vec<sock_filter> {
     let addresses: Vec<MacAddr> = std::iter::once(own).chain(group).collect();
     let mut code = Vec::new();

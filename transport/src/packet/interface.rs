@@ -1,7 +1,7 @@
 //! Finding the network interface to use, in the calling thread's network namespace.
 //!
-//! Everything is asked of the kernel by `getifaddrs` and `ioctl`: `/sys/class/net` shows the namespace it was mounted in,
-//! not the one we are in.
+//! Everything is asked of the kernel by `getifaddrs` and `ioctl`: `/sys/class/net` shows the namespace it was mounted
+//! in, not the one we are in.
 
 use super::error::Errno;
 use super::syscall;
@@ -69,7 +69,8 @@ pub enum InterfaceError {
 }
 
 impl Interface {
-    /// The interface called `name`; without a name, the only Ethernet interface that is up (and has a cable, if several are up).
+    /// The interface called `name`; without a name, the only Ethernet interface that is up (and has a cable, if several
+    /// are up).
     ///
     /// # Errors
     ///

@@ -1,18 +1,21 @@
 //! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the real clock.
 //!
-//! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through a
-//! staging area and `sendmmsg`. [`drive`] is the loop around both; [`Shared`] runs a machine for blocking calls of several threads, and
-//! goes on in the background. Only this folder knows a file descriptor.
+//! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through
+//! a staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) of both and [`drive`] the loop on it;
+//! [`Shared`] runs a machine for blocking calls of several threads, and goes on in the background. Only this folder
+//! knows a file descriptor.
 //!
-//! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not for
-//! our own MAC or our group's (a veth, a promiscuous NIC or a flooding switch hands over frames for other hosts).
+//! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not
+//! for our own MAC or our group's (a veth, a promiscuous NIC or a flooding switch hands over frames for other hosts).
 //! Promiscuous mode is never turned on.
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
 //! use ethbcast_transport::wire::EtherType;
 //! use std::ops::ControlFlow;
-//! # fn run<M: ethbcast_transport::Machine>(mut machine: M, done: impl Fn(&M) -> bool) -> Result<(), Box<dyn std::error::Error>> {
+//! # use ethbcast_transport::Machine;
+//! # type Anything = Result<(), Box<dyn std::error::Error>>;
+//! # fn run<M: Machine>(mut machine: M, done: impl Fn(&M) -> bool) -> Anything {
 //! let interface = Interface::find(Some("eth0"))?;
 //! let mut port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
 //! drive(&mut port, &mut machine, &Waker::new()?, &Clock::start(), |machine, _now| {

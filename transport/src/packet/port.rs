@@ -1,7 +1,7 @@
 //! A packet socket bound to one interface and one EtherType.
 
 use super::counters::Counters;
-use super::error::{DriveError, OpenError};
+use super::error::{DriveError, Errno, OpenError};
 use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
@@ -9,7 +9,7 @@ use super::{Interface, filter, syscall};
 use crate::link::{Blocked, Link};
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine};
-use nix::errno::Errno;
+use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
@@ -41,20 +41,21 @@ pub struct PortConfig {
     pub send_buffer_bytes: usize,
     /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
     pub qdisc_bypass: bool,
-    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for never.
-    /// Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
+    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for
+    /// never. Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
     ///
     /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
     pub receive_coalescing: Duration,
-    /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero for never.
-    /// Urgent machines have it in [`drive`](super::drive()), every caller in [`Shared::wait`](super::Shared::wait).
+    /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero
+    /// for never. Urgent machines have it in [`drive`](super::drive()), every caller in
+    /// [`Shared::wait`](super::Shared::wait).
     ///
-    /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up to 40 µs of a
-    /// round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop yields, so that eight ranks on two
-    /// cores run when there is something to do.
+    /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up to
+    /// 40 µs of a round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop yields,
+    /// so that eight ranks on two cores run when there is something to do.
     ///
-    /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200 µs took a
-    /// cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
+    /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200
+    /// µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
     pub busy_poll: Duration,
 }
 
@@ -86,8 +87,8 @@ pub struct Port {
 impl Port {
     /// Opens a port on `interface`, in the network namespace of the calling thread.
     ///
-    /// No frame of another EtherType or for another host is ever seen: the socket listens to nothing until its filter is in
-    /// place and locked.
+    /// No frame of another EtherType or for another host is ever seen: the socket listens to nothing until its filter
+    /// is in place and locked.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Port {
         }
         let geometry = Geometry::new(interface.mtu_bytes, config.receive_ring_bytes);
         let ring = Ring::create(fd, geometry).map_err(|errno| match errno {
-            Errno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
+            SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
         if let Some(group) = config.group {
@@ -117,7 +118,7 @@ impl Port {
         syscall::bind(fd, interface.index, config.ether_type).map_err(failed("bind the packet socket"))?;
         // Binding to an interface that is down succeeds, and leaves this behind.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
-        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes);
+        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
         let (socket, interface) = (Arc::new(socket), interface.clone());
         Ok(Port { socket, ring, sender, interface, config, counters: Counters::default() })
     }
@@ -181,10 +182,9 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`DriveError::System`] if there is no file descriptor left.
-    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, DriveError> {
-        let name = &self.interface.name;
-        Sleeper::new(Arc::clone(&self.socket), waker).map_err(|errno| DriveError::new(name, "set a timer", errno))
+    /// The kernel's error if there is no file descriptor left.
+    pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, Errno> {
+        Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
     }
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
@@ -258,7 +258,7 @@ impl fmt::Debug for Port {
 fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
     match getsockopt(socket, sockopt::SocketError)? {
         0 => Ok(()),
-        errno => Err(Errno::from_raw(errno)),
+        errno => Err(SystemErrno::from_raw(errno)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The receive ring: memory shared with the kernel, one slot per frame (TPACKET_V2).
 //!
-//! A slot belongs to the kernel or to us; its status word says to whom, and changing that word hands the slot over. So the
-//! word is an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast but shows
-//! a half full block only after a timeout of 1 ms or more: too late for an acknowledgement.
-//! Source: kernel documentation, `networking/packet_mmap`.
+//! A slot belongs to the kernel or to us; its status word says to whom, and changing that word hands the slot over. So
+//! the word is an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast
+//! but shows a half full block only after a timeout of 1 ms or more: too late for an acknowledgement. Source: kernel
+//! documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use super::syscall;
@@ -29,9 +29,9 @@ const LINK_HEADER_ROOM_BYTES: usize = 16;
 /// How a ring is cut into blocks and those into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
-    pub(super) slot_bytes: usize,
-    pub(super) block_bytes: usize,
-    pub(super) blocks: usize,
+    slot_bytes: usize,
+    block_bytes: usize,
+    blocks: usize,
 }
 
 impl Geometry {
@@ -48,6 +48,11 @@ impl Geometry {
     /// Slots of one block.
     fn block_slots(&self) -> usize {
         self.block_bytes / self.slot_bytes
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 
     /// Slots of the ring.
@@ -117,7 +122,8 @@ impl Ring {
         self.next_status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has arrived.
+    /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has
+    /// arrived.
     pub(super) fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
         let status = self.next_status();
         let seen = status.load(Ordering::Acquire);
@@ -137,16 +143,16 @@ impl Ring {
 
     /// Says to whom the next slot belongs.
     fn next_status(&self) -> &AtomicU32 {
-        // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket has
-        // its ring, the kernel and we access the word only atomically.
+        // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket
+        // has its ring, the kernel and we access the word only atomically.
         unsafe { AtomicU32::from_ptr(self.next_header().as_ptr().cast()) }
     }
 
     /// What is in a slot whose status word has been seen to be ours.
     fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> SlotContent<'_> {
         let at = header.as_ptr();
-        // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole header
-        // is made, for the status word is the kernel's to look at.
+        // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole
+        // header is made, for the status word is the kernel's to look at.
         let (length, stored, start) = unsafe { ((*at).tp_len, (*at).tp_snaplen, (*at).tp_mac) };
         let (stored, start) = (stored as usize, usize::from(start));
         let in_slot = start + stored <= self.geometry.slot_bytes;
@@ -156,8 +162,8 @@ impl Ring {
         if status & libc::TP_STATUS_VLAN_VALID != 0 {
             return SlotContent::VlanTagged;
         }
-        // SAFETY: the bytes lie inside the slot (checked above), the kernel has written them before it released the status
-        // word, and leaves them alone until `receive` gives the slot back, when this borrow has ended.
+        // SAFETY: the bytes lie inside the slot (checked above), the kernel has written them before it released the
+        // status word, and leaves them alone until `receive` gives the slot back, when this borrow has ended.
         SlotContent::Frame(unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(start), stored) })
     }
 }

@@ -1,14 +1,15 @@
 //! How much the kernel may hold for us: a few milliseconds' worth of a slow link, not more.
 //!
-//! Frames wait in the kernel in the order they were handed over, acknowledgements behind data. On a link slower than we are, a
-//! send buffer of fixed size is a long queue (220 frames are 27 ms at 100 Mbit/s), and a relay's repairs are late by as much.
-//! So the rate at which a full buffer drains is measured, and the buffer sized by time, as byte queue limits do in drivers.
+//! Frames wait in the kernel in the order they were handed over, acknowledgements behind data. On a link slower than we
+//! are, a send buffer of fixed size is a long queue (220 frames are 27 ms at 100 Mbit/s), and a relay's repairs are
+//! late by as much. So the rate at which a full buffer drains is measured, and the buffer sized by time, as byte queue
+//! limits do in drivers.
 
 use crate::Instant;
 use std::time::Duration;
 
-/// What the kernel may hold, as a time: half of it is left when the kernel says there is room again, which must outlast the
-/// wake-up of a busy host.
+/// What the kernel may hold, as a time: half of it is left when the kernel says there is room again, which must outlast
+/// the wake-up of a busy host.
 const HOLD: Duration = Duration::from_millis(4);
 /// How long to measure.
 const INTERVAL: Duration = Duration::from_millis(20);

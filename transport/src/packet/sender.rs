@@ -1,8 +1,8 @@
 //! The sending half of a port: a staging area, and what to do when the kernel has no room.
 //!
-//! The kernel says no in two ways. EAGAIN: the socket's send buffer is full; it will tell when there is room again (POLLOUT).
-//! ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we ask again after
-//! a while. Neither loses a frame.
+//! The kernel says no in two ways. EAGAIN: the socket's send buffer is full; it will tell when there is room again
+//! (POLLOUT). ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we
+//! ask again after a while. Neither loses a frame.
 
 use super::counters::Counters;
 use super::error::DriveError;

@@ -1,4 +1,5 @@
-//! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use that meanwhile.
+//! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use
+//! that meanwhile.
 
 use super::syscall;
 use crate::Instant;
@@ -27,7 +28,8 @@ pub struct Waker {
 #[derive(Debug)]
 struct Wake {
     event: EventFd,
-    /// Set from the first `wake` until the loop has noticed: a busy loop costs its wakers one system call, not one each.
+    /// Set from the first `wake` until the loop has noticed: a busy loop costs its wakers one system call, not one
+    /// each.
     pending: AtomicBool,
 }
 
@@ -41,7 +43,8 @@ impl Waker {
         Ok(Waker { wake: Arc::new(Wake { event, pending: AtomicBool::new(false) }) })
     }
 
-    /// Makes the loop call its application soon: at once if it waits, else after the present round; several wakes may cause one call.
+    /// Makes the loop call its application soon: at once if it waits, else after the present round; several wakes may
+    /// cause one call.
     ///
     /// What the caller wrote before is visible to that call.
     pub fn wake(&self) {
@@ -63,8 +66,9 @@ impl Waker {
 
     /// Takes note of all wakes so far; the loop then calls its application.
     ///
-    /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the call that
-    /// follows. The other order could leave `pending` set over an empty event, and no wake would get through any more.
+    /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the
+    /// call that follows. The other order could leave `pending` set over an empty event, and no wake would get through
+    /// any more.
     fn acknowledge(&self) {
         // EAGAIN only says that the event is empty already.
         let _ = self.wake.event.read();
@@ -74,10 +78,11 @@ impl Waker {
 
 /// A timer that is set less often than it is needed.
 ///
-/// A wait with a time limit sets a timer in the CPU and takes it back, which in a virtual machine is left to the host: measured, 10 of
-/// the 26 µs of a blocking round trip, though nothing comes of it, because the frame comes first. So the limit of a wait is a
-/// `timerfd(2)` that stays set from one wait to the next. It is set anew only for an earlier moment; if it goes off for one that is
-/// not needed any more, that is one wake-up for nothing, where dozens of settings were saved.
+/// A wait with a time limit sets a timer in the CPU and takes it back, which in a virtual machine is left to the host:
+/// measured, 10 of the 26 µs of a blocking round trip, though nothing comes of it, because the frame comes first. So
+/// the limit of a wait is a `timerfd(2)` that stays set from one wait to the next. It is set anew only for an earlier
+/// moment; if it goes off for one that is not needed any more, that is one wake-up for nothing, where dozens of
+/// settings were saved.
 #[derive(Debug)]
 struct Alarm {
     timer: OwnedFd,
@@ -131,7 +136,8 @@ impl Sleeper {
         Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
     }
 
-    /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it wakes for nothing.
+    /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it
+    /// wakes for nothing.
     fn sleep(&self, events: PollFlags, now: Instant, end: Option<Instant>) -> nix::Result<PollFlags> {
         if let Some(end) = end {
             self.alarm.set(now, end)?;
@@ -147,8 +153,8 @@ impl Sleeper {
         Ok(socket)
     }
 
-    /// The same for a time that will pass in full if nothing is wanted of the socket: it is left out then, because frames that come for
-    /// a socket nobody sleeps on cost their senders no wake-up.
+    /// The same for a time that will pass in full if nothing is wanted of the socket: it is left out then, because
+    /// frames that come for a socket nobody sleeps on cost their senders no wake-up.
     fn nap(&self, events: PollFlags, time: Duration) -> nix::Result<PollFlags> {
         let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events)];
         let count = if events.is_empty() { 1 } else { 2 };
@@ -187,6 +193,10 @@ impl Waiter for Sleeper {
             self.waker.acknowledge();
         }
         pending
+    }
+
+    fn yield_now(&self) {
+        std::thread::yield_now();
     }
 
     fn wake(&self) {

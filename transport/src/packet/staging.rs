@@ -4,7 +4,8 @@ use super::syscall::SEND_MANY_FRAMES;
 use crate::wire::ETHERNET_BYTES;
 use std::io::IoSlice;
 
-/// Memory for staged frames at a large MTU: with more, one call to the kernel would keep us from the receive ring for long.
+/// Memory for staged frames at a large MTU: with more, one call to the kernel would keep us from the receive ring for
+/// long.
 const LARGE_MTU_BYTES: usize = 1 << 20;
 /// Fewest frames, whatever the MTU.
 const MIN_FRAMES: usize = 8;

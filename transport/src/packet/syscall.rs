@@ -95,8 +95,8 @@ pub(super) fn lock_filter(fd: BorrowedFd) -> nix::Result<()> {
 
 /// Hands frames, Ethernet headers included, to the interface the socket is bound to; says how many the kernel took.
 ///
-/// Takes the first [`SEND_MANY_FRAMES`] at most. An error is about the first frame; one about a later frame shows only as a
-/// smaller number, and at the next call as that call's error.
+/// Takes the first [`SEND_MANY_FRAMES`] at most. An error is about the first frame; one about a later frame shows only
+/// as a smaller number, and at the next call as that call's error.
 pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize> {
     // SAFETY: all bytes zero is a valid `mmsghdr` (no address, no control data, no buffers).
     let mut messages: [libc::mmsghdr; SEND_MANY_FRAMES] = unsafe { zeroed() };
@@ -105,8 +105,8 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize
         message.msg_hdr.msg_iov = std::ptr::from_ref(frame).cast_mut().cast();
         message.msg_hdr.msg_iovlen = 1;
     }
-    // SAFETY: the first `count` headers point to one `IoSlice` each, which has the layout of an `iovec` (as its documentation
-    // promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
+    // SAFETY: the first `count` headers point to one `IoSlice` each, which has the layout of an `iovec` (as its
+    // documentation promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
     let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
     Errno::result(sent).map(|sent| sent as usize)
 }

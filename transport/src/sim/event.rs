@@ -1,9 +1,9 @@
 //! The event queue: what happens next, in order of time, and in order of scheduling among events of the same moment.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is ever scheduled before the one last taken, so events are
-//! sorted only as far as needed, by the highest bit in which their time differs from it. Events of the same moment always
-//! share a bucket and keep their order there, which makes runs repeatable without a sequence number. Cheaper than a binary
-//! heap once a flood puts thousands of events into the same microsecond.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is ever scheduled before the one last taken, so events
+//! are sorted only as far as needed, by the highest bit in which their time differs from it. Events of the same moment
+//! always share a bucket and keep their order there, which makes runs repeatable without a sequence number. Cheaper
+//! than a binary heap once a flood puts thousands of events into the same microsecond.
 
 use super::network::CableId;
 

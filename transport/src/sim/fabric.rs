@@ -1,7 +1,7 @@
 //! Everything between two hosts: wires, switches, the clock, and the frames and events that move through them.
 //!
-//! Cable number c is wire 2c (forward) and wire 2c + 1 (backward); a switch's port is named by the wire that leaves it, so the
-//! port a frame came in by is the other wire of the same cable.
+//! Cable number c is wire 2c (forward) and wire 2c + 1 (backward); a switch's port is named by the wire that leaves it,
+//! so the port a frame came in by is the other wire of the same cable.
 
 use std::rc::Rc;
 

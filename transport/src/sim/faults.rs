@@ -104,7 +104,8 @@ impl RandomFaults {
         self
     }
 
-    /// Delivers twice with this probability; the second time up to [`reorder`](RandomFaults::reorder)'s longest delay later.
+    /// Delivers twice with this probability; the second time up to [`reorder`](RandomFaults::reorder)'s longest delay
+    /// later.
     pub fn duplicate(mut self, probability: f64) -> Self {
         self.duplicate = probability;
         self

@@ -1,4 +1,5 @@
-//! A simulated host around its machine: a network card with two rings, a process that can be busy, and the calls of the machine.
+//! A simulated host around its machine: a network card with two rings, a process that can be busy, and the calls of the
+//! machine.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -100,7 +101,8 @@ impl Host {
         self.groups.retain(|&member| member != group);
     }
 
-    /// The frame, if it is for this host and the host there to take it: own address or one of its groups. It is counted otherwise.
+    /// The frame, if it is for this host and the host there to take it: own address or one of its groups. It is counted
+    /// otherwise.
     pub(super) fn filter(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
         let destination = frame.destination();
         if self.condition == Condition::Crashed {
@@ -190,7 +192,7 @@ impl Host {
         }
     }
 
-    /// What follows every input of a running host: the application's turn, sending, and the look at the timers.
+    /// What follows every input of a running host: the application, sending, and the look at the timers.
     pub(super) fn serve<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
         if self.condition != Condition::Running {
             return;
@@ -228,8 +230,8 @@ impl Host {
         self.serve(machine, fabric, application);
     }
 
-    /// Calls the machine if its time has come; if its wish has changed since the event was scheduled, looks again later. An outcome, if
-    /// that happens again and again.
+    /// Calls the machine if its time has come; if its wish has changed since the event was scheduled, looks again
+    /// later. An outcome, if that happens again and again.
     pub(super) fn look_at_timers<M: Machine>(
         &mut self,
         machine: &mut M,

@@ -1,16 +1,59 @@
-//! A switched Ethernet under a virtual clock, with seeded faults: the second driver of every [`Machine`](crate::Machine).
+//! A switched Ethernet under a virtual clock, with seeded faults: the second driver of every
+//! [`Machine`](crate::Machine).
 //!
-//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until nothing
-//! is left to do. The same seed gives the same run, byte for byte.
+//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until
+//! nothing is left to do. The same seed gives the same run, byte for byte.
 //!
-//! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with finite port queues, MAC
-//! learning, flooding and storm control; network cards with a finite transmit ring (the machines' back-pressure) and a finite
-//! receive ring, drained by a process that takes time to wake up and for each frame; padding of short frames to 60 bytes; hosts that pause or
-//! crash, cables that are cut. **What is not:** the time a switch needs to decide, ageing of learnt addresses, spanning tree
-//! (the switches must form a tree), pause frames, checksums on the wire (a corrupted frame is delivered).
+//! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
+//! finite port queues, MAC learning, flooding and storm control; network cards with a finite transmit ring (the
+//! machines' back-pressure) and a finite receive ring, drained by a process that takes time to wake up and for each
+//! frame; padding of short frames to 60 bytes; hosts that pause or crash, cables that are cut. **What is not:** the
+//! time a switch needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), pause
+//! frames, checksums on the wire (a corrupted frame is delivered).
 //!
-//! Files, from the outside in: `network` and `settings` (description), `run` with `serve`, `deliver` and `control` (the loop),
-//! `faults`, `host`, `fabric` (everything between two hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`.
+//! A machine of one's own, which answers every frame of its kind, on two hosts:
+//!
+//! ```
+//! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
+//! use ethbcast_transport::wire::{EtherType, Frame, Identity, Kind, MacAddr};
+//! use ethbcast_transport::{Alone, Deadline, Instant, Part};
+//!
+//! const PING: Kind = Kind(200);
+//!
+//! struct Player { identity: Identity, next: Option<(MacAddr, u64)>, balls: u64 }
+//!
+//! impl Part for Player {
+//!     fn handle_frame(&mut self, _now: Instant, frame: &Frame<'_>) {
+//!         if frame.header.kind == PING {
+//!             self.balls += 1;
+//!             self.next = (frame.header.sequence > 0).then(|| (frame.source, frame.header.sequence - 1));
+//!         }
+//!     }
+//!     fn handle_timeout(&mut self, _now: Instant) {}
+//!     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
+//!         let (to, sequence) = self.next.take()?;
+//!         let mut header = self.identity.header(PING);
+//!         header.sequence = sequence;
+//!         Some(self.identity.write(buffer, to, &header, b"ball"))
+//!     }
+//!     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> { None }
+//! }
+//!
+//! let player = |host: usize| {
+//!     let mac = host_mac(host);
+//!     let identity = Identity { session: 1, stream: 0, rank: host as u16, mac, ether_type: EtherType::DEFAULT };
+//!     Alone::new(Player { identity, next: (host == 0).then(|| (host_mac(1), 9)), balls: 0 })
+//! };
+//! let network = Network::star(2, Cable::GIGABIT, &HostSettings::default());
+//! let mut simulation = Simulation::new(&network, vec![player(0), player(1)], NoFaults);
+//! let outcome = simulation.run(Instant::from_nanos(1_000_000), |_host, _machine, _now| None);
+//! assert!(outcome.is_quiet());
+//! assert_eq!(simulation.machines().iter().map(|machine| machine.part.balls).sum::<u64>(), 10);
+//! ```
+//!
+//! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and its loop), `host` with
+//! `wishes` (its machine's calls, its card and its process), `last_hop` with `faults`, `fabric` (everything between two
+//! hosts) with `switch` and `wire`, then `event`, `frame`, `random`, `stats`, `outcome`.
 
 mod event;
 mod fabric;

@@ -97,7 +97,8 @@ impl Network {
         Network::line(1, hosts, cable, settings)
     }
 
-    /// `switches` switches in a row with `hosts_each` equal hosts on each, all cables alike; hosts are numbered switch by switch.
+    /// `switches` switches in a row with `hosts_each` equal hosts on each, all cables alike; hosts are numbered switch
+    /// by switch.
     pub fn line(switches: usize, hosts_each: usize, cable: Cable, settings: &HostSettings) -> Self {
         let mut network = Network::new();
         let mut previous = None;

@@ -1,4 +1,5 @@
-//! The simulator's only source of chance: xoshiro256++ (Blackman and Vigna 2021), its state filled from one seed by splitmix64.
+//! The simulator's only source of chance: xoshiro256++ (Blackman and Vigna 2021), its state filled from one seed by
+//! splitmix64.
 
 /// A small, fast, seeded generator; the same seed gives the same numbers on every platform. Not for secrets.
 #[derive(Clone, Debug)]

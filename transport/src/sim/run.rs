@@ -142,8 +142,8 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 
     /// Ends a host: its machine is never called again, what it has not sent is lost, what reaches it vanishes.
     ///
-    /// This and the other changes are scheduled; a moment that has passed becomes the present. Several at the same moment happen in
-    /// the order of the calls, and before the hosts' first calls if that moment is the start.
+    /// This and the other changes are scheduled; a moment that has passed becomes the present. Several at the same
+    /// moment happen in the order of the calls, and before the hosts' first calls if that moment is the start.
     pub fn crash(&mut self, host: usize, at: Instant) {
         self.schedule(at, Control::Crash(host as u32));
     }

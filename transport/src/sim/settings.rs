@@ -28,7 +28,8 @@ impl Cable {
         Cable { rate_bits_per_second, delay, burst_bytes: 0 }
     }
 
-    /// Makes it a token bucket instead of a wire: after a pause so many bytes pass in no time, and only then the rate counts.
+    /// Makes it a token bucket instead of a wire: after a pause so many bytes pass in no time, and only then the rate
+    /// counts.
     ///
     /// That is what a shaper such as Linux's tbf does, where a wire takes its time for every single bit.
     pub fn with_burst_bytes(mut self, burst_bytes: u64) -> Self {
@@ -61,7 +62,8 @@ pub enum QueueLimit {
     Bytes(u64),
 }
 
-/// How many flooded frames (broadcast, multicast, unknown destination) a switch takes from one port; the rest is dropped.
+/// How many flooded frames (broadcast, multicast, unknown destination) a switch takes from one port; the rest is
+/// dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StormControl {
     /// The sustained rate.
@@ -102,8 +104,9 @@ pub struct HostSettings {
     pub nic_receive_frames: usize,
     /// What the process needs for one received frame before the machine sees it.
     pub per_frame_cost: Duration,
-    /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring. The delay of
-    /// an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that sleeps through arrivals.
+    /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring. The
+    /// delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that sleeps
+    /// through arrivals.
     pub wake_up: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! One direction of a cable with the queue and the transmitter in front of it.
 //!
-//! A transmitter serves its queue in order at a fixed rate, so the moment a frame will arrive is known when it is queued: one
-//! event per frame and hop. Only the first frame of a wire is in the event queue, which keeps that small.
+//! A transmitter serves its queue in order at a fixed rate, so the moment a frame will arrive is known when it is
+//! queued: one event per frame and hop. Only the first frame of a wire is in the event queue, which keeps that small.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

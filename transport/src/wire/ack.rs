@@ -24,7 +24,8 @@ struct RawAck {
 pub struct AckBody {
     /// One past the highest sequence number the receiver has room for (its credit).
     pub limit: u64,
-    /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver dies.
+    /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver
+    /// dies.
     pub below: u64,
     /// Every application among the receiver and all those behind it has passed the frames below this.
     pub passed: u64,
@@ -49,8 +50,8 @@ impl AckBody {
     /// Bytes of the fixed part.
     pub const BYTES: usize = size_of::<RawAck>();
 
-    /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of `bitmap_bytes` that already lies
-    /// behind the fixed part; returns the body's length.
+    /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of `bitmap_bytes` that already
+    /// lies behind the fixed part; returns the body's length.
     ///
     /// # Panics
     /// If `below` or `passed` is beyond the cursor, or the cursor beyond the limit.

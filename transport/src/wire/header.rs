@@ -83,7 +83,8 @@ pub struct Header {
     pub flags: Flags,
     /// Data: the frame's number in its stream. Ack: the cursor. Heartbeat: one past the last number sent.
     pub sequence: u64,
-    /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp received.
+    /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp
+    /// received.
     pub stamp: u32,
 }
 
@@ -126,7 +127,8 @@ pub enum Reject {
     Damaged,
 }
 
-/// Completes the frame in `buffer`, whose payload of `payload_bytes` already lies at [`OVERHEAD_BYTES`]; returns its length.
+/// Completes the frame in `buffer`, whose payload of `payload_bytes` already lies at [`OVERHEAD_BYTES`]; returns its
+/// length.
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.

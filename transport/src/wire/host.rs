@@ -33,8 +33,8 @@ impl Identity {
         Header { kind, session, stream, rank, epoch: 0, flags: Flags(0), sequence: 0, stamp: 0 }
     }
 
-    /// Completes the frame in `buffer` from this sender to `destination`, whose payload already lies at [`OVERHEAD_BYTES`]; its
-    /// length.
+    /// Completes the frame in `buffer` from this sender to `destination`, whose payload already lies at
+    /// [`OVERHEAD_BYTES`]; its length.
     ///
     /// # Panics
     /// As [`seal`].

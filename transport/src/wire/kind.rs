@@ -2,8 +2,9 @@
 
 /// What a frame carries, as it stands in the header.
 ///
-/// The wire carries any kind and asks nothing about it; the number's owner declares it as a constant. 1–15 are streams' and 32–39
-/// messages', both below; 16–31 sessions' and 40–47 communicators', declared there; 128–255 are free for the machines of others.
+/// The wire carries any kind and asks nothing about it; the number's owner declares it as a constant. 1–15 are streams'
+/// and 32–39 messages', both below; 16–31 sessions' and 40–47 communicators', declared there; 128–255 are free for the
+/// machines of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u8);
 

@@ -1,7 +1,27 @@
-//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their specification.
+//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their
+//! specification.
 //!
-//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
-//! shorter than the frame it asked for.
+//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's
+//! buffer is shorter than the frame it asked for.
+//!
+//! Other protocols than ours can use the frame: kinds from 128 are free for them.
+//!
+//! ```
+//! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Reject, parse};
+//!
+//! const TEMPERATURE: Kind = Kind(200);
+//! let [own, other] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
+//! let identity = Identity { session: 7, stream: 0, rank: 3, mac: own, ether_type: EtherType::DEFAULT };
+//! let mut buffer = [0; 1514];
+//! let header = Header { sequence: 41, flags: Flags::ACK_NOW, ..identity.header(TEMPERATURE) };
+//! let length = identity.write(&mut buffer, other, &header, b"21.5");
+//!
+//! let frame = parse(&buffer[..length])?;
+//! assert_eq!((frame.source, frame.header, frame.payload), (own, header, &b"21.5"[..]));
+//! buffer[length - 1] ^= 1;
+//! assert_eq!(parse(&buffer[..length]).err(), Some(Reject::Damaged));
+//! # Ok::<(), Reject>(())
+//! ```
 
 mod ack;
 mod ether_type;
@@ -17,8 +37,9 @@ pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
 
-/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in the
-/// kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells them apart).
+/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in
+/// the kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells
+/// them apart).
 pub fn group_mac(group: &str) -> MacAddr {
     // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
     let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -8,7 +8,8 @@ use crate::{Instant, Machine};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Who watches the link: one caller at a time, the leader, and the progress thread when no caller does. For a moment it may be both.
+/// Who watches the link: one caller at a time, the leader, and the progress thread when no caller does. For a moment it
+/// may be both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Caller,
@@ -23,7 +24,8 @@ struct Watch {
     wanted: Wanted,
 }
 
-/// A machine, its link and the lock around both: the pattern Leader/Followers (Schmidt et al., Pattern-Oriented Software Architecture 2).
+/// A machine, its link and the lock around both: the pattern Leader/Followers (Schmidt et al., Pattern-Oriented
+/// Software Architecture 2).
 pub(super) struct LeaderFollowers<L: Link, M> {
     clock: Clock,
     shared: Mutex<Driven<L, M>>,
@@ -66,7 +68,8 @@ impl<L: Link, M> Driven<L, M> {
         !self.stopped && self.failure.is_none()
     }
 
-    /// Whether a caller will see to what comes next: one watches, or one has been here within `recently` and has left nothing undone.
+    /// Whether a caller will see to what comes next: one watches, or one has been here within `recently` and has left
+    /// nothing undone.
     pub(super) fn is_attended(&self, now: Instant, recently: Duration) -> bool {
         self.is_led() || (now.since(self.driven_at) < recently && !self.left_over)
     }
@@ -109,7 +112,8 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.shared.into_inner().machine
     }
 
-    /// A caller's round. Others are told if frames or timers came, or if the caller has come `newly` and may have changed things.
+    /// A caller's round. Others are told if frames or timers came, or if the caller has come `newly` and may have
+    /// changed things.
     ///
     /// Only a failure from before is an error: what `application` found stands, even if sending fails after it.
     pub(super) fn round<R>(
@@ -139,7 +143,8 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.settle(driven, sent, stirred);
     }
 
-    /// Ends a round, in which sending or waiting came to `result`: tells the others if there is `news`, and of a failure in any case.
+    /// Ends a round, in which sending or waiting came to `result`: tells the others if there is `news`, and of a
+    /// failure in any case.
     fn settle(&self, driven: &mut Driven<L, M>, result: Result<bool, L::Error>, news: bool) {
         driven.more_to_send = result.as_ref().is_ok_and(|&more| more);
         let failed = result.is_err();
@@ -178,8 +183,8 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Whether the progress thread would not see in time to what is left to do. While it naps, that is only what the link had no room
-    /// for.
+    /// Whether the progress thread would not see in time to what is left to do. While it naps, that is only what the
+    /// link had no room for.
     fn progress_thread_misses(&self, driven: &Driven<L, M>, now: Instant) -> bool {
         match driven.watches[Who::ProgressThread as usize] {
             Some(watch) => driven.is_missed_by(watch, now),

@@ -1,12 +1,14 @@
 //! One machine that blocking calls of several threads share.
 //!
-//! Whoever waits drives: a caller makes rounds in its own thread until it has what it waits for, so that no frame passes from one thread
-//! to another on its way. If several wait, one of them, the *leader*, watches the socket and the others follow it on a condition
-//! variable; a leader that leaves wakes a follower. While nobody waits, a *progress thread* answers.
+//! Whoever waits drives: a caller makes rounds in its own thread until it has what it waits for, so that no frame
+//! passes from one thread to another on its way. If several wait, one of them, the *leader*, watches the socket and the
+//! others follow it on a condition variable; a leader that leaves wakes a follower. While nobody waits, a *progress
+//! thread* answers.
 //!
 //! The lock is held for a round, never while anybody sleeps (EQA: medium-grained locking).
 //!
-//! `leader_followers` holds what is shared and how one waits without the lock, `progress_thread` the thread in the background.
+//! `leader_followers` holds what is shared and how one waits without the lock, `progress_thread` the thread in the
+//! background.
 
 mod leader_followers;
 mod progress_thread;
@@ -21,7 +23,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A link, by default a port, and the machine on it, for blocking calls of several threads; see the module's description.
+/// A link, by default a port, and the machine on it, for blocking calls of several threads; see the module's
+/// description.
 ///
 /// Dropping it ends the progress thread and sends the last frames, as [`drive`](crate::drive()) does after a break.
 pub struct Shared<M: Machine, L: Link<Error: Clone> = Port> {
@@ -36,7 +39,7 @@ impl<M: Machine + Send + 'static> Shared<M> {
     ///
     /// The kernel's error if there is no file descriptor or no thread left.
     pub fn start(port: Port, machine: M, clock: Clock) -> io::Result<Shared<M>> {
-        let waiter = || port.sleeper(Waker::new()?).map_err(io::Error::other);
+        let waiter = || port.sleeper(Waker::new()?).map_err(io::Error::from);
         let waiters = [waiter()?, waiter()?];
         Shared::start_on(port, machine, clock, waiters)
     }
@@ -70,12 +73,13 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         self.core.now()
     }
 
-    /// Calls `application` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has passed.
+    /// Calls `application` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has
+    /// passed.
     ///
-    /// It is called once at the beginning, then after whatever may have changed the machine: frames, timers, other threads' calls.
-    /// What the machine has to say after each call is sent. Meanwhile the calling thread drives the machine, or sleeps while another does;
-    /// before it sleeps it looks for the next frame for [`Link::busy_poll`]. `application` holds the lock: it must
-    /// not block, nor call anything of this `Shared`.
+    /// It is called once at the beginning, then after whatever may have changed the machine: frames, timers, other
+    /// threads' calls. What the machine has to say after each call is sent. Meanwhile the calling thread drives the
+    /// machine, or sleeps while another does; before it sleeps it looks for the next frame for [`Link::busy_poll`].
+    /// `application` holds the lock: it must not block, nor call anything of this `Shared`.
     ///
     /// # Errors
     ///
@@ -106,8 +110,8 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         }
     }
 
-    /// Calls `with` once and sends what the machine then has to say, as far as the kernel takes it; frames that have arrived are
-    /// handed over before. Everybody who waits is called. `with` holds the lock, too.
+    /// Calls `with` once and sends what the machine then has to say, as far as the kernel takes it; frames that have
+    /// arrived are handed over before. Everybody who waits is called. `with` holds the lock, too.
     ///
     /// # Errors
     ///

@@ -95,7 +95,8 @@ fn a_crashed_host_neither_sends_nor_receives_nor_wakes() {
     let mut simulation = Simulation::new(&star(2), machines, NoFaults);
     simulation.crash(1, micros(200));
     settle(&mut simulation);
-    // A frame takes 12.304 µs: by 200 µs 16 have left host 1, and 15 have come to it over two cables with 1 µs of delay.
+    // A frame takes 12.304 µs: by 200 µs 16 have left host 1, and 15 have come to it over two cables with 1 µs of
+    // delay.
     assert_eq!(simulation.machines()[0].inbox.len(), 16);
     assert_eq!(simulation.machines()[1].inbox.len(), 15);
     assert_eq!(simulation.machines()[1].timeouts, [Instant::START]);

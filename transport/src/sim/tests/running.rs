@@ -47,7 +47,8 @@ fn deadlines_may_move_either_way() {
     const STEPS: u64 = 30;
     for seed in 0..200 {
         let mut random = Random::new(seed);
-        // Every 10 µs the deadline is replaced by another, up to 100 µs away; it fires only if it comes before its replacement.
+        // Every 10 µs the deadline is replaced by another, up to 100 µs away; it fires only if it comes before its
+        // replacement.
         let plan: Vec<u64> = (0..STEPS).map(|step| step * 10 + 10 * random.below(10) + 5).collect();
         let step_of = |at: u64| (at / 10).min(STEPS - 1);
         let fires = (0..STEPS).filter(|&step| step_of(plan[step as usize]) == step);

@@ -1,4 +1,5 @@
-//! How fast the simulator is: printed, not judged, for the machine it runs on decides (`--nocapture`, best with `--release`).
+//! How fast the simulator is: printed, not judged, for the machine it runs on decides (`--nocapture`, best with
+//! `--release`).
 
 use std::time;
 
@@ -37,7 +38,8 @@ fn cast(hosts: usize, frames: u32) -> Vec<Load> {
         .collect()
 }
 
-/// Host 0 sends to host 1, which sends on to host 2, and so on; all others send one frame of their own, so that switches know them.
+/// Host 0 sends to host 1, which sends on to host 2, and so on; all others send one frame of their own, so that
+/// switches know them.
 fn chain(hosts: usize, frames: u32) -> Vec<Load> {
     (0..hosts)
         .map(|host| Load {

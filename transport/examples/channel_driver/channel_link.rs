@@ -1,0 +1,188 @@
+//! A link of one's own: a cable that is a pair of channels between two threads.
+//!
+//! What a driver for AF_XDP or UDP needs is all here: batches, a queue that can be full, and something to wait with.
+
+use ethbcast_transport::link::{Blocked, Link, Waiter, Wanted};
+use ethbcast_transport::{Instant, TimeSource};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// The largest frame: Ethernet header and MTU.
+const FRAME_BYTES: usize = 14 + 1500;
+/// Most frames of one batch.
+const BATCH_FRAMES: usize = 64;
+
+/// One end of the cable.
+pub struct ChannelLink {
+    incoming: Receiver<Vec<u8>>,
+    outgoing: SyncSender<Vec<u8>>,
+    /// The frame for which the channel had no room.
+    left_over: Option<Vec<u8>>,
+    blocked: Option<Blocked>,
+    own: Arc<Bell>,
+    other: Arc<Bell>,
+}
+
+/// Tells one end what the other does.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    rung: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Rung {
+    arrival: bool,
+    room: bool,
+}
+
+/// What a thread at one end waits with.
+pub struct ChannelWaiter {
+    bell: Arc<Bell>,
+    woken: AtomicBool,
+}
+
+/// Both ends of a new cable that holds so many frames in each direction.
+pub fn cable(frames: usize) -> [ChannelLink; 2] {
+    let (to_b, from_a) = sync_channel(frames);
+    let (to_a, from_b) = sync_channel(frames);
+    let [a, b] = [(); 2].map(|()| Arc::new(Bell::default()));
+    let end = |incoming, outgoing, own: &Arc<Bell>, other: &Arc<Bell>| {
+        let (own, other) = (Arc::clone(own), Arc::clone(other));
+        ChannelLink { incoming, outgoing, left_over: None, blocked: None, own, other }
+    };
+    [end(from_b, to_b, &a, &b), end(from_a, to_a, &b, &a)]
+}
+
+impl ChannelLink {
+    /// Something to wait with at this end.
+    pub fn waiter(&self) -> ChannelWaiter {
+        ChannelWaiter { bell: Arc::clone(&self.own), woken: AtomicBool::new(false) }
+    }
+}
+
+impl Link for ChannelLink {
+    type Error = Infallible;
+    type Waiter = ChannelWaiter;
+
+    fn name(&self) -> &str {
+        "channel"
+    }
+
+    fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
+        // First the flag, then the channel: a frame that comes in between is found, or rings again.
+        self.own.lock().arrival = false;
+        let count = self.incoming.try_iter().take(BATCH_FRAMES).map(|frame| take(&frame)).count();
+        if count > 0 {
+            self.other.ring(|rung| rung.room = true);
+        }
+        if count == BATCH_FRAMES {
+            self.own.lock().arrival = true;
+        }
+        count
+    }
+
+    fn send(&mut self, _now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Infallible> {
+        if self.blocked.is_none() {
+            // What is rung from now on is about the frames that follow.
+            self.own.lock().room = false;
+        }
+        let mut sent = 0;
+        while sent < BATCH_FRAMES && self.blocked.is_none() {
+            let Some(frame) = self.left_over.take().or_else(|| written(&mut write)) else { break };
+            match self.outgoing.try_send(frame) {
+                Ok(()) => sent += 1,
+                Err(TrySendError::Full(frame)) => (self.left_over, self.blocked) = (Some(frame), Some(Blocked::Room)),
+                // Nobody is at the other end: the frame is lost, as on a cable.
+                Err(TrySendError::Disconnected(_)) => sent += 1,
+            }
+        }
+        if sent > 0 {
+            self.other.ring(|rung| rung.arrival = true);
+        }
+        Ok(sent)
+    }
+
+    fn has_arrival(&self) -> bool {
+        self.own.lock().arrival
+    }
+
+    fn blocked(&self) -> Option<Blocked> {
+        self.blocked
+    }
+
+    fn waited(&mut self, has_room: bool) -> Result<(), Infallible> {
+        if has_room {
+            self.blocked = None;
+        }
+        Ok(())
+    }
+}
+
+/// The next frame that is written, if there is one.
+fn written(write: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
+    let mut frame = vec![0; FRAME_BYTES];
+    let length = write(&mut frame)?;
+    frame.truncate(length);
+    Some(frame)
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.state.lock().expect("nobody panics with the lock")
+    }
+
+    fn ring(&self, change: impl FnOnce(&mut Rung)) {
+        change(&mut self.lock());
+        self.rung.notify_all();
+    }
+}
+
+impl Waiter for ChannelWaiter {
+    /// Whether there is room to send.
+    type Seen = bool;
+
+    fn wait(&self, now: Instant, wanted: Wanted) -> bool {
+        let waits = |rung: &mut Rung| {
+            let ended = (wanted.arrivals && rung.arrival) || (wanted.room && rung.room);
+            !ended && !self.woken.load(Ordering::Acquire)
+        };
+        let state = self.bell.lock();
+        let rung = match wanted.until {
+            None => *self.bell.rung.wait_while(state, waits).expect("nobody panics with the lock"),
+            Some(until) => *self.bell.rung.wait_timeout_while(state, until.since(now), waits).expect("nor here").0,
+        };
+        self.woken.store(false, Ordering::Release);
+        rung.room
+    }
+
+    fn take_wake(&self) -> bool {
+        self.woken.swap(false, Ordering::AcqRel)
+    }
+
+    fn yield_now(&self) {
+        std::thread::yield_now();
+    }
+
+    fn wake(&self) {
+        self.bell.ring(|_| self.woken.store(true, Ordering::Release));
+    }
+}
+
+/// The time since it was made.
+pub struct WallClock(std::time::Instant);
+
+impl WallClock {
+    /// Starts it.
+    pub fn start() -> WallClock {
+        WallClock(std::time::Instant::now())
+    }
+}
+
+impl TimeSource for WallClock {
+    fn now(&self) -> Instant {
+        Instant::START + self.0.elapsed()
+    }
+}
