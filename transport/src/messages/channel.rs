@@ -31,10 +31,6 @@ pub(super) struct Channel {
     arrivals: Arrivals,
     /// Its host has left or is silent.
     pub(super) gone: bool,
-    /// Whether it is in the mailbox's queue of those that may have something to send.
-    pub(super) queued: bool,
-    /// The deadline in the mailbox's list.
-    pub(super) armed: Option<Deadline>,
 }
 
 impl Channel {
@@ -47,8 +43,6 @@ impl Channel {
             flight: Flight::new(&settings.tuning),
             arrivals: Arrivals::new(&settings.tuning),
             gone: false,
-            queued: false,
-            armed: None,
         }
     }
 

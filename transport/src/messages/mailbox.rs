@@ -1,16 +1,17 @@
-//! All messages of one host: what the application calls, and the machine behind it.
+//! All messages of one host: what the application calls, and the part behind it.
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::ledger::Ledger;
-use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId};
+use super::ledger::{Asked, Ledger};
+use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
+use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
-use crate::machine::Deadline;
+use crate::machine::{Deadline, Timer};
+use crate::part::Part;
 use crate::time::Instant;
-use crate::wire::{Identity, Peer};
-use std::collections::{BTreeSet, VecDeque};
+use crate::wire::{Frame, Identity, Kind, Peer, Reject};
 use std::sync::Arc;
 
 /// The shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for more.
@@ -23,13 +24,12 @@ const LEAST_PAYLOAD_BYTES: usize = 256;
 /// [cancels](Mailbox::cancel_recv) at once what has not ended.
 #[derive(Debug)]
 pub struct Mailbox {
-    pub(super) settings: Settings,
+    settings: Settings,
     /// By rank; the own one delivers to itself.
-    pub(super) channels: Vec<Channel>,
-    pub(super) desk: Desk,
-    /// Peers that may have something to send, in turn.
-    pub(super) ready: VecDeque<u16>,
-    pub(super) timers: BTreeSet<(Deadline, u16)>,
+    channels: Vec<Channel>,
+    desk: Desk,
+    /// The turns and timers of the peers, by rank.
+    agenda: Agenda,
 }
 
 impl Mailbox {
@@ -47,7 +47,7 @@ impl Mailbox {
         let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
         let desk =
             Desk { identity, payload_bytes, stamps: Stamps::default(), ledger: Ledger::default(), stats: MailboxStats::default() };
-        Mailbox { settings, channels, desk, ready: VecDeque::new(), timers: BTreeSet::new() }
+        Mailbox { settings, channels, desk, agenda: Agenda::default() }
     }
 
     /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).
@@ -152,6 +152,17 @@ impl Mailbox {
         self.desk.ledger.sends().0 == 0 && self.desk.ledger.receives() == 0
     }
 
+    /// Whether nothing is on its way or owed to anybody, and no timer runs.
+    pub fn is_quiet(&self) -> bool {
+        self.is_idle() && self.next_deadline().is_none()
+    }
+
+    fn next_deadline(&self) -> Option<Deadline> {
+        // A send or receive whose time is up is the application's giving up on a peer.
+        let asked = self.desk.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
+        self.agenda.next_deadline().into_iter().chain(asked).min()
+    }
+
     /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in full.
     ///
     /// # Panics
@@ -160,7 +171,7 @@ impl Mailbox {
         let channel = &mut self.channels[usize::from(rank)];
         if !channel.gone {
             channel.give_up(&mut self.desk.ledger);
-            self.arm(rank);
+            self.agenda.arm(rank, None);
         }
     }
 
@@ -195,5 +206,93 @@ impl Mailbox {
             return Err(format!("{bytes} bytes counted in the send queue of {messages} messages, {queued} kept"));
         }
         self.channels.iter().try_for_each(Channel::audit)
+    }
+
+    /// Something about `rank` has changed: it may have something to send, and another deadline.
+    fn touch(&mut self, rank: u16) {
+        let channel = &mut self.channels[usize::from(rank)];
+        if rank == self.desk.identity.rank {
+            channel.pump_local(&mut self.desk);
+        } else {
+            self.agenda.touch(rank, channel.deadline());
+        }
+    }
+
+    fn expire(&mut self, asked: Asked) {
+        let ledger = &mut self.desk.ledger;
+        let rank = match asked {
+            Asked::Send(id) => ledger.send(id).map(|sending| {
+                self.channels[usize::from(sending.to)].outbox.withdraw(id);
+                ledger.end_send(id, SendOutcome::TimedOut);
+                sending.to
+            }),
+            Asked::Recv(id) => ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
+                if let Some(message) = message {
+                    self.channels[usize::from(from)].inbox.abandon(message);
+                }
+                ledger.end_receive(id, RecvOutcome::TimedOut);
+                from
+            }),
+        };
+        if let Some(rank) = rank {
+            self.touch(rank);
+        }
+    }
+}
+
+impl Part for Mailbox {
+    /// Takes a frame; one that is no message's is ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let header = frame.header;
+        if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {
+            return;
+        }
+        let identity = self.desk.identity;
+        let ours = header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
+        let channel = self.channels.get_mut(usize::from(header.rank));
+        match channel.filter(|channel| ours && !channel.gone && channel.peer.mac == frame.source) {
+            Some(channel) => {
+                channel.on_frame(now, frame, &mut self.desk);
+                self.touch(header.rank);
+            }
+            None => self.desk.stats.strangers += 1,
+        }
+    }
+
+    fn handle_reject(&mut self, _reject: Reject) {
+        self.desk.stats.malformed += 1;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let first = |agenda: &Agenda| agenda.due(now).next();
+        while let Some(rank) = first(&self.agenda) {
+            let channel = &mut self.channels[usize::from(rank)];
+            if channel.on_timeout(now, &self.settings) {
+                log::warn!("rank {rank} has not answered for {:?}: given up", self.settings.silent_after);
+                self.remove_peer(rank);
+            } else {
+                debug_assert!(channel.deadline().is_none_or(|next| next.at > now), "what was due is not due any more");
+                self.touch(rank);
+            }
+        }
+        while let Some(asked) = self.desk.ledger.overdue(now) {
+            self.expire(asked);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let (channels, desk) = (&mut self.channels, &mut self.desk);
+        self.agenda.poll(|rank| {
+            let channel = &mut channels[usize::from(rank)];
+            (channel.poll(now, desk, buffer), channel.deadline())
+        })
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.next_deadline()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.desk.ledger.peers().any(|rank| self.channels[usize::from(rank)].is_urgent())
     }
 }

@@ -8,7 +8,7 @@
 //! evidence only, as in a stream; but nothing waits for order, because each part says where it belongs, and nothing is copied to
 //! be repeated, because a lost part is cut again from the message.
 //!
-//! From the outside in: [`Mailbox`] (calls) with `clockwork` (the machine), `ledger` (what was asked for), `channel` (one peer:
+//! From the outside in: [`Mailbox`] (the calls, and the part behind them), `ledger` (what was asked for), `channel` (one peer:
 //! frames), `outbox`, `inbox` and `room` (send queue, pushed buffer, its account), `flight` and `arrivals` (numbered
 //! frames), `body` (their bytes).
 //!
@@ -17,7 +17,6 @@
 mod arrivals;
 mod body;
 mod channel;
-mod clockwork;
 mod desk;
 mod flight;
 mod inbox;

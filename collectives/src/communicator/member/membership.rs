@@ -15,7 +15,7 @@ use crate::membership::presence::{Change, Presence, Watch};
 use ethbcast_transport::messages::Mailbox;
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind};
 use ethbcast_transport::wire::{Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Part};
 use std::time::Duration;
 
 /// Between two repetitions of what all should hear soon: why the group cannot go on, or a good-bye.
@@ -114,7 +114,7 @@ impl Membership {
         match header.kind {
             Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.on_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => {
-                self.mailbox.on_frame(now, frame);
+                self.mailbox.handle_frame(now, frame);
                 self.outcomes.collect(&mut self.mailbox);
             }
             crate::communicator::kind::ALIVE | crate::communicator::kind::BYE => match Notice::decode(frame.payload, self.size()) {
@@ -211,8 +211,7 @@ impl Membership {
 
     /// Whether nothing is on its way, owed or awaited, signs of life apart.
     pub(super) fn is_quiet(&self) -> bool {
-        let messages = self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none();
-        messages && self.streams.is_settled() && self.streams.is_quiet()
+        self.mailbox.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
     }
 
     /// Whether somebody waits for the next frame, and it is not one of many.
