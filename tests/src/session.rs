@@ -8,7 +8,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{DEFAULT_ETHER_TYPE, group_mac};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Tuning};
+use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Machine, Tuning};
 use std::time::Duration;
 
 /// The group all simulated sessions belong to.
@@ -76,7 +76,7 @@ impl Process {
         }
     }
 
-    fn audit(&self) -> Result<(), String> {
+    fn audit(&self) -> Result<(), AuditError> {
         let streams = match self {
             Process::Root { machine, .. } => machine.streams(),
             Process::Receiver { machine, .. } => machine.streams(),

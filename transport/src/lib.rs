@@ -3,8 +3,12 @@
 //! Every protocol part is a state machine without socket, clock, thread or random source ([`Machine`]); two drivers run the
 //! same machines: [`packet`] on AF_PACKET rings and the real clock, [`sim`] on a simulated switched Ethernet and a virtual one.
 
+#[macro_use]
+mod summed;
+
 mod agenda;
 mod arq;
+mod audit;
 pub mod feed;
 pub mod machine;
 pub mod messages;
@@ -19,6 +23,7 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
+pub use audit::AuditError;
 pub use machine::{Deadline, Machine, Timer};
 pub use part::{Alone, Part};
 pub use time::Instant;

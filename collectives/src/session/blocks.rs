@@ -11,7 +11,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream, StreamStats};
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::wire::{Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
+use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
@@ -109,7 +109,7 @@ impl Streams {
     ///
     /// # Errors
     /// That sentence.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn audit(&self) -> Result<(), AuditError> {
         self.streams.iter().try_for_each(Stream::audit)
     }
 
@@ -139,7 +139,7 @@ impl Streams {
         if !room {
             return false;
         }
-        self.streams[self.turn].push(payload, ending);
+        assert!(self.streams[self.turn].push(payload, ending), "there was room");
         self.left -= 1;
         match ending {
             Ending::None if self.left > 0 => {}

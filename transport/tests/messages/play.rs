@@ -80,7 +80,8 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
     let Outcome::Quiet { at } = outcome else {
         panic!("{replay}: not quiet: {outcome:?} {:?} {sends:?}", simulation.next_deadline())
     };
-    let totals = simulation.machines().iter().map(|machine| machine.part.stats()).fold(MailboxStats::default(), sum);
+    let totals =
+        simulation.machines().iter().map(|machine| machine.part.stats()).fold(MailboxStats::default(), |sum, one| sum + one);
     assert!(
         simulation.machines().iter().all(|machine| machine.poll_timeout(Instant::START).is_none()),
         "{replay}: a timer is left"
@@ -150,21 +151,4 @@ pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
     }
     let MailboxStats { forged_acks, strangers, .. } = price.totals;
     assert_eq!((forged_acks, strangers), (0, 0), "{replay}: {:?}", price.totals);
-}
-
-fn sum(a: MailboxStats, b: MailboxStats) -> MailboxStats {
-    MailboxStats {
-        pushes_sent: a.pushes_sent + b.pushes_sent,
-        pulls_sent: a.pulls_sent + b.pulls_sent,
-        notes_sent: a.notes_sent + b.notes_sent,
-        resent: a.resent + b.resent,
-        receipts_sent: a.receipts_sent + b.receipts_sent,
-        asks_sent: a.asks_sent + b.asks_sent,
-        received: a.received + b.received,
-        duplicates: a.duplicates + b.duplicates,
-        beyond_credit: a.beyond_credit + b.beyond_credit,
-        forged_acks: a.forged_acks + b.forged_acks,
-        strangers: a.strangers + b.strangers,
-        malformed: a.malformed + b.malformed,
-    }
 }

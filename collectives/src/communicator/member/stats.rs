@@ -54,7 +54,7 @@ impl Member {
     ///
     /// # Errors
     /// That sentence.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn audit(&self) -> Result<(), ethbcast_transport::AuditError> {
         let Some(membership) = &self.membership else { return Ok(()) };
         membership.streams.audit()?;
         membership.mailbox.audit()

@@ -4,7 +4,7 @@ use super::place::{Place, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::Identity;
 use ethbcast_transport::wire::{Frame, Kind};
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A stream and what the group remembers about it.
@@ -226,26 +226,20 @@ impl Streams {
 
     /// What all streams have sent and received so far.
     pub(super) fn stats(&self) -> StreamStats {
-        let counted = StreamStats { forged_acks: self.forged_acks, strangers: self.strangers, ..StreamStats::default() };
+        let mut counted = StreamStats::default();
+        (counted.forged_acks, counted.strangers) = (self.forged_acks, self.strangers);
         self.existing().map(|(_, slot)| slot.stream.stats()).fold(counted, |sum, stats| sum + stats)
     }
 
     /// What memory the structures of all streams take.
     pub(super) fn memory(&self) -> Memory {
-        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| Memory {
-            payload_bytes: sum.payload_bytes + one.payload_bytes,
-            slots_bytes: sum.slots_bytes + one.slots_bytes,
-            stamps_bytes: sum.stamps_bytes + one.stamps_bytes,
-            readers_bytes: sum.readers_bytes + one.readers_bytes,
-            repairs_bytes: sum.repairs_bytes + one.repairs_bytes,
-            stream_bytes: sum.stream_bytes + one.stream_bytes,
-        })
+        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
     }
 
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
-        let told = |name: StreamName, why: String| format!("{:?} of rank {}: {why}", name.way, name.origin);
-        self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|why| told(name, why)))
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
+        let within = |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
+        self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|error| within(name, error)))
     }
 }
 
