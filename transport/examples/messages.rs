@@ -3,11 +3,11 @@
 //!
 //! `cargo run -p ethbcast-transport --example messages`
 
-use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::{Alone, Instant};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
@@ -36,20 +36,20 @@ fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
     let peers = [0, 1].map(|rank| Peer { rank, mac: host_mac(rank.into()) });
     let machine = |rank: u16| {
         let identity = Identity { session: 7, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
-        Mailbox::new(identity, &peers, PAYLOAD_BYTES, settings.clone())
+        Alone::new(Mailbox::new(identity, &peers, PAYLOAD_BYTES, settings.clone()))
     };
     let mut simulation = Simulation::new(&network, vec![machine(0), machine(1)], NoFaults);
     let (mut asked, mut received_at) = ([false; 2], None);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, mailbox: &mut Mailbox, now| {
+    let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, mailbox: &mut Alone<Mailbox>, now| {
         let at = Instant::START + if host == 1 { late } else { Duration::ZERO };
         if !asked[host] && now >= at {
             asked[host] = true;
             match host {
-                0 => drop(mailbox.send(1, TAG, vec![7; length]).expect("the send queue is empty")),
-                _ => drop(mailbox.recv(0, TAG, length).expect("the receive queue is empty")),
+                0 => drop(mailbox.part.send(1, TAG, vec![7; length]).expect("the send queue is empty")),
+                _ => drop(mailbox.part.recv(0, TAG, length).expect("the receive queue is empty")),
             }
         }
-        while let Some(completion) = mailbox.poll_completion() {
+        while let Some(completion) = mailbox.part.poll_completion() {
             if let Completion::Recv { outcome: RecvOutcome::Received { bytes }, .. } = completion {
                 assert!(bytes.len() == length && bytes.iter().all(|&byte| byte == 7), "the message as it was sent");
                 received_at = Some(now);

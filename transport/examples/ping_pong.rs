@@ -8,6 +8,7 @@
 //! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64 bytes if it is left
 //! out.
 
+use ethbcast_transport::Alone;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
 use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
@@ -45,32 +46,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{bytes} bytes there and back: median {:?}, 99 % within {:?}", times[times.len() / 2], times[times.len() * 99 / 100]);
     // The other host may still ask for what was lost.
     mailbox.wait(Some(mailbox.now() + Duration::from_secs(1)), |mailbox, _| {
-        while mailbox.poll_completion().is_some() {}
-        if mailbox.is_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        while mailbox.part.poll_completion().is_some() {}
+        if mailbox.part.is_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(())
 }
 
 /// A mailbox on an interface, driven by whoever calls.
-fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Mailbox>, Box<dyn Error>> {
+fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
     let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
     let identity = Identity { session: 1, stream: 0, rank, mac: interface.mac, ether_type: EtherType::DEFAULT };
-    let mailbox = Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default());
+    let mailbox = Alone::new(Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default()));
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }
 
 /// Sends a message, which goes on by itself.
-fn send(mailbox: &Shared<Mailbox>, to: u16, bytes: Vec<u8>) -> Result<(), Box<dyn Error>> {
-    mailbox.with(|mailbox, _| mailbox.send(to, TAG, bytes))??;
+fn send(mailbox: &Shared<Alone<Mailbox>>, to: u16, bytes: Vec<u8>) -> Result<(), Box<dyn Error>> {
+    mailbox.with(|mailbox, _| mailbox.part.send(to, TAG, bytes))??;
     Ok(())
 }
 
 /// Waits for a message.
-fn receive(mailbox: &Shared<Mailbox>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
-    let id = mailbox.with(|mailbox, _| mailbox.recv(from, TAG, max_bytes))??;
+fn receive(mailbox: &Shared<Alone<Mailbox>>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
+    let id = mailbox.with(|mailbox, _| mailbox.part.recv(from, TAG, max_bytes))??;
     let outcome = mailbox.wait(Some(mailbox.now() + Duration::from_secs(60)), |mailbox, _| {
-        while let Some(completion) = mailbox.poll_completion() {
+        while let Some(completion) = mailbox.part.poll_completion() {
             match completion {
                 Completion::Recv { id: ended, outcome } if ended == id => return ControlFlow::Break(outcome),
                 // The end of a send: it has arrived.

@@ -32,9 +32,8 @@
 //!     }
 //!     while let Some((payload, _ending)) = stream.peek() {
 //!         received[host] += payload.len();
-//!         stream.consume();
+//!         stream.consume(now);
 //!     }
-//!     stream.drained(now);
 //!     None
 //! });
 //! assert!(outcome.is_quiet());
@@ -75,8 +74,12 @@
 
 #![warn(missing_debug_implementations)]
 
+#[macro_use]
+mod summed;
+
 mod agenda;
 mod arq;
+mod audit;
 mod drive;
 pub mod feed;
 pub mod link;
@@ -93,6 +96,7 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
+pub use audit::AuditError;
 pub use drive::drive;
 pub use link::Link;
 pub use machine::{Deadline, Machine, Timer};

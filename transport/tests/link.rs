@@ -108,20 +108,21 @@ fn the_last_frames_leave_after_the_break_and_wait_for_room_but_not_for_ever() {
 #[test]
 fn blocking_calls_work_over_any_link() {
     use channel_link::ChannelLink;
+    use ethbcast_transport::Alone;
     use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
     use ethbcast_transport::packet::{Clock, Shared};
 
     let start = |rank: u16, link: ChannelLink| {
         let peers = [0, 1].map(transfer::peer);
-        let mailbox = Mailbox::new(transfer::identity(rank), &peers, 1468, Settings::default());
+        let mailbox = Alone::new(Mailbox::new(transfer::identity(rank), &peers, 1468, Settings::default()));
         let waiters = [link.waiter(), link.waiter()];
         Shared::start_on(link, mailbox, Clock::start(), waiters).expect("a thread is free")
     };
-    let receive = |mailbox: &Shared<Mailbox, ChannelLink>, from| {
-        mailbox.with(|mailbox, _| mailbox.recv(from, 1, 100_000)).expect("no error").expect("there is room");
+    let receive = |mailbox: &Shared<Alone<Mailbox>, ChannelLink>, from| {
+        mailbox.with(|mailbox, _| mailbox.part.recv(from, 1, 100_000)).expect("no error").expect("there is room");
         let deadline = mailbox.now() + Duration::from_secs(20);
         let received = mailbox.wait(Some(deadline), |mailbox, _| {
-            while let Some(completion) = mailbox.poll_completion() {
+            while let Some(completion) = mailbox.part.poll_completion() {
                 if let Completion::Recv { outcome: RecvOutcome::Received { bytes }, .. } = completion {
                     return ControlFlow::Break(bytes);
                 }
@@ -130,8 +131,8 @@ fn blocking_calls_work_over_any_link() {
         });
         received.expect("no error").expect("it comes in time")
     };
-    let send = |mailbox: &Shared<Mailbox, ChannelLink>, to, bytes| {
-        mailbox.with(|mailbox, _| mailbox.send(to, 1, bytes)).expect("no error").expect("there is room");
+    let send = |mailbox: &Shared<Alone<Mailbox>, ChannelLink>, to, bytes| {
+        mailbox.with(|mailbox, _| mailbox.part.send(to, 1, bytes)).expect("no error").expect("there is room");
     };
     let [a, b] = cable(64);
     let (a, b) = (start(0, a), start(1, b));

@@ -257,7 +257,7 @@ fn csv(rows: &[Row]) -> Table {
     let mut table = Table::new(&CSV_HEADING.split(',').collect::<Vec<_>>());
     for row in rows {
         let nodes = row.nodes;
-        let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes } = row.shared;
+        let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } = row.shared;
         let bytes = [row.channels_bytes, payload_bytes, slots_bytes, stamps_bytes, stream_bytes, readers_bytes, repairs_bytes];
         let paper = [PAPER.channels(nodes), PAPER.shared(nodes), PAPER.saved_percent(nodes), published_percent(nodes)];
         let mut cells = vec![nodes.to_string()];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use ethbcast_transport::Alone;
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
 use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// One host's end of a conversation of two.
 pub struct Post {
-    shared: Shared<Mailbox>,
+    shared: Shared<Alone<Mailbox>>,
     peer: u16,
 }
 
@@ -39,7 +40,7 @@ impl Post {
             let mut config = PortConfig::new(ETHER_TYPE);
             config.busy_poll = spin;
             let port = Port::open(&interface, config)?;
-            let mailbox = Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone());
+            let mailbox = Alone::new(Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone()));
             Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: 1 - host as u16 })
         })
     }
@@ -53,13 +54,13 @@ impl Post {
         self.until(|mailbox| {
             let id = match sending {
                 Some(id) => id,
-                None => match mailbox.send(self.peer, TAG, Arc::clone(message)) {
+                None => match mailbox.part.send(self.peer, TAG, Arc::clone(message)) {
                     Ok(id) => *sending.insert(id),
                     // The queue is full: the ends of earlier messages make room.
                     Err(_) => return drain(mailbox).map(|()| None),
                 },
             };
-            Ok(mailbox.has_gone(id).then_some(()))
+            Ok(mailbox.part.has_gone(id).then_some(()))
         })
     }
 
@@ -71,9 +72,9 @@ impl Post {
         let mut posted: Option<RecvId> = None;
         self.until(|mailbox| {
             if posted.is_none() {
-                posted = Some(mailbox.recv(self.peer, TAG, most)?);
+                posted = Some(mailbox.part.recv(self.peer, TAG, most)?);
             }
-            while let Some(completion) = mailbox.poll_completion() {
+            while let Some(completion) = mailbox.part.poll_completion() {
                 if let Some(bytes) = received(completion)? {
                     return Ok(Some(bytes));
                 }
@@ -96,10 +97,10 @@ impl Post {
         loop {
             let message = self.until(|mailbox| {
                 while posted < ahead {
-                    mailbox.recv(self.peer, TAG, bytes)?;
+                    mailbox.part.recv(self.peer, TAG, bytes)?;
                     posted += 1;
                 }
-                while let Some(completion) = mailbox.poll_completion() {
+                while let Some(completion) = mailbox.part.poll_completion() {
                     if let Some(bytes) = received(completion)? {
                         posted -= 1;
                         return Ok(Some(bytes));
@@ -120,7 +121,7 @@ impl Post {
     pub fn settle(&self) -> anyhow::Result<()> {
         self.until(|mailbox| {
             drain(mailbox)?;
-            Ok(mailbox.is_idle().then_some(()))
+            Ok(mailbox.part.is_idle().then_some(()))
         })
     }
 
@@ -129,10 +130,10 @@ impl Post {
     /// # Errors
     /// If the interface fails.
     pub fn counted(&self) -> anyhow::Result<(MailboxStats, Counters)> {
-        Ok((self.shared.with(|mailbox, _| mailbox.stats())?, self.shared.counters()))
+        Ok((self.shared.with(|mailbox, _| mailbox.part.stats())?, self.shared.counters()))
     }
 
-    fn until<T>(&self, mut turn: impl FnMut(&mut Mailbox) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+    fn until<T>(&self, mut turn: impl FnMut(&mut Alone<Mailbox>) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
         let deadline = self.shared.now() + LIMIT;
         let ended = self.shared.wait(Some(deadline), |mailbox, _| match turn(mailbox).transpose() {
             Some(value) => ControlFlow::Break(value),
@@ -143,8 +144,8 @@ impl Post {
 }
 
 /// Takes the ends of messages sent.
-fn drain(mailbox: &mut Mailbox) -> anyhow::Result<()> {
-    while let Some(completion) = mailbox.poll_completion() {
+fn drain(mailbox: &mut Alone<Mailbox>) -> anyhow::Result<()> {
+    while let Some(completion) = mailbox.part.poll_completion() {
         ensure!(received(completion)?.is_none(), "a message that nobody waits for");
     }
     Ok(())

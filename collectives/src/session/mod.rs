@@ -65,7 +65,7 @@ mod view;
 
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
-pub use blocks::{AuditError, Blocks};
+pub use blocks::Blocks;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
 pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};

@@ -97,7 +97,7 @@ impl Process {
         let member = self.member.as_mut()?;
         self.turns += 1;
         if self.turns.is_multiple_of(8) {
-            self.wrong = self.wrong.take().or(member.audit().err());
+            self.wrong = self.wrong.take().or(member.audit().err().map(|error| error.to_string()));
         }
         match member.joined() {
             Ok(true) => self.joined_at = self.joined_at.or(Some(now)),

@@ -49,9 +49,8 @@ fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> 
     let Ok(()) = drive(&mut link, &mut machine, waiter, &WallClock::start(), |machine, now| {
         while let Some((payload, _ending)) = machine.part.peek() {
             content.extend_from_slice(payload);
-            machine.part.consume();
+            machine.part.consume(now);
         }
-        machine.part.drained(now);
         if done.load(Ordering::Acquire) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     content

@@ -8,9 +8,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// One past the highest frame that the receiver can have. Who speaks says which that is: see docs/protocol.md §7.10.
-    pub(crate) below: u64,
+    pub below: u64,
     /// The last stamp drawn.
-    pub(crate) newest: Stamp,
+    pub newest: Stamp,
 }
 
 impl Sent {
@@ -24,11 +24,11 @@ impl Sent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// The stamp of a frame that has arrived.
-    pub(crate) echo: Stamp,
+    pub echo: Stamp,
     /// How much earlier another must have been sent, so that a frame that was only overtaken on its way is not taken for lost.
-    pub(crate) tolerance: Duration,
+    pub tolerance: Duration,
     /// One past the highest frame that the acknowledgement speaks about.
-    pub(crate) covered: u64,
+    pub covered: u64,
 }
 
 impl Evidence {

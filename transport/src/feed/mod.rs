@@ -10,6 +10,7 @@ mod positions;
 pub use positions::ReaderId;
 
 use crate::arq::arrived::Arrived;
+use crate::audit::AuditError;
 use positions::Positions;
 
 /// What became of an inserted frame.
@@ -107,6 +108,7 @@ impl Feed {
     ///
     /// # Panics
     /// If the payload is longer than a slot or the stream has ended.
+    #[must_use = "a frame that was not taken is to be pushed again"]
     pub fn push(&mut self, payload: &[u8], last: bool) -> Option<u64> {
         assert!(self.last.is_none(), "nothing follows the last frame");
         let sequence = self.head();
@@ -194,16 +196,16 @@ impl Feed {
     /// Recomputes every count and the tail from the readers' positions and compares.
     ///
     /// # Errors
-    /// A sentence that names the first disagreement.
-    pub fn audit(&self) -> Result<(), String> {
+    /// The first disagreement.
+    pub fn audit(&self) -> Result<(), AuditError> {
         let (tail, head, highest, limit) = (self.tail(), self.head(), self.highest(), self.limit());
         self.positions.audit(head)?;
         if head > limit || highest < head || highest > limit {
-            return Err(format!("tail {tail} head {head} highest {highest} out of order"));
+            return Err(AuditError::new(format!("tail {tail} head {head} highest {highest} out of order")));
         }
         let (marked, expected) = self.arrived.count();
         if marked != expected {
-            return Err(format!("{marked} frames marked, {expected} between head and highest"));
+            return Err(AuditError::new(format!("{marked} frames marked, {expected} between head and highest")));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Where the readers stand: a count per position, and the tail that follows the last of them.
 
+use crate::audit::AuditError;
+
 /// A reader of a [`Feed`](super::Feed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(usize);
@@ -89,23 +91,24 @@ impl Positions {
         self.readers.capacity() * size_of::<Option<u64>>()
     }
 
-    pub(super) fn audit(&self, head: u64) -> Result<(), String> {
+    pub(super) fn audit(&self, head: u64) -> Result<(), AuditError> {
         let standing: Vec<u64> = self.readers.iter().flatten().copied().collect();
         if standing.len() != self.present {
-            return Err(format!("{} readers counted, {} there", self.present, standing.len()));
+            return Err(AuditError::new(format!("{} readers counted, {} there", self.present, standing.len())));
         }
         let lowest = standing.iter().copied().min().unwrap_or(head);
         if lowest != self.tail(head) {
-            return Err(format!("tail is {}, the last reader stands at {lowest}", self.tail(head)));
+            return Err(AuditError::new(format!("tail is {}, the last reader stands at {lowest}", self.tail(head))));
         }
         let mut recomputed = vec![0_u32; self.standing.len()];
         for position in standing {
             recomputed[(position & self.mask) as usize] += 1;
         }
         match recomputed.iter().zip(&self.standing).position(|(a, b)| a != b) {
-            Some(place) => {
-                Err(format!("{} readers counted at place {place}, {} stand there", self.standing[place], recomputed[place]))
-            }
+            Some(place) => Err(AuditError::new(format!(
+                "{} readers counted at place {place}, {} stand there",
+                self.standing[place], recomputed[place]
+            ))),
             None => Ok(()),
         }
     }

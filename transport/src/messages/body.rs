@@ -1,17 +1,17 @@
 //! The bodies of PUSH, PULL and NOTE frames.
 
-use super::settings::Room;
+use super::credit::Credit;
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// What every pushed part says about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
-    pub(super) tag: u32,
+    pub tag: u32,
     /// How much of the message is pushed.
-    pub(super) pushed_bytes: u32,
+    pub pushed_bytes: u32,
     /// Its length.
-    pub(super) message_bytes: u64,
+    pub message_bytes: u64,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -48,10 +48,10 @@ struct RawNote {
 /// A pushed part of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Push<'a> {
-    pub(super) message: u64,
-    pub(super) envelope: Envelope,
-    pub(super) offset: u64,
-    pub(super) bytes: &'a [u8],
+    pub message: u64,
+    pub envelope: Envelope,
+    pub offset: u64,
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Push<'a> {
@@ -84,9 +84,9 @@ impl<'a> Push<'a> {
 /// A pulled part of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pull<'a> {
-    pub(super) message: u64,
-    pub(super) offset: u64,
-    pub(super) bytes: &'a [u8],
+    pub message: u64,
+    pub offset: u64,
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Pull<'a> {
@@ -107,7 +107,7 @@ impl<'a> Pull<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// There is new room; every note says how much.
-    Room,
+    Credit,
     /// Receiver: send the rest of the message.
     Grant { message: u64 },
     /// Receiver: the rest of the message is not wanted.
@@ -119,12 +119,12 @@ pub(super) enum Word {
 /// A note: one word, the room there is, and an acknowledgement (EQA §2: an "Ack, which implicitly contains request information").
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note<'a> {
-    pub(super) word: Word,
-    pub(super) limit: Room,
-    pub(super) cursor: u64,
-    pub(super) echo: u32,
+    pub word: Word,
+    pub limit: Credit,
+    pub cursor: u64,
+    pub echo: u32,
     /// The body of the acknowledgement, as in a receipt.
-    pub(super) ack: &'a [u8],
+    pub ack: &'a [u8],
 }
 
 impl<'a> Note<'a> {
@@ -135,20 +135,20 @@ impl<'a> Note<'a> {
         let (raw, ack) = RawNote::ref_from_prefix(payload).ok()?;
         let message = raw.message.get();
         let word = match raw.what {
-            0 => Word::Room,
+            0 => Word::Credit,
             1 => Word::Grant { message },
             2 => Word::Refuse { message },
             3 => Word::Withdraw { message, pushed_bytes: raw.pushed_bytes.get() },
             _ => return None,
         };
-        let limit = Room { messages: raw.limit_messages.get(), bytes: raw.limit_bytes.get() };
+        let limit = Credit { messages: raw.limit_messages.get(), bytes: raw.limit_bytes.get() };
         Some(Note { word, limit, cursor: raw.cursor.get(), echo: raw.echo.get(), ack })
     }
 
     /// Writes all but the acknowledgement's body, which lies behind it already; returns the length of both.
-    pub(super) fn write(word: Word, limit: Room, cursor: u64, echo: u32, ack_bytes: usize, payload: &mut [u8]) -> usize {
+    pub(super) fn write(word: Word, limit: Credit, cursor: u64, echo: u32, ack_bytes: usize, payload: &mut [u8]) -> usize {
         let (what, message, pushed_bytes) = match word {
-            Word::Room => (0, 0, 0),
+            Word::Credit => (0, 0, 0),
             Word::Grant { message } => (1, message, 0),
             Word::Refuse { message } => (2, message, 0),
             Word::Withdraw { message, pushed_bytes } => (3, message, pushed_bytes),
@@ -188,11 +188,11 @@ mod tests {
         let length = Pull { message: 3, offset: 1 << 33, bytes: b"six" }.write(&mut buffer);
         let pull = Pull::parse(&buffer[..length]).expect("own bodies parse");
         assert_eq!((pull.message, pull.offset, pull.bytes), (3, 1 << 33, &b"six"[..]));
-        let words = [Word::Room, Word::Grant { message: 5 }, Word::Refuse { message: 6 }];
+        let words = [Word::Credit, Word::Grant { message: 5 }, Word::Refuse { message: 6 }];
         for word in words.into_iter().chain([Word::Withdraw { message: 8, pushed_bytes: 9 }]) {
-            let length = Note::write(word, Room::INITIAL, 12, 13, 32, &mut buffer);
+            let length = Note::write(word, Credit::INITIAL, 12, 13, 32, &mut buffer);
             let note = Note::parse(&buffer[..length]).expect("own bodies parse");
-            assert_eq!((note.word, note.limit, note.cursor, note.echo, note.ack.len()), (word, Room::INITIAL, 12, 13, 32));
+            assert_eq!((note.word, note.limit, note.cursor, note.echo, note.ack.len()), (word, Credit::INITIAL, 12, 13, 32));
         }
     }
 

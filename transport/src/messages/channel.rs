@@ -2,19 +2,21 @@
 
 use super::arrivals::{Arrivals, Class};
 use super::body::{Note, Pull, Push, Word};
-use super::desk::{Desk, Label};
+use super::credit::Credit;
+use super::endpoint::{Endpoint, Label};
 use super::flight::{Flight, Piece};
 use super::inbox::{Inbox, Read};
 use super::ledger::Ledger;
 use super::outbox::{Fit, Outbox};
-use super::outcome::RecvOutcome;
-use super::settings::{Room, Settings};
+use super::outcome::{RecvOutcome, SendId};
+use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
 use crate::arq::stamp::Stamp;
+use crate::audit::AuditError;
 use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
-use crate::wire::Peer;
-use crate::wire::{Ack, Flags, Frame, Header, Kind, OVERHEAD_BYTES};
+use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, OVERHEAD_BYTES, Peer};
+use std::sync::Arc;
 
 /// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves, not how soon each is.
 /// A driver then takes in 64 frames at a time, so twice as many must be to come.
@@ -24,21 +26,17 @@ const BULK_BYTES: u64 = 128 << 10;
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct Channel {
-    pub(super) peer: Peer,
-    pub(super) outbox: Outbox,
-    pub(super) inbox: Inbox,
+    peer: Peer,
+    outbox: Outbox,
+    inbox: Inbox,
     flight: Flight,
     arrivals: Arrivals,
     /// Its host has left or is silent.
-    pub(super) gone: bool,
-    /// Whether it is in the mailbox's queue of those that may have something to send.
-    pub(super) queued: bool,
-    /// The deadline in the mailbox's list.
-    pub(super) armed: Option<Deadline>,
+    gone: bool,
 }
 
 impl Channel {
-    pub(super) fn new(peer: Peer, payload_bytes: usize, share: Room, settings: &Settings) -> Channel {
+    pub(super) fn new(peer: Peer, payload_bytes: usize, share: Credit, settings: &Settings) -> Channel {
         let fit = Fit { push_bytes: payload_bytes - Push::HEAD_BYTES, pull_bytes: payload_bytes - Pull::HEAD_BYTES };
         Channel {
             peer,
@@ -47,79 +45,117 @@ impl Channel {
             flight: Flight::new(&settings.tuning),
             arrivals: Arrivals::new(&settings.tuning),
             gone: false,
-            queued: false,
-            armed: None,
         }
+    }
+
+    /// Whether frames from `source` are this peer's, and are taken.
+    pub(super) fn takes_from(&self, source: MacAddr) -> bool {
+        !self.gone && self.peer.mac == source
+    }
+
+    /// Whether its host has left or is silent.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Puts a message at the end of the send queue.
+    pub(super) fn send(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
+        self.outbox.add(id, tag, bytes);
+    }
+
+    /// Takes a message out of the send queue.
+    pub(super) fn withdraw(&mut self, id: SendId) {
+        self.outbox.withdraw(id);
+    }
+
+    /// Whether all of a message has been sent at least once; also if it is not in the send queue any more.
+    pub(super) fn has_gone(&self, id: SendId) -> bool {
+        self.outbox.has_gone(id)
+    }
+
+    /// Bytes of the messages in the send queue.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.outbox.queued_bytes()
+    }
+
+    /// A receive for `tag` has been posted.
+    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
+        self.inbox.on_posted(tag, ledger);
+    }
+
+    /// A receive that was matched with `message` has ended before it was whole.
+    pub(super) fn abandon(&mut self, message: u64) {
+        self.inbox.abandon(message);
     }
 
     /// Takes a frame from this peer.
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) {
         self.flight.heard(now);
         match frame.header.kind {
             Kind::RECEIPT => match Ack::parse(frame) {
-                Some(ack) => self.on_ack(now, &ack, desk),
-                None => desk.stats.malformed += 1,
+                Some(ack) => self.on_ack(now, &ack, endpoint),
+                None => endpoint.stats.malformed += 1,
             },
             Kind::ASK => self.arrivals.on_ask(now, frame.header.stamp),
-            _ => self.on_numbered(now, frame, desk),
+            _ => self.on_numbered(now, frame, endpoint),
         }
     }
 
-    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, desk: &mut Desk) {
-        let (outbox, ledger) = (&mut self.outbox, &mut desk.ledger);
-        let honest = self.flight.on_ack(now, ack, &desk.stamps, |piece| {
+    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, endpoint: &mut Endpoint) {
+        let (outbox, ledger) = (&mut self.outbox, &mut endpoint.ledger);
+        let honest = self.flight.on_ack(now, ack, &endpoint.stamps, |piece| {
             if let Piece::Part { message, .. } = piece {
                 outbox.on_arrived(message, ledger);
             }
         });
-        desk.stats.forged_acks += u64::from(!honest);
+        endpoint.stats.forged_acks += u64::from(!honest);
     }
 
     /// A push, a pull or a note: each is read once, and acknowledged each time it comes.
-    fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) {
+    fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) {
         let Header { sequence, flags, stamp, .. } = frame.header;
         self.arrivals.note_stamp(now, stamp);
         match self.arrivals.class(sequence) {
-            Class::Duplicate => desk.stats.duplicates += 1,
+            Class::Duplicate => endpoint.stats.duplicates += 1,
             Class::Unwanted => {
-                desk.stats.beyond_credit += 1;
+                endpoint.stats.beyond_credit += 1;
                 self.arrivals.report_gap(now, sequence);
                 return;
             }
-            Class::New => match self.read(now, frame, desk) {
+            Class::New => match self.read(now, frame, endpoint) {
                 Read::Used => {
-                    desk.stats.received += 1;
+                    endpoint.stats.received += 1;
                     self.arrivals.take(now, sequence);
                 }
-                Read::Beyond => desk.stats.beyond_credit += 1,
-                Read::Malformed => desk.stats.malformed += 1,
+                Read::Beyond => endpoint.stats.beyond_credit += 1,
+                Read::Malformed => endpoint.stats.malformed += 1,
             },
         }
         self.arrivals.owe(now, flags.has(Flags::ACK_NOW));
     }
 
-    fn read(&mut self, now: Instant, frame: &Frame<'_>, desk: &mut Desk) -> Read {
-        let ledger = &mut desk.ledger;
+    fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) -> Read {
+        let ledger = &mut endpoint.ledger;
         match frame.header.kind {
             Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
             Kind::PULL => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, ledger)),
-            Kind::NOTE => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, desk)),
+            Kind::NOTE => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, endpoint)),
             _ => None,
         }
         .unwrap_or(Read::Malformed)
     }
 
-    fn on_note(&mut self, now: Instant, frame: &Frame<'_>, note: &Note<'_>, desk: &mut Desk) -> Option<Read> {
+    fn on_note(&mut self, now: Instant, frame: &Frame<'_>, note: &Note<'_>, endpoint: &mut Endpoint) -> Option<Read> {
         let header = Header { sequence: note.cursor, stamp: note.echo, ..frame.header };
         let ack = Ack::parse(&Frame { source: frame.source, header, payload: note.ack })?;
-        self.on_ack(now, &ack, desk);
-        self.outbox.on_room(note.limit);
-        Some(self.on_word(note.word, &mut desk.ledger, &mut desk.stats))
+        self.on_ack(now, &ack, endpoint);
+        self.outbox.on_credit(note.limit);
+        Some(self.on_word(note.word, &mut endpoint.ledger, &mut endpoint.stats))
     }
 
     fn on_word(&mut self, word: Word, ledger: &mut Ledger, stats: &mut MailboxStats) -> Read {
         let honest = match word {
-            Word::Room => true,
+            Word::Credit => true,
             Word::Grant { message } => self.outbox.on_grant(message),
             Word::Refuse { message } => self.outbox.on_refuse(message, ledger),
             Word::Withdraw { message, pushed_bytes } => return self.inbox.on_withdraw(message, pushed_bytes, ledger),
@@ -129,21 +165,21 @@ impl Channel {
     }
 
     /// A message to oneself: the outbox's parts and notes go straight to the inbox, and back.
-    pub(super) fn pump_local(&mut self, desk: &mut Desk) {
+    pub(super) fn pump_local(&mut self, endpoint: &mut Endpoint) {
         loop {
             if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {
                 let limit = self.inbox.tell();
-                self.outbox.on_room(limit);
-                self.on_word(word, &mut desk.ledger, &mut desk.stats);
+                self.outbox.on_credit(limit);
+                self.on_word(word, &mut endpoint.ledger, &mut endpoint.stats);
             } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
                 if let Some((envelope, content)) = self.outbox.content(message, offset, bytes) {
                     if is_push(offset, bytes, envelope.pushed_bytes) {
-                        self.inbox.on_push(&Push { message, envelope, offset, bytes: content }, &mut desk.ledger);
+                        self.inbox.on_push(&Push { message, envelope, offset, bytes: content }, &mut endpoint.ledger);
                     } else {
-                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut desk.ledger);
+                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut endpoint.ledger);
                     }
                 }
-                self.outbox.on_arrived(message, &mut desk.ledger);
+                self.outbox.on_arrived(message, &mut endpoint.ledger);
             } else {
                 return;
             }
@@ -164,37 +200,37 @@ impl Channel {
     }
 
     /// Writes the next frame into `buffer`: notes and receipts first, they are what others wait for.
-    pub(super) fn poll(&mut self, now: Instant, desk: &mut Desk, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll(&mut self, now: Instant, endpoint: &mut Endpoint, buffer: &mut [u8]) -> Option<usize> {
         if self.gone {
             return None;
         }
         if self.flight.take_ask() {
-            desk.stats.asks_sent += 1;
-            let stamp = desk.stamps.draw(now);
-            return Some(desk.seal(self.peer.mac, Label(Kind::ASK, Flags::default(), self.flight.next(), stamp), buffer, 0));
+            endpoint.stats.asks_sent += 1;
+            let stamp = endpoint.stamps.draw(now);
+            return Some(endpoint.seal(self.peer.mac, Label(Kind::ASK, Flags::default(), self.flight.next(), stamp), buffer, 0));
         }
         if self.flight.has_span()
             && let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word())
         {
-            desk.stats.notes_sent += 1;
-            let stamp = desk.stamps.draw(now);
+            endpoint.stats.notes_sent += 1;
+            let stamp = endpoint.stamps.draw(now);
             let sequence = self.flight.send(now, Piece::Word(word), stamp);
-            return Some(self.write_note(now, desk, sequence, word, (stamp, false), buffer));
+            return Some(self.write_note(now, endpoint, sequence, word, (stamp, false), buffer));
         }
         if self.arrivals.is_ready(now) {
-            desk.stats.receipts_sent += 1;
-            let body = &mut buffer[OVERHEAD_BYTES..][..desk.payload_bytes];
+            endpoint.stats.receipts_sent += 1;
+            let body = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
             let (length, cursor, echo) = self.arrivals.acknowledge(now, body);
-            return Some(desk.seal(self.peer.mac, Label(Kind::RECEIPT, Flags::default(), cursor, echo), buffer, length));
+            return Some(endpoint.seal(self.peer.mac, Label(Kind::RECEIPT, Flags::default(), cursor, echo), buffer, length));
         }
-        if let Some((sequence, piece, stamp)) = self.flight.repair(now, || desk.stamps.draw(now)) {
-            desk.stats.resent += 1;
-            return Some(self.write(now, desk, sequence, piece, (stamp, true), buffer));
+        if let Some((sequence, piece, stamp)) = self.flight.repair(now, || endpoint.stamps.draw(now)) {
+            endpoint.stats.resent += 1;
+            return Some(self.write(now, endpoint, sequence, piece, (stamp, true), buffer));
         }
         let piece = if self.flight.has_window() { self.outbox.next_part()? } else { return None };
-        let stamp = desk.stamps.draw(now);
+        let stamp = endpoint.stamps.draw(now);
         let sequence = self.flight.send(now, piece, stamp);
-        Some(self.write(now, desk, sequence, piece, (stamp, false), buffer))
+        Some(self.write(now, endpoint, sequence, piece, (stamp, false), buffer))
     }
 
     /// Makes a frame of a piece. A part of a message that has left the queue since is not wanted any more, but its number is:
@@ -202,7 +238,7 @@ impl Channel {
     fn write(
         &mut self,
         now: Instant,
-        desk: &mut Desk,
+        endpoint: &mut Endpoint,
         sequence: u64,
         piece: Piece,
         how: (Stamp, bool),
@@ -210,40 +246,40 @@ impl Channel {
     ) -> usize {
         let (message, offset, bytes, pushed_bytes) = match piece {
             Piece::Part { message, offset, bytes, pushed_bytes } => (message, offset, bytes, pushed_bytes),
-            Piece::Word(word) => return self.write_note(now, desk, sequence, word, how, buffer),
+            Piece::Word(word) => return self.write_note(now, endpoint, sequence, word, how, buffer),
         };
         let Some((envelope, content)) = self.outbox.content(message, offset, bytes) else {
-            return self.write_note(now, desk, sequence, Word::Room, how, buffer);
+            return self.write_note(now, endpoint, sequence, Word::Credit, how, buffer);
         };
         let (stamp, again) = how;
         let payload = &mut buffer[OVERHEAD_BYTES..];
         let (kind, length) = if is_push(offset, bytes, pushed_bytes) {
-            desk.stats.pushes_sent += u64::from(!again);
+            endpoint.stats.pushes_sent += u64::from(!again);
             (Kind::PUSH, Push { message, envelope, offset, bytes: content }.write(payload))
         } else {
-            desk.stats.pulls_sent += u64::from(!again);
+            endpoint.stats.pulls_sent += u64::from(!again);
             (Kind::PULL, Pull { message, offset, bytes: content }.write(payload))
         };
         let urgent = self.flight.is_blocked() || self.outbox.ends_pulled(message, offset, bytes);
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
         let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
-        desk.seal(self.peer.mac, Label(kind, flags, sequence, stamp), buffer, length)
+        endpoint.seal(self.peer.mac, Label(kind, flags, sequence, stamp), buffer, length)
     }
 
     fn write_note(
         &mut self,
         now: Instant,
-        desk: &Desk,
+        endpoint: &Endpoint,
         sequence: u64,
         word: Word,
         (stamp, again): (Stamp, bool),
         buffer: &mut [u8],
     ) -> usize {
-        let payload = &mut buffer[OVERHEAD_BYTES..][..desk.payload_bytes];
+        let payload = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
         let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
         let length = Note::write(word, self.inbox.tell(), cursor, echo.0, ack_bytes, payload);
         let flags = if again { Flags::RESENT } else { Flags::default() };
-        desk.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
+        endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }
 
     /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited for.
@@ -277,10 +313,10 @@ impl Channel {
     }
 
     /// Recounts; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
         let parts = [self.flight.audit(), self.outbox.audit(), self.inbox.audit()];
         let first = parts.into_iter().find(Result::is_err).unwrap_or(Ok(()));
-        first.map_err(|why| format!("peer {}: {why}", self.peer.rank))
+        first.map_err(|error| error.within(format_args!("peer {}", self.peer.rank)))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{Congestion, Window};
+use crate::audit::AuditError;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;
@@ -26,7 +27,7 @@ pub(super) enum Piece {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FrameState {
     Flying,
     Lost,
     Arrived,
@@ -37,7 +38,7 @@ enum State {
 struct Numbered {
     piece: Piece,
     stamp: Stamp,
-    state: State,
+    state: FrameState,
 }
 
 /// Questions without an answer after which a peer may be given up.
@@ -115,7 +116,7 @@ impl Flight {
         let sequence = self.repairs.pop_first()?;
         let stamp = stamp();
         let frame = &mut self.frames[(sequence - self.cursor) as usize];
-        (frame.stamp, frame.state) = (stamp, State::Flying);
+        (frame.stamp, frame.state) = (stamp, FrameState::Flying);
         let piece = frame.piece;
         self.flying += 1;
         self.arm(now);
@@ -125,7 +126,7 @@ impl Flight {
     /// Sends a new frame under `stamp`; returns its number.
     pub(super) fn send(&mut self, now: Instant, piece: Piece, stamp: Stamp) -> u64 {
         let sequence = self.next();
-        self.frames.push_back(Numbered { piece, stamp, state: State::Flying });
+        self.frames.push_back(Numbered { piece, stamp, state: FrameState::Flying });
         self.flying += 1;
         self.arm(now);
         sequence
@@ -161,20 +162,20 @@ impl Flight {
         let mut newly = 0;
         let covered = (ack.covered() - self.cursor) as usize;
         for (sequence, frame) in (self.cursor..).zip(self.frames.iter_mut().take(covered)) {
-            if frame.state == State::Arrived || !ack.has(sequence) {
+            if frame.state == FrameState::Arrived || !ack.has(sequence) {
                 continue;
             }
             match frame.state {
-                State::Flying => self.flying -= 1,
+                FrameState::Flying => self.flying -= 1,
                 _ => {
                     self.repairs.remove(&sequence);
                 }
             }
-            frame.state = State::Arrived;
+            frame.state = FrameState::Arrived;
             newly += 1;
             arrived(frame.piece);
         }
-        while self.frames.front().is_some_and(|frame| frame.state == State::Arrived) {
+        while self.frames.front().is_some_and(|frame| frame.state == FrameState::Arrived) {
             self.frames.pop_front();
             self.cursor += 1;
         }
@@ -185,7 +186,7 @@ impl Flight {
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered };
         let strict = self.policy == Policy::InOrderOnly;
-        let proves = |frame: &Numbered| frame.state == State::Flying && evidence.overtook(frame.stamp);
+        let proves = |frame: &Numbered| frame.state == FrameState::Flying && evidence.overtook(frame.stamp);
         if strict && !self.frames.front().is_some_and(proves) {
             return;
         }
@@ -194,8 +195,8 @@ impl Flight {
         let lost: Vec<u64> = judged.filter(|&(_, lost)| lost).map(|(sequence, _)| sequence).collect();
         for sequence in lost {
             let frame = &mut self.frames[(sequence - self.cursor) as usize];
-            if frame.state == State::Flying {
-                frame.state = State::Lost;
+            if frame.state == FrameState::Flying {
+                frame.state = FrameState::Lost;
                 self.flying -= 1;
                 self.repairs.insert(sequence);
                 if self.congestion.is_new(frame.stamp, newest) {
@@ -229,13 +230,22 @@ impl Flight {
     }
 
     /// Recounts; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
         let count = |state| self.frames.iter().filter(|frame| frame.state == state).count() as u64;
-        if (count(State::Flying), count(State::Lost)) != (self.flying, self.repairs.len() as u64) {
-            return Err(format!("{} flying and {} lost counted, {:?}", self.flying, self.repairs.len(), self.frames));
+        if (count(FrameState::Flying), count(FrameState::Lost)) != (self.flying, self.repairs.len() as u64) {
+            return Err(AuditError::new(format!(
+                "{} flying and {} lost counted, {:?}",
+                self.flying,
+                self.repairs.len(),
+                self.frames
+            )));
         }
         if self.frames.len() as u64 > SPAN_FRAMES || (!self.frames.is_empty() && self.due().is_none()) {
-            return Err(format!("{} frames unacknowledged, the next question due {:?}", self.frames.len(), self.due()));
+            return Err(AuditError::new(format!(
+                "{} frames unacknowledged, the next question due {:?}",
+                self.frames.len(),
+                self.due()
+            )));
         }
         Ok(())
     }

@@ -4,14 +4,14 @@
 //! matched is kept in the pushed buffer; what is matched goes straight into the destination, and the rest is granted at once.
 
 use super::body::{Envelope, Pull, Push, Word};
+use super::credit::{Credit, CreditAccount};
 use super::ledger::Ledger;
 use super::outcome::{RecvId, RecvOutcome};
-use super::room::Account;
-use super::settings::Room;
+use crate::audit::AuditError;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
-enum Place {
+enum Whereabouts {
     /// In the pushed buffer.
     Held,
     /// In the destination of a receive.
@@ -21,11 +21,11 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Incoming {
+struct IncomingMessage {
     envelope: Envelope,
     bytes: Vec<u8>,
     arrived: u64,
-    place: Place,
+    place: Whereabouts,
 }
 
 /// What a frame was found to be.
@@ -43,8 +43,8 @@ pub(super) enum Read {
 #[derive(Debug)]
 pub(super) struct Inbox {
     from: u16,
-    account: Account,
-    messages: BTreeMap<u64, Incoming>,
+    account: CreditAccount,
+    messages: BTreeMap<u64, IncomingMessage>,
     /// Messages in the pushed buffer whose turn has come, by tag.
     unexpected: BTreeSet<(u32, u64)>,
     /// The first message whose turn has not come: those before it are all known.
@@ -53,10 +53,10 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(from: u16, share: Room) -> Inbox {
+    pub(super) fn new(from: u16, share: Credit) -> Inbox {
         Inbox {
             from,
-            account: Account::new(share),
+            account: CreditAccount::new(share),
             messages: BTreeMap::new(),
             unexpected: BTreeSet::new(),
             turn: 0,
@@ -74,12 +74,12 @@ impl Inbox {
             if !self.account.admit(message, u64::from(envelope.pushed_bytes)) {
                 return Read::Beyond;
             }
-            let incoming = Incoming { envelope, bytes: Vec::new(), arrived: 0, place: Place::Held };
+            let incoming = IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Held };
             self.messages.insert(message, incoming);
             self.take_turns(ledger);
         }
         match self.messages.get(&message) {
-            Some(incoming) if matches!(incoming.place, Place::Withdrawn) => Read::Used,
+            Some(incoming) if matches!(incoming.place, Whereabouts::Withdrawn) => Read::Used,
             Some(incoming) if incoming.envelope != envelope => Read::Malformed,
             Some(_) => self.put(message, push.offset, push.bytes, ledger),
             None => Read::Used,
@@ -90,9 +90,9 @@ impl Inbox {
     pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Ledger) -> Read {
         match self.messages.get(&pull.message) {
             // Only what was granted may come.
-            Some(Incoming { place: Place::Held, .. }) => Read::Malformed,
+            Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
             None if pull.message >= self.turn => Read::Malformed,
-            Some(Incoming { place: Place::Matched(_), .. }) => self.put(pull.message, pull.offset, pull.bytes, ledger),
+            Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => self.put(pull.message, pull.offset, pull.bytes, ledger),
             _ => Read::Used,
         }
     }
@@ -102,7 +102,7 @@ impl Inbox {
         while let Some(incoming) = self.messages.get(&self.turn) {
             let message = self.turn;
             self.turn += 1;
-            if matches!(incoming.place, Place::Withdrawn) {
+            if matches!(incoming.place, Whereabouts::Withdrawn) {
                 self.messages.remove(&message);
                 continue;
             }
@@ -133,7 +133,7 @@ impl Inbox {
         let rest = message_bytes > u64::from(pushed_bytes);
         if usize::try_from(message_bytes).is_ok_and(|length| length <= max_bytes) {
             incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
-            incoming.place = Place::Matched(receive);
+            incoming.place = Whereabouts::Matched(receive);
             self.words.extend(rest.then_some(Word::Grant { message }));
             self.end_if_whole(message, ledger);
         } else {
@@ -163,8 +163,9 @@ impl Inbox {
     }
 
     fn end_if_whole(&mut self, message: u64, ledger: &mut Ledger) {
-        let whole = |incoming: &Incoming| incoming.arrived >= incoming.envelope.message_bytes;
-        let Some(&Incoming { place: Place::Matched(receive), .. }) = self.messages.get(&message).filter(|incoming| whole(incoming))
+        let whole = |incoming: &IncomingMessage| incoming.arrived >= incoming.envelope.message_bytes;
+        let Some(&IncomingMessage { place: Whereabouts::Matched(receive), .. }) =
+            self.messages.get(&message).filter(|incoming| whole(incoming))
         else {
             return;
         };
@@ -182,20 +183,21 @@ impl Inbox {
                 return Read::Beyond;
             }
             let envelope = Envelope { tag: 0, pushed_bytes: 0, message_bytes: 0 };
-            self.messages.insert(message, Incoming { envelope, bytes: Vec::new(), arrived: 0, place: Place::Withdrawn });
+            self.messages
+                .insert(message, IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Withdrawn });
             self.account.release(pushed_bytes);
             self.take_turns(ledger);
             return Read::Used;
         };
         let Envelope { tag, pushed_bytes, .. } = incoming.envelope;
         match incoming.place {
-            Place::Withdrawn => {}
-            Place::Matched(receive) => {
+            Whereabouts::Withdrawn => {}
+            Whereabouts::Matched(receive) => {
                 self.messages.remove(&message);
                 ledger.end_receive(receive, RecvOutcome::Withdrawn);
             }
-            Place::Held => {
-                (incoming.place, incoming.bytes) = (Place::Withdrawn, Vec::new());
+            Whereabouts::Held => {
+                (incoming.place, incoming.bytes) = (Whereabouts::Withdrawn, Vec::new());
                 if message < self.turn {
                     self.unexpected.remove(&(tag, message));
                     self.messages.remove(&message);
@@ -221,8 +223,8 @@ impl Inbox {
         self.messages.retain(|_, incoming| {
             let whole = incoming.arrived >= incoming.envelope.message_bytes;
             match incoming.place {
-                Place::Matched(receive) => ledger.end_receive(receive, RecvOutcome::PeerGone),
-                Place::Held if !whole => released.push(incoming.envelope.pushed_bytes),
+                Whereabouts::Matched(receive) => ledger.end_receive(receive, RecvOutcome::PeerGone),
+                Whereabouts::Held if !whole => released.push(incoming.envelope.pushed_bytes),
                 _ => {}
             }
             whole
@@ -233,44 +235,46 @@ impl Inbox {
 
     /// The next note to send.
     pub(super) fn next_word(&mut self) -> Option<Word> {
-        self.words.pop_front().or(self.account.is_due().then_some(Word::Room))
+        self.words.pop_front().or(self.account.is_due().then_some(Word::Credit))
     }
 
     /// A note tells the peer of all the room there is.
-    pub(super) fn tell(&mut self) -> Room {
+    pub(super) fn tell(&mut self) -> Credit {
         self.account.tell()
     }
 
     /// Messages and bytes in the pushed buffer.
     pub(super) fn pushed(&self) -> (usize, usize) {
-        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Held));
+        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
         held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))
     }
 
     /// Bytes that have yet to come of the messages that have met their receives.
     pub(super) fn missing_bytes(&self) -> u64 {
-        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Matched(_)));
+        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
         matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived)).sum()
     }
 
     /// Bytes of destinations that are being filled.
     pub(super) fn destination_bytes(&self) -> usize {
-        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Matched(_)));
+        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
         matched.map(|incoming| incoming.bytes.capacity()).sum()
     }
 
     /// Bytes of memory that the records of messages take beside their bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let records = self.messages.len() * size_of::<(u64, Incoming)>() + self.unexpected.len() * size_of::<(u32, u64)>();
+        let records = self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
         records + self.words.capacity() * size_of::<Word>()
     }
 
     /// Recounts; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
-        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Place::Held));
-        let one = |incoming: &Incoming| Room { messages: 1, bytes: incoming.envelope.pushed_bytes.into() };
-        self.account.audit(held.map(one).fold(Room::default(), Room::plus))?;
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
+        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
+        let one = |incoming: &IncomingMessage| Credit { messages: 1, bytes: incoming.envelope.pushed_bytes.into() };
+        self.account.audit(held.map(one).fold(Credit::default(), Credit::plus))?;
         let lost = self.unexpected.iter().find(|(_, message)| !self.messages.contains_key(message));
-        lost.map_or(Ok(()), |(tag, message)| Err(format!("message {message} of tag {tag} waits for a receive and is not here")))
+        lost.map_or(Ok(()), |(tag, message)| {
+            Err(AuditError::new(format!("message {message} of tag {tag} waits for a receive and is not here")))
+        })
     }
 }

@@ -2,6 +2,7 @@
 //! and the completions.
 
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
+use crate::audit::AuditError;
 use crate::time::Instant;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A send that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    pub(super) to: u16,
+    pub to: u16,
     bytes: usize,
     deadline: Option<Instant>,
 }
@@ -17,11 +18,11 @@ pub(super) struct Sending {
 /// A receive that has not ended.
 #[derive(Debug)]
 pub(super) struct Receiving {
-    pub(super) from: u16,
-    pub(super) tag: u32,
-    pub(super) max_bytes: usize,
+    pub from: u16,
+    pub tag: u32,
+    pub max_bytes: usize,
     /// The message it has been matched with.
-    pub(super) message: Option<u64>,
+    pub message: Option<u64>,
     deadline: Option<Instant>,
 }
 
@@ -201,28 +202,28 @@ impl Ledger {
     }
 
     /// Recounts; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
         let bytes: usize = self.sends.values().map(|sending| sending.bytes).sum();
         if bytes != self.send_bytes {
-            return Err(format!("{} bytes counted in the send queue, {bytes} there", self.send_bytes));
+            return Err(AuditError::new(format!("{} bytes counted in the send queue, {bytes} there", self.send_bytes)));
         }
         let unmatched = self.receives.values().filter(|receiving| receiving.message.is_none()).count();
         let posted: usize = self.posted.values().map(VecDeque::len).sum();
         if unmatched != posted {
-            return Err(format!("{unmatched} receives without a message, {posted} posted"));
+            return Err(AuditError::new(format!("{unmatched} receives without a message, {posted} posted")));
         }
         let deadlines = self.sends.values().filter_map(|sending| sending.deadline).count()
             + self.receives.values().filter_map(|receiving| receiving.deadline).count();
         let open: usize = self.open.values().sum();
         if open != self.sends.len() + self.receives.len() {
-            return Err(format!(
+            return Err(AuditError::new(format!(
                 "{open} sends and receives counted by peer, {} and {} there",
                 self.sends.len(),
                 self.receives.len()
-            ));
+            )));
         }
         if deadlines != self.deadlines.len() {
-            return Err(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len()));
+            return Err(AuditError::new(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len())));
         }
         Ok(())
     }

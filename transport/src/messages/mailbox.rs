@@ -1,16 +1,18 @@
-//! All messages of one host: what the application calls, and the machine behind it.
+//! All messages of one host: what the application calls, and the part behind it.
 
 use super::channel::Channel;
-use super::desk::Desk;
-use super::ledger::Ledger;
-use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId};
+use super::endpoint::Endpoint;
+use super::ledger::{Asked, Ledger};
+use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
+use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
-use crate::machine::Deadline;
+use crate::audit::AuditError;
+use crate::machine::{Deadline, Timer};
+use crate::part::Part;
 use crate::time::Instant;
-use crate::wire::{Identity, Peer};
-use std::collections::{BTreeSet, VecDeque};
+use crate::wire::{Frame, Identity, Kind, Peer, Reject};
 use std::sync::Arc;
 
 /// The shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for more.
@@ -23,13 +25,12 @@ const LEAST_PAYLOAD_BYTES: usize = 256;
 /// [cancels](Mailbox::cancel_recv) at once what has not ended.
 #[derive(Debug)]
 pub struct Mailbox {
-    pub(super) settings: Settings,
+    settings: Settings,
     /// By rank; the own one delivers to itself.
-    pub(super) channels: Vec<Channel>,
-    pub(super) desk: Desk,
-    /// Peers that may have something to send, in turn.
-    pub(super) ready: VecDeque<u16>,
-    pub(super) timers: BTreeSet<(Deadline, u16)>,
+    channels: Vec<Channel>,
+    endpoint: Endpoint,
+    /// The turns and timers of the peers, by rank.
+    agenda: Agenda,
 }
 
 impl Mailbox {
@@ -45,9 +46,14 @@ impl Mailbox {
         settings.tuning.assert_valid();
         let share = settings.share(peers.len());
         let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
-        let desk =
-            Desk { identity, payload_bytes, stamps: Stamps::default(), ledger: Ledger::default(), stats: MailboxStats::default() };
-        Mailbox { settings, channels, desk, ready: VecDeque::new(), timers: BTreeSet::new() }
+        let endpoint = Endpoint {
+            identity,
+            payload_bytes,
+            stamps: Stamps::default(),
+            ledger: Ledger::default(),
+            stats: MailboxStats::default(),
+        };
+        Mailbox { settings, channels, endpoint, agenda: Agenda::default() }
     }
 
     /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).
@@ -72,16 +78,16 @@ impl Mailbox {
     ) -> Result<SendId, SendError> {
         let (ranks, bytes) = (self.channels.len(), bytes.into());
         let channel = self.channels.get_mut(usize::from(to)).ok_or(SendError::NoSuchRank { rank: to, ranks })?;
-        if channel.gone {
+        if channel.is_gone() {
             return Err(SendError::PeerGone { rank: to });
         }
-        let (messages, queued) = self.desk.ledger.sends();
+        let (messages, queued) = self.endpoint.ledger.sends();
         let too_long = queued > 0 && queued + bytes.len() > self.settings.send_bytes;
         if messages >= self.settings.send_messages || too_long {
             return Err(SendError::QueueFull { messages, bytes: queued });
         }
-        let id = self.desk.ledger.add_send(to, bytes.len(), deadline);
-        channel.outbox.add(id, tag, bytes);
+        let id = self.endpoint.ledger.add_send(to, bytes.len(), deadline);
+        channel.send(id, tag, bytes);
         self.touch(to);
         Ok(id)
     }
@@ -103,13 +109,13 @@ impl Mailbox {
     pub fn recv_until(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, RecvError> {
         let ranks = self.channels.len();
         let channel = self.channels.get_mut(usize::from(from)).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
-        let ledger = &mut self.desk.ledger;
+        let ledger = &mut self.endpoint.ledger;
         if ledger.receives() >= self.settings.receives {
             return Err(RecvError::QueueFull { receives: ledger.receives() });
         }
         let id = ledger.add_receive(from, tag, max_bytes, deadline);
-        channel.inbox.on_posted(tag, ledger);
-        if channel.gone {
+        channel.on_posted(tag, ledger);
+        if channel.is_gone() {
             ledger.end_receive(id, RecvOutcome::PeerGone);
         }
         self.touch(from);
@@ -118,38 +124,49 @@ impl Mailbox {
 
     /// The next send or receive that has ended. Until it is taken, it keeps its place in its queue.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.desk.ledger.take()
+        self.endpoint.ledger.take()
     }
 
     /// Withdraws a message; it has no completion then. False if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
-        let Some(sending) = self.desk.ledger.send(id) else { return false };
-        self.channels[usize::from(sending.to)].outbox.withdraw(id);
+        let Some(sending) = self.endpoint.ledger.send(id) else { return false };
+        self.channels[usize::from(sending.to)].withdraw(id);
         self.touch(sending.to);
-        self.desk.ledger.forget_send(id)
+        self.endpoint.ledger.forget_send(id)
     }
 
     /// The deadline of a send does not count any more: its sender has been told that the message is on its way.
     pub fn lift_deadline(&mut self, id: SendId) {
-        self.desk.ledger.lift_deadline(id);
+        self.endpoint.ledger.lift_deadline(id);
     }
 
     /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun to
     /// arrive or the receive has ended: its completion comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        let waits = self.desk.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
-        waits && self.desk.ledger.forget_receive(id)
+        let waits = self.endpoint.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
+        waits && self.endpoint.ledger.forget_receive(id)
     }
 
     /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other things;
     /// also if it has ended.
     pub fn has_gone(&self, id: SendId) -> bool {
-        self.desk.ledger.send(id).is_none_or(|sending| self.channels[usize::from(sending.to)].outbox.has_gone(id))
+        self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[usize::from(sending.to)].has_gone(id))
     }
 
     /// Whether nothing is on its way: no send, no receive that has begun, nothing untold.
     pub fn is_idle(&self) -> bool {
-        self.desk.ledger.sends().0 == 0 && self.desk.ledger.receives() == 0
+        self.endpoint.ledger.sends().0 == 0 && self.endpoint.ledger.receives() == 0
+    }
+
+    /// Whether nothing is on its way or owed to anybody, and no timer runs.
+    pub fn is_quiet(&self) -> bool {
+        self.is_idle() && self.next_deadline().is_none()
+    }
+
+    fn next_deadline(&self) -> Option<Deadline> {
+        // A send or receive whose time is up is the application's giving up on a peer.
+        let asked = self.endpoint.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
+        self.agenda.next_deadline().into_iter().chain(asked).min()
     }
 
     /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in full.
@@ -158,21 +175,21 @@ impl Mailbox {
     /// If there is no such rank.
     pub fn remove_peer(&mut self, rank: u16) {
         let channel = &mut self.channels[usize::from(rank)];
-        if !channel.gone {
-            channel.give_up(&mut self.desk.ledger);
-            self.arm(rank);
+        if !channel.is_gone() {
+            channel.give_up(&mut self.endpoint.ledger);
+            self.agenda.arm(rank, None);
         }
     }
 
     /// What has been sent and received so far.
     pub fn stats(&self) -> MailboxStats {
-        self.desk.stats
+        self.endpoint.stats
     }
 
     /// What memory each structure takes, all peers together.
     pub fn memory(&self) -> MailboxMemory {
         let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
-        MailboxMemory { receive_queue_bytes: self.desk.ledger.receive_memory_bytes(), ..total }
+        MailboxMemory { receive_queue_bytes: self.endpoint.ledger.receive_memory_bytes(), ..total }
     }
 
     /// What memory one peer takes; the receive queue is not divided.
@@ -183,17 +200,105 @@ impl Mailbox {
         self.channels[usize::from(rank)].memory()
     }
 
-    /// Recomputes every count; a sentence that names the first disagreement.
+    /// Recomputes every count.
     ///
     /// # Errors
-    /// That sentence.
-    pub fn audit(&self) -> Result<(), String> {
-        self.desk.ledger.audit()?;
-        let (messages, bytes) = self.desk.ledger.sends();
-        let queued: usize = self.channels.iter().map(|channel| channel.outbox.queued_bytes()).sum();
+    /// The first disagreement.
+    pub fn audit(&self) -> Result<(), AuditError> {
+        self.endpoint.ledger.audit()?;
+        let (messages, bytes) = self.endpoint.ledger.sends();
+        let queued: usize = self.channels.iter().map(|channel| channel.queued_bytes()).sum();
         if queued != bytes {
-            return Err(format!("{bytes} bytes counted in the send queue of {messages} messages, {queued} kept"));
+            return Err(AuditError::new(format!("{bytes} bytes counted in the send queue of {messages} messages, {queued} kept")));
         }
         self.channels.iter().try_for_each(Channel::audit)
+    }
+
+    /// Something about `rank` has changed: it may have something to send, and another deadline.
+    fn touch(&mut self, rank: u16) {
+        let channel = &mut self.channels[usize::from(rank)];
+        if rank == self.endpoint.identity.rank {
+            channel.pump_local(&mut self.endpoint);
+        } else {
+            self.agenda.touch(rank, channel.deadline());
+        }
+    }
+
+    fn expire(&mut self, asked: Asked) {
+        let ledger = &mut self.endpoint.ledger;
+        let rank = match asked {
+            Asked::Send(id) => ledger.send(id).map(|sending| {
+                self.channels[usize::from(sending.to)].withdraw(id);
+                ledger.end_send(id, SendOutcome::TimedOut);
+                sending.to
+            }),
+            Asked::Recv(id) => ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
+                if let Some(message) = message {
+                    self.channels[usize::from(from)].abandon(message);
+                }
+                ledger.end_receive(id, RecvOutcome::TimedOut);
+                from
+            }),
+        };
+        if let Some(rank) = rank {
+            self.touch(rank);
+        }
+    }
+}
+
+impl Part for Mailbox {
+    /// Takes a frame; one that is no message's is ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        let header = frame.header;
+        if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {
+            return;
+        }
+        let identity = self.endpoint.identity;
+        let ours = header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
+        let channel = self.channels.get_mut(usize::from(header.rank));
+        match channel.filter(|channel| ours && channel.takes_from(frame.source)) {
+            Some(channel) => {
+                channel.on_frame(now, frame, &mut self.endpoint);
+                self.touch(header.rank);
+            }
+            None => self.endpoint.stats.strangers += 1,
+        }
+    }
+
+    fn handle_reject(&mut self, _reject: Reject) {
+        self.endpoint.stats.malformed += 1;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let first = |agenda: &Agenda| agenda.due(now).next();
+        while let Some(rank) = first(&self.agenda) {
+            let channel = &mut self.channels[usize::from(rank)];
+            if channel.on_timeout(now, &self.settings) {
+                log::warn!("rank {rank} has not answered for {:?}: given up", self.settings.silent_after);
+                self.remove_peer(rank);
+            } else {
+                debug_assert!(channel.deadline().is_none_or(|next| next.at > now), "what was due is not due any more");
+                self.touch(rank);
+            }
+        }
+        while let Some(asked) = self.endpoint.ledger.overdue(now) {
+            self.expire(asked);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let (channels, endpoint) = (&mut self.channels, &mut self.endpoint);
+        self.agenda.poll(|rank| {
+            let channel = &mut channels[usize::from(rank)];
+            (channel.poll(now, endpoint, buffer), channel.deadline())
+        })
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        self.next_deadline()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.endpoint.ledger.peers().any(|rank| self.channels[usize::from(rank)].is_urgent())
     }
 }

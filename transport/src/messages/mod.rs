@@ -8,8 +8,8 @@
 //! evidence only, as in a stream; but nothing waits for order, because each part says where it belongs, and nothing is copied to
 //! be repeated, because a lost part is cut again from the message.
 //!
-//! From the outside in: [`Mailbox`] (calls) with `clockwork` (the machine), `ledger` (what was asked for), `channel` (one peer:
-//! frames), `outbox`, `inbox` and `room` (send queue, pushed buffer, its account), `flight` and `arrivals` (numbered
+//! From the outside in: [`Mailbox`] (the calls, and the part behind them), `ledger` (what was asked for), `channel` (one peer:
+//! frames), `outbox`, `inbox` and `credit` (send queue, pushed buffer, its account), `flight` and `arrivals` (numbered
 //! frames), `body` (their bytes).
 //!
 //! Bytes off the wire never panic and never take more memory than a receive's `max_bytes` or the pushed buffer's share.
@@ -17,19 +17,19 @@
 mod arrivals;
 mod body;
 mod channel;
-mod clockwork;
-mod desk;
+mod credit;
+mod endpoint;
 mod flight;
 mod inbox;
 mod ledger;
 mod mailbox;
 mod outbox;
 mod outcome;
-mod room;
 mod settings;
 mod stats;
 
+pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
-pub use settings::{INITIAL_BYTES, INITIAL_MESSAGES, SPAN_FRAMES, Settings};
+pub use settings::{SPAN_FRAMES, Settings};
 pub use stats::{MailboxMemory, MailboxStats};

@@ -4,15 +4,17 @@
 //! in the peer's pushed buffer allow, possibly nothing but its envelope; the rest waits for the peer's grant.
 
 use super::body::{Envelope, Word};
+use super::credit::Credit;
 use super::flight::Piece;
 use super::ledger::Ledger;
 use super::outcome::{SendId, SendOutcome};
-use super::settings::{Room, Settings};
+use super::settings::Settings;
+use crate::audit::AuditError;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 #[derive(Debug)]
-struct Outgoing {
+struct QueuedMessage {
     id: SendId,
     tag: u32,
     bytes: Arc<[u8]>,
@@ -28,7 +30,7 @@ struct Outgoing {
     flying: usize,
 }
 
-impl Outgoing {
+impl QueuedMessage {
     fn is_done(&self) -> bool {
         self.begun && self.gone == self.bytes.len() && self.flying == 0
     }
@@ -37,8 +39,8 @@ impl Outgoing {
 /// The longest parts that fit a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
-    pub(super) push_bytes: usize,
-    pub(super) pull_bytes: usize,
+    pub push_bytes: usize,
+    pub pull_bytes: usize,
 }
 
 /// See the module's description.
@@ -48,9 +50,9 @@ pub(super) struct Outbox {
     btp2: usize,
     fit: Fit,
     /// Messages without a number.
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<QueuedMessage>,
     /// Messages with a number.
-    begun: BTreeMap<u64, Outgoing>,
+    begun: BTreeMap<u64, QueuedMessage>,
     /// The message in the middle of its push, the newest of all.
     pushing: Option<u64>,
     /// Messages granted and not yet sent in full, in the order of the grants.
@@ -60,7 +62,7 @@ pub(super) struct Outbox {
     withdrawn: VecDeque<Word>,
     next_message: u64,
     pushed_bytes: u64,
-    limit: Room,
+    limit: Credit,
 }
 
 impl Outbox {
@@ -77,13 +79,13 @@ impl Outbox {
             withdrawn: VecDeque::new(),
             next_message: 0,
             pushed_bytes: 0,
-            limit: Room::INITIAL,
+            limit: Credit::INITIAL,
         }
     }
 
     /// Puts a message at the end of the queue.
     pub(super) fn add(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
-        self.waiting.push_back(Outgoing { id, tag, bytes, pushed: 0, allowed: 0, gone: 0, begun: false, flying: 0 });
+        self.waiting.push_back(QueuedMessage { id, tag, bytes, pushed: 0, allowed: 0, gone: 0, begun: false, flying: 0 });
     }
 
     /// The next note to send.
@@ -112,34 +114,34 @@ impl Outbox {
         if push > room && self.begun.values().any(|earlier| earlier.flying > 0) {
             return None;
         }
-        let mut outgoing = self.waiting.pop_front()?;
-        outgoing.pushed = push.min(room);
-        outgoing.allowed = outgoing.pushed;
+        let mut queued = self.waiting.pop_front()?;
+        queued.pushed = push.min(room);
+        queued.allowed = queued.pushed;
         let message = self.next_message;
         self.next_message += 1;
-        self.pushed_bytes += outgoing.pushed as u64;
-        self.begun.insert(message, outgoing);
+        self.pushed_bytes += queued.pushed as u64;
+        self.begun.insert(message, queued);
         self.pushing = Some(message);
         Some(message)
     }
 
     fn cut(&mut self, message: u64) -> Piece {
-        let outgoing = self.begun.get_mut(&message).expect("what is pushed or pulled is there");
-        let (offset, pushed) = (outgoing.gone, outgoing.pushed);
-        let (end, longest) = if offset < pushed { (pushed, self.fit.push_bytes) } else { (outgoing.allowed, self.fit.pull_bytes) };
+        let queued = self.begun.get_mut(&message).expect("what is pushed or pulled is there");
+        let (offset, pushed) = (queued.gone, queued.pushed);
+        let (end, longest) = if offset < pushed { (pushed, self.fit.push_bytes) } else { (queued.allowed, self.fit.pull_bytes) };
         // A message that fits one frame has nothing to overlap with: BTP1 cuts longer ones.
-        let alone = outgoing.bytes.len() == pushed && pushed <= longest;
+        let alone = queued.bytes.len() == pushed && pushed <= longest;
         let longest = if offset == 0 && pushed > 0 && !alone { longest.min(self.btp1.max(1)) } else { longest };
         let bytes = (end - offset).min(longest);
-        outgoing.gone += bytes;
-        outgoing.begun = true;
-        outgoing.flying += 1;
-        if outgoing.gone >= pushed && self.pushing == Some(message) {
+        queued.gone += bytes;
+        queued.begun = true;
+        queued.flying += 1;
+        if queued.gone >= pushed && self.pushing == Some(message) {
             self.pushing = None;
-            if outgoing.allowed > outgoing.gone {
+            if queued.allowed > queued.gone {
                 self.pulling.push_back(message);
             }
-        } else if outgoing.gone == outgoing.allowed && self.pulling.front() == Some(&message) {
+        } else if queued.gone == queued.allowed && self.pulling.front() == Some(&message) {
             self.pulling.pop_front();
         }
         Piece::Part { message, offset: offset as u64, bytes: bytes as u32, pushed_bytes: pushed as u32 }
@@ -147,38 +149,37 @@ impl Outbox {
 
     /// What a part carries: the message's envelope and the part's bytes; `None` once the message is out of the queue.
     pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
-        let outgoing = self.begun.get(&message)?;
-        let envelope =
-            Envelope { tag: outgoing.tag, pushed_bytes: outgoing.pushed as u32, message_bytes: outgoing.bytes.len() as u64 };
-        Some((envelope, &outgoing.bytes[offset as usize..][..bytes as usize]))
+        let queued = self.begun.get(&message)?;
+        let envelope = Envelope { tag: queued.tag, pushed_bytes: queued.pushed as u32, message_bytes: queued.bytes.len() as u64 };
+        Some((envelope, &queued.bytes[offset as usize..][..bytes as usize]))
     }
 
     /// Whether this part ends a message that was pulled: its sender waits for nothing but the acknowledgement.
     pub(super) fn ends_pulled(&self, message: u64, offset: u64, bytes: u32) -> bool {
         let end = offset as usize + bytes as usize;
-        self.begun.get(&message).is_some_and(|outgoing| outgoing.pushed < end && end == outgoing.bytes.len())
+        self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
     }
 
     /// A part has arrived.
     pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Ledger) {
-        let Some(outgoing) = self.begun.get_mut(&message) else { return };
-        outgoing.flying -= 1;
-        if outgoing.is_done() {
-            ledger.end_send(outgoing.id, SendOutcome::Sent);
+        let Some(queued) = self.begun.get_mut(&message) else { return };
+        queued.flying -= 1;
+        if queued.is_done() {
+            ledger.end_send(queued.id, SendOutcome::Sent);
             self.begun.remove(&message);
         }
     }
 
     /// The peer has room up to `limit`.
-    pub(super) fn on_room(&mut self, limit: Room) {
+    pub(super) fn on_credit(&mut self, limit: Credit) {
         self.limit = self.limit.max(limit);
     }
 
     /// The peer wants the rest of a message. False if it was never sent.
     pub(super) fn on_grant(&mut self, message: u64) -> bool {
-        if let Some(outgoing) = self.begun.get_mut(&message) {
-            let fresh = outgoing.allowed < outgoing.bytes.len();
-            outgoing.allowed = outgoing.bytes.len();
+        if let Some(queued) = self.begun.get_mut(&message) {
+            let fresh = queued.allowed < queued.bytes.len();
+            queued.allowed = queued.bytes.len();
             if fresh && self.pushing != Some(message) {
                 self.pulling.push_back(message);
             }
@@ -188,27 +189,27 @@ impl Outbox {
 
     /// The peer does not want the rest of a message. False if it was never sent.
     pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Ledger) -> bool {
-        if let Some(outgoing) = self.remove_begun(message) {
-            ledger.end_send(outgoing.id, SendOutcome::Refused);
+        if let Some(queued) = self.remove_begun(message) {
+            ledger.end_send(queued.id, SendOutcome::Refused);
         }
         message < self.next_message
     }
 
     /// Takes a message out of the queue; the peer is told if it knows of it.
     pub(super) fn withdraw(&mut self, id: SendId) {
-        if let Some(at) = self.waiting.iter().position(|outgoing| outgoing.id == id) {
+        if let Some(at) = self.waiting.iter().position(|queued| queued.id == id) {
             self.waiting.remove(at);
             return;
         }
-        let found = self.begun.iter().find(|(_, outgoing)| outgoing.id == id).map(|(&message, _)| message);
+        let found = self.begun.iter().find(|(_, queued)| queued.id == id).map(|(&message, _)| message);
         if let Some(message) = found
-            && let Some(outgoing) = self.remove_begun(message)
+            && let Some(queued) = self.remove_begun(message)
         {
-            self.withdrawn.push_back(Word::Withdraw { message, pushed_bytes: outgoing.pushed as u64 });
+            self.withdrawn.push_back(Word::Withdraw { message, pushed_bytes: queued.pushed as u64 });
         }
     }
 
-    fn remove_begun(&mut self, message: u64) -> Option<Outgoing> {
+    fn remove_begun(&mut self, message: u64) -> Option<QueuedMessage> {
         self.pushing = self.pushing.filter(|&pushing| pushing != message);
         self.pulling.retain(|&pulling| pulling != message);
         self.begun.remove(&message)
@@ -216,40 +217,45 @@ impl Outbox {
 
     /// The peer is gone: every message ends.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
-        for outgoing in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
-            ledger.end_send(outgoing.id, SendOutcome::PeerGone);
+        for queued in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
+            ledger.end_send(queued.id, SendOutcome::PeerGone);
         }
         (self.pushing, self.pulling, self.withdrawn) = (None, VecDeque::new(), VecDeque::new());
     }
 
     /// Whether all of a message has been sent at least once; also if it is not here any more.
     pub(super) fn has_gone(&self, id: SendId) -> bool {
-        let waits = self.waiting.iter().any(|outgoing| outgoing.id == id);
-        let partly = |outgoing: &Outgoing| outgoing.id == id && (!outgoing.begun || outgoing.gone < outgoing.bytes.len());
+        let waits = self.waiting.iter().any(|queued| queued.id == id);
+        let partly = |queued: &QueuedMessage| queued.id == id && (!queued.begun || queued.gone < queued.bytes.len());
         !waits && !self.begun.values().any(partly)
     }
 
     /// Bytes of the messages in the queue.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.waiting.iter().chain(self.begun.values()).map(|outgoing| outgoing.bytes.len()).sum()
+        self.waiting.iter().chain(self.begun.values()).map(|queued| queued.bytes.len()).sum()
     }
 
     /// Bytes of memory that the queue takes beside the messages.
     pub(super) fn memory_bytes(&self) -> usize {
         let slots = self.waiting.capacity() + self.begun.len();
-        slots * size_of::<Outgoing>() + self.pulling.capacity() * size_of::<u64>() + self.withdrawn.capacity() * size_of::<Word>()
+        slots * size_of::<QueuedMessage>()
+            + self.pulling.capacity() * size_of::<u64>()
+            + self.withdrawn.capacity() * size_of::<Word>()
     }
 
     /// Checks what the queue knows against itself; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
         if self.next_message > self.limit.messages || self.pushed_bytes > self.limit.bytes {
             let (message, pushed) = (self.next_message, self.pushed_bytes);
-            return Err(format!("{message} messages and {pushed} bytes pushed into room for {:?}", self.limit));
+            return Err(AuditError::new(format!("{message} messages and {pushed} bytes pushed into room for {:?}", self.limit)));
         }
-        for (message, outgoing) in &self.begun {
-            let queued = self.pushing == Some(*message) || self.pulling.contains(message);
-            if queued != (outgoing.gone < outgoing.allowed || !outgoing.begun) {
-                return Err(format!("message {message} queued: {queued}, but {} of {} gone", outgoing.gone, outgoing.allowed));
+        for (message, queued) in &self.begun {
+            let to_send = self.pushing == Some(*message) || self.pulling.contains(message);
+            if to_send != (queued.gone < queued.allowed || !queued.begun) {
+                return Err(AuditError::new(format!(
+                    "message {message} to be sent: {to_send}, but {} of {} gone",
+                    queued.gone, queued.allowed
+                )));
             }
         }
         Ok(())

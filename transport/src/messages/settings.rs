@@ -1,12 +1,9 @@
 //! The numbers of a mailbox, each with its unit, its source and its reason.
 
+use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Messages that every mailbox has room for from the start, from each peer, before it has said anything. Protocol.
-pub const INITIAL_MESSAGES: u64 = 16;
-/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU 1500.
-pub const INITIAL_BYTES: u64 = 21_600;
 /// Frames that every mailbox can take out of order, and so the most that may be unacknowledged. Protocol; 10 ms at 1 Gbit/s.
 pub const SPAN_FRAMES: u64 = 1024;
 
@@ -70,33 +67,12 @@ impl Settings {
     }
 
     /// One peer's share of the pushed buffer, in messages and bytes.
-    pub(super) fn share(&self, peers: usize) -> Room {
+    pub(super) fn share(&self, peers: usize) -> Credit {
         let peers = peers.max(1) as u64;
-        Room {
+        Credit {
             messages: (self.pushed_messages / peers).max(INITIAL_MESSAGES),
             bytes: (self.pushed_bytes / peers).max(INITIAL_BYTES),
         }
-    }
-}
-
-/// Room for messages and for pushed bytes; as a limit, counted from the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) messages: u64,
-    pub(super) bytes: u64,
-}
-
-impl Room {
-    /// What a sender may assume before it has heard anything.
-    pub(super) const INITIAL: Room = Room { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
-
-    pub(super) fn plus(self, more: Room) -> Room {
-        Room { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
-    }
-
-    /// The larger of both in each respect: limits only grow.
-    pub(super) fn max(self, other: Room) -> Room {
-        Room { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
     }
 }
 
@@ -107,8 +83,8 @@ mod tests {
     #[test]
     fn the_pushed_buffer_is_shared_out_but_nobody_gets_less_than_was_promised() {
         let settings = Settings::default();
-        assert_eq!(settings.share(8), Room { messages: 2048, bytes: 2 << 20 });
-        assert_eq!(settings.share(10_000), Room::INITIAL);
+        assert_eq!(settings.share(8), Credit { messages: 2048, bytes: 2 << 20 });
+        assert_eq!(settings.share(10_000), Credit::INITIAL);
         assert!((1436 + settings.btp2_bytes) as u64 <= INITIAL_BYTES, "the default push fits what may be assumed");
     }
 }

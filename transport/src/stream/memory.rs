@@ -1,25 +1,26 @@
 //! What a stream's structures take (EQA §4.2): counted from what is allocated, whether it is in use or not.
 
-use std::ops::Add;
-
-/// Bytes of one stream's structures at this moment.
-///
-/// Trees of the standard library do not say what they take: for theirs stands the most it can be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// The feed's payload slots: the retransmission buffer.
-    pub payload_bytes: usize,
-    /// What the feed knows about its slots: lengths, arrivals, readers at each position.
-    pub slots_bytes: usize,
-    /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each arrived, where a
-    /// receiver repairs for others.
-    pub stamps_bytes: usize,
-    /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
-    pub readers_bytes: usize,
-    /// What is to be repaired: queued frames, the holes that receivers reported, stamps of repairs by unicast.
-    pub repairs_bytes: usize,
-    /// The stream itself, and where messages end in it.
-    pub stream_bytes: usize,
+summed! {
+    /// Bytes of one stream's structures at this moment.
+    ///
+    /// Trees of the standard library do not say what they take: for theirs stands the most it can be.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Memory {
+        /// The feed's payload slots: the retransmission buffer.
+        pub payload_bytes: usize,
+        /// What the feed knows about its slots: lengths, arrivals, readers at each position.
+        pub slots_bytes: usize,
+        /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each arrived, where a
+        /// receiver repairs for others.
+        pub stamps_bytes: usize,
+        /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
+        pub readers_bytes: usize,
+        /// What is to be repaired: queued frames, the holes that receivers reported, stamps of repairs by unicast.
+        pub repairs_bytes: usize,
+        /// The stream itself, and where messages end in it.
+        pub stream_bytes: usize,
+    }
 }
 
 impl Memory {
@@ -36,21 +37,6 @@ impl Memory {
     /// Everything.
     pub fn total_bytes(&self) -> usize {
         self.buffer_bytes() + self.added_bytes()
-    }
-}
-
-impl Add for Memory {
-    type Output = Memory;
-
-    fn add(self, other: Memory) -> Memory {
-        Memory {
-            payload_bytes: self.payload_bytes + other.payload_bytes,
-            slots_bytes: self.slots_bytes + other.slots_bytes,
-            stamps_bytes: self.stamps_bytes + other.stamps_bytes,
-            readers_bytes: self.readers_bytes + other.readers_bytes,
-            repairs_bytes: self.repairs_bytes + other.repairs_bytes,
-            stream_bytes: self.stream_bytes + other.stream_bytes,
-        }
     }
 }
 

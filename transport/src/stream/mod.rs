@@ -20,6 +20,7 @@ pub use stats::StreamStats;
 pub use terms::{Ending, Outlet};
 
 use crate::arq::stamp::{Stamp, Stamps};
+use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
 use crate::machine::{Deadline, Timer};
 use crate::part::Part;
@@ -127,6 +128,7 @@ impl Stream {
     ///
     /// # Panics
     /// If the payload is longer than a frame's, the stream has ended, or this host is not the origin.
+    #[must_use = "a frame that was not taken is to be pushed again"]
     pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         assert!(self.intake.is_none(), "only the origin pushes");
         let taken = self.feed.push(payload, ending == Ending::Stream);
@@ -345,8 +347,11 @@ impl Stream {
         own + self.readers.memory()
     }
 
-    /// Recomputes the feed's counts; a sentence that names the first disagreement.
-    pub fn audit(&self) -> Result<(), String> {
+    /// Recomputes the feed's counts.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
     }
 }

@@ -6,7 +6,7 @@ use ethbcast_transport::messages::{
 };
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, host_mac};
 use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, parse, seal};
-use ethbcast_transport::{Instant, Machine};
+use ethbcast_transport::{Alone, Instant, Machine};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
@@ -16,12 +16,12 @@ fn small() -> Settings {
     Settings { pushed_messages: 0, pushed_bytes: 0, ..Settings::default() }
 }
 
-fn pair(settings: &Settings) -> [Mailbox; 2] {
+fn pair(settings: &Settings) -> [Alone<Mailbox>; 2] {
     [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, settings))
 }
 
 /// Hands every frame over at once, until there is none.
-fn exchange(mailboxes: &mut [Mailbox; 2], now: Instant) {
+fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     loop {
         let mut moved = false;
@@ -31,7 +31,7 @@ fn exchange(mailboxes: &mut [Mailbox; 2], now: Instant) {
                 moved = true;
             }
         }
-        mailboxes.iter().for_each(|mailbox| mailbox.audit().expect("counts agree"));
+        mailboxes.iter().for_each(|mailbox| mailbox.part.audit().expect("counts agree"));
         if !moved {
             return;
         }
@@ -58,41 +58,41 @@ fn ack_body(cursor: u64) -> Vec<u8> {
 fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    let id = both[0].send(1, 7, content(0, 100)).expect("there is room");
+    let id = both[0].part.send(1, 7, content(0, 100)).expect("there is room");
     both[0].handle_frame(now, &made_up(Kind::RECEIPT, 1, 0, &ack_body(1)));
     both[0].handle_frame(now, &made_up(Kind::RECEIPT, 0, 99, &ack_body(0)));
-    assert_eq!(both[0].stats().forged_acks, 2);
+    assert_eq!(both[0].part.stats().forged_acks, 2);
     // A grant of message 5 in an otherwise honest note: what, reserved, echo, message, pushed, room, cursor.
     let mut note = vec![1, 0, 0, 0, 0, 0, 0, 0];
     note.extend([5_u64, 0, 16, 21_600, 0].iter().flat_map(|number| number.to_be_bytes()));
     note.extend(ack_body(0));
     both[0].handle_frame(now, &made_up(Kind::NOTE, 0, 1, &note));
-    assert_eq!(both[0].stats().forged_acks, 3);
-    assert_eq!(both[0].poll_completion(), None);
-    both[1].recv(0, 7, 100).expect("there is room");
+    assert_eq!(both[0].part.stats().forged_acks, 3);
+    assert_eq!(both[0].part.poll_completion(), None);
+    both[1].part.recv(0, 7, 100).expect("there is room");
     exchange(&mut both, now);
     both[1].handle_timeout(now + Duration::from_millis(2));
     exchange(&mut both, now + Duration::from_millis(2));
-    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
+    assert_eq!(both[0].part.poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
 }
 
 #[test]
 fn a_rank_that_does_not_exist_and_a_full_queue_are_refused_with_what_to_do() {
     let settings = Settings { send_messages: 2, send_bytes: 100, receives: 1, ..Settings::default() };
     let [mut mailbox, _] = pair(&settings);
-    assert_eq!(mailbox.send(2, 0, []), Err(SendError::NoSuchRank { rank: 2, ranks: 2 }));
-    assert_eq!(mailbox.recv(9, 0, 1), Err(RecvError::NoSuchRank { rank: 9, ranks: 2 }));
+    assert_eq!(mailbox.part.send(2, 0, []), Err(SendError::NoSuchRank { rank: 2, ranks: 2 }));
+    assert_eq!(mailbox.part.recv(9, 0, 1), Err(RecvError::NoSuchRank { rank: 9, ranks: 2 }));
     assert!(SendError::NoSuchRank { rank: 2, ranks: 2 }.to_string().contains("from 0 to 1"));
-    mailbox.send(1, 0, content(0, 1000)).expect("a single long message is taken");
-    assert_eq!(mailbox.send(1, 0, [1]), Err(SendError::QueueFull { messages: 1, bytes: 1000 }));
+    mailbox.part.send(1, 0, content(0, 1000)).expect("a single long message is taken");
+    assert_eq!(mailbox.part.send(1, 0, [1]), Err(SendError::QueueFull { messages: 1, bytes: 1000 }));
     let [mut mailbox, _] = pair(&settings);
-    let ids = [(); 2].map(|()| mailbox.send(1, 0, [1]).expect("there is room"));
-    assert_eq!(mailbox.send(1, 0, [1]), Err(SendError::QueueFull { messages: 2, bytes: 2 }));
-    assert!(mailbox.cancel_send(ids[0]) && !mailbox.cancel_send(ids[0]));
-    mailbox.send(1, 0, [1]).expect("there is room again");
-    let receive = mailbox.recv(1, 0, 1).expect("there is room");
-    assert_eq!(mailbox.recv(1, 0, 1), Err(RecvError::QueueFull { receives: 1 }));
-    assert!(mailbox.cancel_recv(receive) && !mailbox.cancel_recv(receive));
+    let ids = [(); 2].map(|()| mailbox.part.send(1, 0, [1]).expect("there is room"));
+    assert_eq!(mailbox.part.send(1, 0, [1]), Err(SendError::QueueFull { messages: 2, bytes: 2 }));
+    assert!(mailbox.part.cancel_send(ids[0]) && !mailbox.part.cancel_send(ids[0]));
+    mailbox.part.send(1, 0, [1]).expect("there is room again");
+    let receive = mailbox.part.recv(1, 0, 1).expect("there is room");
+    assert_eq!(mailbox.part.recv(1, 0, 1), Err(RecvError::QueueFull { receives: 1 }));
+    assert!(mailbox.part.cancel_recv(receive) && !mailbox.part.cancel_recv(receive));
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
         push.extend([0; 8]);
         push.extend([1; 1400]);
         mailbox.handle_frame(now, &made_up(Kind::PUSH, message, message as u32 + 1, &push));
-        mailbox.audit().expect("counts agree");
+        mailbox.part.audit().expect("counts agree");
     }
-    let memory = mailbox.memory();
+    let memory = mailbox.part.memory();
     assert!(memory.pushed_bytes as u64 <= INITIAL_BYTES && memory.pushed_messages as u64 <= INITIAL_MESSAGES, "{memory:?}");
-    assert_eq!(mailbox.stats().beyond_credit, 1000 - INITIAL_BYTES / 1400);
-    let receive = mailbox.recv(1, 0, 1 << 20).expect("there is room");
+    assert_eq!(mailbox.part.stats().beyond_credit, 1000 - INITIAL_BYTES / 1400);
+    let receive = mailbox.part.recv(1, 0, 1 << 20).expect("there is room");
     let outcome = RecvOutcome::TooShort { message_bytes: 1 << 60 };
-    assert_eq!(mailbox.poll_completion(), Some(Completion::Recv { id: receive, outcome }));
+    assert_eq!(mailbox.part.poll_completion(), Some(Completion::Recv { id: receive, outcome }));
 }
 
 #[test]
@@ -170,15 +170,15 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
                 body[0] = random.below(4) as u8 * u8::from(kind == Kind::NOTE);
             }
             mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
-            let receive = mailbox.recv(1, 0, random.below(300) as usize);
+            let receive = mailbox.part.recv(1, 0, random.below(300) as usize);
             assert!(matches!(receive, Ok(_) | Err(RecvError::QueueFull { .. })), "seed={seed} step={step}: {receive:?}");
-            let send = mailbox.send(1, 0, vec![0; random.below(3000) as usize]);
+            let send = mailbox.part.send(1, 0, vec![0; random.below(3000) as usize]);
             assert!(matches!(send, Ok(_) | Err(SendError::QueueFull { .. })), "seed={seed} step={step}: {send:?}");
             mailbox.handle_timeout(now);
             while mailbox.poll_transmit(now, &mut buffer).is_some() {}
-            while mailbox.poll_completion().is_some() {}
-            mailbox.audit().unwrap_or_else(|why| panic!("seed={seed} step={step}: {why}"));
-            assert!(mailbox.memory().pushed_bytes as u64 <= INITIAL_BYTES, "seed={seed} step={step}");
+            while mailbox.part.poll_completion().is_some() {}
+            mailbox.part.audit().unwrap_or_else(|why| panic!("seed={seed} step={step}: {why}"));
+            assert!(mailbox.part.memory().pushed_bytes as u64 <= INITIAL_BYTES, "seed={seed} step={step}");
         }
     }
 }
@@ -207,7 +207,7 @@ fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
 fn who_was_away_itself_does_not_take_the_others_for_silent() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    let id = both[0].send(1, 7, content(0, 100)).expect("there is room");
+    let id = both[0].part.send(1, 7, content(0, 100)).expect("there is room");
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     let length = both[0].poll_transmit(now, &mut buffer).expect("a push");
     both[1].handle_frame(now, &buffer[..length]);
@@ -215,42 +215,42 @@ fn who_was_away_itself_does_not_take_the_others_for_silent() {
     both[0].handle_timeout(back);
     both[1].handle_timeout(back);
     exchange(&mut both, back);
-    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
+    assert_eq!(both[0].part.poll_completion(), Some(Completion::Send { id, outcome: SendOutcome::Sent }));
 }
 
 #[test]
 fn what_came_in_full_before_its_sender_left_can_still_be_received() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    both[0].send(1, 7, content(0, 100)).expect("there is room");
-    both[0].send(1, 7, content(1, 50_000)).expect("there is room");
+    both[0].part.send(1, 7, content(0, 100)).expect("there is room");
+    both[0].part.send(1, 7, content(1, 50_000)).expect("there is room");
     exchange(&mut both, now);
-    both[1].remove_peer(0);
-    let ids = [(); 2].map(|()| both[1].recv(0, 7, 50_000).expect("there is room"));
+    both[1].part.remove_peer(0);
+    let ids = [(); 2].map(|()| both[1].part.recv(0, 7, 50_000).expect("there is room"));
     let ends = [RecvOutcome::Received { bytes: content(0, 100) }, RecvOutcome::PeerGone];
     for (id, outcome) in ids.into_iter().zip(ends) {
-        assert_eq!(both[1].poll_completion(), Some(Completion::Recv { id, outcome }));
+        assert_eq!(both[1].part.poll_completion(), Some(Completion::Recv { id, outcome }));
     }
-    assert_eq!(both[1].send(0, 7, []), Err(SendError::PeerGone { rank: 0 }));
-    assert!(both[1].poll_timeout(Instant::START).is_none() && both[1].is_idle());
+    assert_eq!(both[1].part.send(0, 7, []), Err(SendError::PeerGone { rank: 0 }));
+    assert!(both[1].part.is_quiet());
 }
 
 #[test]
 fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and_its_sender_is_told() {
     let (start, deadline) = (Instant::from_nanos(1_000_000), Instant::from_nanos(30_000_000));
     let mut both = pair(&small());
-    let send = both[0].send(1, 7, content(0, 50_000)).expect("there is room");
-    let receive = both[1].recv_until(0, 7, 50_000, Some(deadline)).expect("there is room");
+    let send = both[0].part.send(1, 7, content(0, 50_000)).expect("there is room");
+    let receive = both[1].part.recv_until(0, 7, 50_000, Some(deadline)).expect("there is room");
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     while let Some(length) = both[0].poll_transmit(start, &mut buffer) {
         both[1].handle_frame(start, &buffer[..length]);
     }
-    assert!(!both[1].cancel_recv(receive), "its message has begun to arrive");
+    assert!(!both[1].part.cancel_recv(receive), "its message has begun to arrive");
     both[1].handle_timeout(deadline);
-    assert_eq!(both[1].poll_completion(), Some(Completion::Recv { id: receive, outcome: RecvOutcome::TimedOut }));
+    assert_eq!(both[1].part.poll_completion(), Some(Completion::Recv { id: receive, outcome: RecvOutcome::TimedOut }));
     exchange(&mut both, deadline);
-    assert_eq!(both[0].poll_completion(), Some(Completion::Send { id: send, outcome: SendOutcome::Refused }));
-    assert_eq!(both[1].memory().destination_bytes, 0);
+    assert_eq!(both[0].part.poll_completion(), Some(Completion::Send { id: send, outcome: SendOutcome::Refused }));
+    assert_eq!(both[1].part.memory().destination_bytes, 0);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     (header.session, header.rank) = (78, 1);
     seal(&mut frame, link(1), &header, 0);
     mailbox.handle_frame(Instant::START, &frame);
-    assert_eq!(mailbox.stats().strangers, 2);
+    assert_eq!(mailbox.part.stats().strangers, 2);
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     assert_eq!(mailbox.poll_transmit(Instant::START, &mut buffer), None);
 }

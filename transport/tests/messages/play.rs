@@ -3,7 +3,7 @@
 use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Identity, Peer};
-use ethbcast_transport::{Instant, Machine};
+use ethbcast_transport::{Alone, Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -40,10 +40,10 @@ pub struct Price {
     pub receives: BTreeMap<usize, RecvOutcome>,
 }
 
-pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Settings) -> Mailbox {
+pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Settings) -> Alone<Mailbox> {
     let peers: Vec<Peer> = (0..hosts).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
     let identity = Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
-    Mailbox::new(identity, &peers, payload_bytes, settings.clone())
+    Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
 /// The bytes of message number `number`.
@@ -65,22 +65,23 @@ struct Application {
 pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
     let network = Network::star(hosts, Cable::GIGABIT, &HostSettings::default());
     let machines = (0..hosts).map(|host| mailbox(host as u16, hosts, 1468, settings)).collect();
-    let mut simulation: Simulation<Mailbox, _> = Simulation::new(&network, machines, faults);
+    let mut simulation: Simulation<Alone<Mailbox>, _> = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(5_000_000);
     let mut applications: Vec<Application> = (0..hosts).map(|host| Application::of(host, messages)).collect();
     let (mut sends, mut receives) = (BTreeMap::new(), BTreeMap::new());
-    let mut turn = |host: usize, mailbox: &mut Mailbox, now: Instant| {
+    let mut turn = |host: usize, mailbox: &mut Alone<Mailbox>, now: Instant| {
         let application = &mut applications[host];
         let next = application.act(mailbox, messages, now);
         application.collect(mailbox, &mut sends, &mut receives);
-        mailbox.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
+        mailbox.part.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         next
     };
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), &mut turn);
     let Outcome::Quiet { at } = outcome else {
         panic!("{replay}: not quiet: {outcome:?} {:?} {sends:?}", simulation.next_deadline())
     };
-    let totals = simulation.machines().iter().map(Mailbox::stats).fold(MailboxStats::default(), sum);
+    let totals =
+        simulation.machines().iter().map(|machine| machine.part.stats()).fold(MailboxStats::default(), |sum, one| sum + one);
     assert!(
         simulation.machines().iter().all(|machine| machine.poll_timeout(Instant::START).is_none()),
         "{replay}: a timer is left"
@@ -102,11 +103,11 @@ impl Application {
     }
 
     /// Sends and receives what has come due; returns when there is more to do.
-    fn act(&mut self, mailbox: &mut Mailbox, messages: &[Message], now: Instant) -> Option<Instant> {
+    fn act(&mut self, mailbox: &mut Alone<Mailbox>, messages: &[Message], now: Instant) -> Option<Instant> {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {
             let Message { to, tag, length, patience, .. } = messages[number];
-            let Ok(id) = mailbox.send_until(to, tag, content(number, length), patience.map(|patience| now + patience)) else {
+            let Ok(id) = mailbox.part.send_until(to, tag, content(number, length), patience.map(|patience| now + patience)) else {
                 break;
             };
             self.to_send.pop();
@@ -115,7 +116,7 @@ impl Application {
         let due = |number: usize| messages[number].received_at.map(at);
         while let Some(&number) = self.to_receive.last().filter(|&&number| due(number) <= Some(now)) {
             let Message { from, tag, max_bytes, .. } = messages[number];
-            let Ok(id) = mailbox.recv(from, tag, max_bytes) else { break };
+            let Ok(id) = mailbox.part.recv(from, tag, max_bytes) else { break };
             self.to_receive.pop();
             self.receiving.insert(id, number);
         }
@@ -126,11 +127,11 @@ impl Application {
 
     fn collect(
         &mut self,
-        mailbox: &mut Mailbox,
+        mailbox: &mut Alone<Mailbox>,
         sends: &mut BTreeMap<usize, SendOutcome>,
         receives: &mut BTreeMap<usize, RecvOutcome>,
     ) {
-        while let Some(completion) = mailbox.poll_completion() {
+        while let Some(completion) = mailbox.part.poll_completion() {
             match completion {
                 Completion::Send { id, outcome } => sends.insert(self.sending.remove(&id).expect("asked for"), outcome).is_none(),
                 Completion::Recv { id, outcome } => {
@@ -150,21 +151,4 @@ pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
     }
     let MailboxStats { forged_acks, strangers, .. } = price.totals;
     assert_eq!((forged_acks, strangers), (0, 0), "{replay}: {:?}", price.totals);
-}
-
-fn sum(a: MailboxStats, b: MailboxStats) -> MailboxStats {
-    MailboxStats {
-        pushes_sent: a.pushes_sent + b.pushes_sent,
-        pulls_sent: a.pulls_sent + b.pulls_sent,
-        notes_sent: a.notes_sent + b.notes_sent,
-        resent: a.resent + b.resent,
-        receipts_sent: a.receipts_sent + b.receipts_sent,
-        asks_sent: a.asks_sent + b.asks_sent,
-        received: a.received + b.received,
-        duplicates: a.duplicates + b.duplicates,
-        beyond_credit: a.beyond_credit + b.beyond_credit,
-        forged_acks: a.forged_acks + b.forged_acks,
-        strangers: a.strangers + b.strangers,
-        malformed: a.malformed + b.malformed,
-    }
 }

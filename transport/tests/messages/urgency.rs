@@ -3,13 +3,13 @@
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
-use ethbcast_transport::{Instant, Machine};
+use ethbcast_transport::{Alone, Instant, Machine};
 
 const PAYLOAD_BYTES: usize = 1468;
 const LONG: usize = 1 << 20;
 
 /// Hands over up to `most` frames from one to the other; says how many there were.
-fn pass(from: &mut Mailbox, to: &mut Mailbox, now: Instant, most: usize) -> usize {
+fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: usize) -> usize {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     let one = |_: &usize| match from.poll_transmit(now, &mut buffer) {
         Some(length) => {
@@ -22,8 +22,8 @@ fn pass(from: &mut Mailbox, to: &mut Mailbox, now: Instant, most: usize) -> usiz
 }
 
 /// Takes the ends of sends and receives.
-fn collect(mailbox: &mut Mailbox) -> usize {
-    std::iter::from_fn(|| mailbox.poll_completion()).count()
+fn collect(mailbox: &mut Alone<Mailbox>) -> usize {
+    std::iter::from_fn(|| mailbox.part.poll_completion()).count()
 }
 
 #[test]
@@ -32,9 +32,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     let [mut a, mut b] = [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, &settings));
     let mut now = Instant::from_nanos(1_000_000);
     assert!(!a.is_urgent() && !b.is_urgent(), "nothing is asked for");
-    b.recv(0, 7, 100).expect("there is room");
+    b.part.recv(0, 7, 100).expect("there is room");
     assert!(b.is_urgent(), "a message is waited for, and short until it is known to be long");
-    a.send(1, 7, content(0, 100)).expect("there is room");
+    a.part.send(1, 7, content(0, 100)).expect("there is room");
     pass(&mut a, &mut b, now, usize::MAX);
     assert_eq!((collect(&mut b), b.is_urgent()), (1, false), "it is there");
     assert!(a.is_urgent(), "its end is not known");
@@ -43,9 +43,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     pass(&mut b, &mut a, now, usize::MAX);
     assert_eq!((collect(&mut a), a.is_urgent()), (1, false));
 
-    b.recv(0, 7, LONG).expect("there is room");
-    b.recv(0, 7, LONG).expect("there is room");
-    a.send(1, 7, content(1, LONG)).expect("there is room");
+    b.part.recv(0, 7, LONG).expect("there is room");
+    b.part.recv(0, 7, LONG).expect("there is room");
+    a.part.send(1, 7, content(1, LONG)).expect("there is room");
     let (mut bulk, mut frames) = (0, 0);
     while collect(&mut b) == 0 {
         // Acknowledgements come late, so that the window has time to grow.

@@ -15,7 +15,7 @@ use crate::communicator::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 
 /// One member's end of everything that a complete group does.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl Group {
         MemberMemory { streams: self.streams.memory(), mailbox: self.messages.mailbox().memory() }
     }
 
-    pub(super) fn audit(&self) -> Result<(), String> {
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
         self.streams.audit()?;
         self.messages.mailbox().audit()
     }

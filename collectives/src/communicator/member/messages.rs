@@ -4,7 +4,7 @@ use super::asked::Asked;
 use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Deadline, Instant, Machine, Part};
+use ethbcast_transport::{Deadline, Instant, Part};
 use std::sync::Arc;
 
 /// Tags from here on are the collectives' own.
@@ -152,13 +152,13 @@ impl Messages {
 
     /// Whether nothing is on its way or owed.
     pub(super) fn is_quiet(&self) -> bool {
-        self.mailbox.is_idle() && self.mailbox.poll_timeout(Instant::START).is_none()
+        self.mailbox.is_quiet()
     }
 }
 
 impl Part for Messages {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.mailbox.on_frame(now, frame);
+        self.mailbox.handle_frame(now, frame);
         self.collect();
     }
 

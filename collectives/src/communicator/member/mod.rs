@@ -27,7 +27,7 @@ use super::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::{self, Frame, Header, Kind};
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{AuditError, Deadline, Instant, Machine};
 use std::sync::Arc;
 use way::Ways;
 
@@ -255,7 +255,7 @@ impl Member {
     ///
     /// # Errors
     /// That sentence.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn audit(&self) -> Result<(), AuditError> {
         self.group.as_ref().map_or(Ok(()), |group| group.audit())
     }
 

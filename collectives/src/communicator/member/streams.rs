@@ -3,7 +3,7 @@
 use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind};
-use ethbcast_transport::{Agenda, Deadline, Instant, Part};
+use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
 #[derive(Debug)]
@@ -135,7 +135,8 @@ impl Streams {
 
     /// What all streams have sent and received so far.
     pub(super) fn stats(&self) -> StreamStats {
-        let counted = StreamStats { forged_acks: self.forged_acks, strangers: self.strangers, ..StreamStats::default() };
+        let mut counted = StreamStats::default();
+        (counted.forged_acks, counted.strangers) = (self.forged_acks, self.strangers);
         self.existing().map(|(_, slot)| slot.stream.stats()).fold(counted, |sum, stats| sum + stats)
     }
 
@@ -145,9 +146,9 @@ impl Streams {
     }
 
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.
-    pub(super) fn audit(&self) -> Result<(), String> {
-        let told = |name: StreamName, why: String| format!("{:?} of rank {}: {why}", name.way, name.origin);
-        self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|why| told(name, why)))
+    pub(super) fn audit(&self) -> Result<(), AuditError> {
+        let within = |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
+        self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|error| within(name, error)))
     }
 }
 
@@ -159,7 +160,7 @@ impl Part for Streams {
             return;
         };
         if self.slots[index(name)].is_none() {
-            // There is nothing to acknowledge in a stream that has not begun; a ward may have heard of one before its
+            // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one before its
             // parent.
             match frame.header.kind {
                 Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,

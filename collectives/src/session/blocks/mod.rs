@@ -12,19 +12,11 @@ pub(super) use stream::most_block_frames;
 use super::view::View;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
+use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
 const FIRST_STREAM: u16 = 1;
-
-/// A feed's counts disagree: a bug.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stream {stream}: {why}")]
-pub struct AuditError {
-    stream: u16,
-    why: String,
-}
 
 /// All streams of a session at one host.
 #[derive(Debug)]
@@ -103,7 +95,7 @@ impl Blocks {
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut streams = self.streams.iter().zip(FIRST_STREAM..);
-        streams.try_for_each(|(stream, number)| stream.audit().map_err(|why| AuditError { stream: number, why: why.to_string() }))
+        streams.try_for_each(|(stream, number)| stream.audit().map_err(|error| error.within(format_args!("stream {number}"))))
     }
 
     pub(super) fn set_epoch(&mut self, epoch: u32) {
@@ -132,7 +124,7 @@ impl Blocks {
         if !room {
             return false;
         }
-        self.streams[self.turn].push(payload, ending);
+        assert!(self.streams[self.turn].push(payload, ending), "there was room");
         self.left -= 1;
         match ending {
             Ending::None if self.left > 0 => {}

@@ -1,28 +1,54 @@
-//! The account of one peer's share of the pushed buffer: what has come, what has left, and what the peer has been told.
+//! Credit for messages and their pushed bytes: the account of one peer's share of the pushed buffer, what has come, what has left,
+//! and what the peer has been told.
 
-use super::settings::Room;
+use crate::audit::AuditError;
+
+/// Messages that every mailbox has room for from the start, from each peer, before it has said anything. Protocol.
+pub const INITIAL_MESSAGES: u64 = 16;
+/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU 1500.
+pub const INITIAL_BYTES: u64 = 21_600;
+/// Room for messages and for pushed bytes; as a limit, counted from the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl Credit {
+    /// What a sender may assume before it has heard anything.
+    pub(super) const INITIAL: Credit = Credit { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
+
+    pub(super) fn plus(self, more: Credit) -> Credit {
+        Credit { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
+    }
+
+    /// The larger of both in each respect: limits only grow.
+    pub(super) fn max(self, other: Credit) -> Credit {
+        Credit { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
+    }
+}
 
 /// All numbers count from the beginning.
 #[derive(Debug)]
-pub(super) struct Account {
-    share: Room,
+pub(super) struct CreditAccount {
+    share: Credit,
     /// Messages and pushed bytes that have come, and those that have left the pushed buffer.
-    taken: Room,
-    released: Room,
+    taken: Credit,
+    released: Credit,
     /// The limit last told to the peer.
-    told: Room,
+    told: Credit,
     /// Where half of the room that was told is used up.
-    renew_at: Room,
+    renew_at: Credit,
 }
 
-impl Account {
-    pub(super) fn new(share: Room) -> Account {
-        let renew_at = Room { messages: Room::INITIAL.messages / 2, bytes: Room::INITIAL.bytes / 2 };
-        Account { share, taken: Room::default(), released: Room::default(), told: Room::INITIAL, renew_at }
+impl CreditAccount {
+    pub(super) fn new(share: Credit) -> CreditAccount {
+        let renew_at = Credit { messages: Credit::INITIAL.messages / 2, bytes: Credit::INITIAL.bytes / 2 };
+        CreditAccount { share, taken: Credit::default(), released: Credit::default(), told: Credit::INITIAL, renew_at }
     }
 
     /// One past the last message, and the pushed bytes, there is room for.
-    fn limit(&self) -> Room {
+    fn limit(&self) -> Credit {
         self.released.plus(self.share)
     }
 
@@ -33,19 +59,19 @@ impl Account {
         if !fits || pushed_bytes > limit.bytes - self.taken.bytes {
             return false;
         }
-        self.taken = self.taken.plus(Room { messages: 1, bytes: pushed_bytes });
+        self.taken = self.taken.plus(Credit { messages: 1, bytes: pushed_bytes });
         true
     }
 
     /// A message of which so much was pushed has left the pushed buffer.
     pub(super) fn release(&mut self, pushed_bytes: u64) {
-        self.released = self.released.plus(Room { messages: 1, bytes: pushed_bytes });
+        self.released = self.released.plus(Credit { messages: 1, bytes: pushed_bytes });
     }
 
     /// Whether the peer is to be told of new room: it has used half of what it knows of and there is a quarter of the share more,
     /// or it can send no message and there is any.
     pub(super) fn is_due(&self) -> bool {
-        let Account { share, taken, told, renew_at, .. } = *self;
+        let CreditAccount { share, taken, told, renew_at, .. } = *self;
         let limit = self.limit();
         let messages = taken.messages >= renew_at.messages && limit.messages >= told.messages + share.messages / 4;
         let bytes = taken.bytes >= renew_at.bytes && limit.bytes >= told.bytes + share.bytes / 4;
@@ -53,10 +79,10 @@ impl Account {
     }
 
     /// The peer is told of all the room there is.
-    pub(super) fn tell(&mut self) -> Room {
+    pub(super) fn tell(&mut self) -> Credit {
         let (told, taken) = (self.told.max(self.limit()), self.taken);
         self.told = told;
-        self.renew_at = Room {
+        self.renew_at = Credit {
             messages: taken.messages + told.messages.saturating_sub(taken.messages) / 2,
             bytes: taken.bytes + told.bytes.saturating_sub(taken.bytes) / 2,
         };
@@ -64,14 +90,16 @@ impl Account {
     }
 
     /// Compares with what is in the pushed buffer; a sentence that names the disagreement.
-    pub(super) fn audit(&self, held: Room) -> Result<(), String> {
+    pub(super) fn audit(&self, held: Credit) -> Result<(), AuditError> {
         let messages = self.taken.messages - self.released.messages;
         let bytes = self.taken.bytes - self.released.bytes;
-        if (Room { messages, bytes }) != held {
-            return Err(format!("{messages} messages and {bytes} bytes counted in the pushed buffer, {held:?} there"));
+        if (Credit { messages, bytes }) != held {
+            return Err(AuditError::new(format!(
+                "{messages} messages and {bytes} bytes counted in the pushed buffer, {held:?} there"
+            )));
         }
         if messages > self.share.messages || bytes > self.share.bytes {
-            return Err(format!("{held:?} in a pushed buffer of {:?}", self.share));
+            return Err(AuditError::new(format!("{held:?} in a pushed buffer of {:?}", self.share)));
         }
         Ok(())
     }
@@ -83,14 +111,14 @@ mod tests {
 
     #[test]
     fn room_is_renewed_when_half_of_it_is_used_and_never_promised_twice() {
-        let mut account = Account::new(Room { messages: 100, bytes: 1 << 20 });
+        let mut account = CreditAccount::new(Credit { messages: 100, bytes: 1 << 20 });
         for message in 0..7 {
             assert!(account.admit(message, 10));
             account.release(10);
             assert!(!account.is_due(), "message {message}");
         }
         assert!(account.admit(7, 10) && account.is_due());
-        assert_eq!(account.tell(), Room { messages: 107, bytes: (1 << 20) + 70 });
+        assert_eq!(account.tell(), Credit { messages: 107, bytes: (1 << 20) + 70 });
         assert!(!account.is_due());
         (8..107).for_each(|message| assert!(account.admit(message, 0)));
         assert!(!account.admit(107, 0) && !account.is_due(), "full, and nothing has left");
@@ -100,10 +128,10 @@ mod tests {
 
     #[test]
     fn nobody_gets_more_bytes_than_its_share() {
-        let mut account = Account::new(Room::INITIAL);
-        assert!(!account.admit(0, Room::INITIAL.bytes + 1) && account.admit(0, Room::INITIAL.bytes));
+        let mut account = CreditAccount::new(Credit::INITIAL);
+        assert!(!account.admit(0, Credit::INITIAL.bytes + 1) && account.admit(0, Credit::INITIAL.bytes));
         assert!(!account.admit(1, 1) && account.admit(1, 0));
-        assert_eq!(account.audit(Room { messages: 2, bytes: Room::INITIAL.bytes }), Ok(()));
-        assert!(account.audit(Room::default()).is_err());
+        assert_eq!(account.audit(Credit { messages: 2, bytes: Credit::INITIAL.bytes }), Ok(()));
+        assert!(account.audit(Credit::default()).is_err());
     }
 }

@@ -1,0 +1,19 @@
+//! Records of numbers that can be added up.
+
+/// Declares a record whose sum is that of each field.
+macro_rules! summed {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: $number:ty,)* }) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$what])* pub $field: $number,)*
+        }
+
+        impl std::ops::Add for $name {
+            type Output = $name;
+
+            fn add(self, other: $name) -> $name {
+                $name { $($field: self.$field + other.$field,)* }
+            }
+        }
+    };
+}
