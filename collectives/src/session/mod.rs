@@ -26,9 +26,9 @@
 //!
 //! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything
 //! else from the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it
-//! listens; from then on the root that invited it, and of the other members of its view nothing but the stream. The root
-//! checks a DONE against what it sent, believes an ORPHAN of the child's parent only; a receiver obeys a REFUSE only if it
-//! names this run of it.
+//! listens; from then on the root that invited it, and of the other members of its view nothing but the stream. The
+//! root checks a DONE against what it sent and believes an ORPHAN of the child's parent only; a receiver obeys a REFUSE
+//! only if it names this run of it.
 //!
 //! **Timers.** Each phase has its own, so that none outlives it:
 //!
