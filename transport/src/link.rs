@@ -77,7 +77,7 @@ pub trait Waiter {
     type Seen;
 
     /// Waits for one of `wanted`, [`wake`](Waiter::wake) or an error of the link; wakes so far are thereby taken note
-    /// of. It may also return for nothing.
+    /// of, but by a mere look they need not be. It may also return for nothing.
     ///
     /// `now` is the time as the loop has read it last.
     #[must_use = "the link has to know"]

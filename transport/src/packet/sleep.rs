@@ -164,6 +164,13 @@ impl Sleeper {
         Ok(if count == 2 { socket } else { PollFlags::empty() })
     }
 
+    /// Finds out which of `events` are true of the socket; wakes are left to the next sleep.
+    fn look(&self, events: PollFlags) -> nix::Result<PollFlags> {
+        let mut entry = [PollFd::new(self.socket.as_fd(), events)];
+        let ready = poll(&mut entry, Some(Duration::ZERO))?;
+        Ok(revents(&entry[0], ready))
+    }
+
     fn waker_entry(&self) -> PollFd<'_> {
         PollFd::new(self.waker.as_fd(), PollFlags::POLLIN)
     }
@@ -181,6 +188,7 @@ impl Waiter for Sleeper {
     fn wait(&self, now: Instant, wanted: Wanted) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
         SocketEvents(match (wanted.arrivals, wanted.until) {
+            (false, Some(until)) if until <= now => self.look(room),
             (false, Some(until)) => self.nap(room, until.since(now)),
             (true, until) => self.sleep(room | PollFlags::POLLIN, now, until),
             (false, None) => self.sleep(room, now, None),
