@@ -201,3 +201,10 @@ fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other
         assert!((times * 0.88..times * 1.1).contains(&took), "{path:?}: {took} times a chain");
     }
 }
+
+#[test]
+#[should_panic(expected = "feed.frames = 1000: write a power of two, such as 1024")]
+fn a_stream_refuses_wrong_numbers_with_what_to_write() {
+    let base = case(Path::Chain, 2, 1);
+    broadcast(&Case { tuning: base.tuning.clone().with_feed_frames(1000), ..base }, NoFaults, "wrong numbers");
+}

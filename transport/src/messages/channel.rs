@@ -16,7 +16,6 @@ use crate::audit::AuditError;
 use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, OVERHEAD_BYTES, Peer};
-use std::sync::Arc;
 
 /// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves, not how soon each is.
 /// A driver then takes in 64 frames at a time, so twice as many must be to come.
@@ -58,14 +57,14 @@ impl Channel {
         self.gone
     }
 
-    /// Puts a message at the end of the send queue.
-    pub(super) fn send(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
-        self.outbox.add(id, tag, bytes);
+    /// The send queue.
+    pub(super) fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
     }
 
-    /// Takes a message out of the send queue.
-    pub(super) fn withdraw(&mut self, id: SendId) {
-        self.outbox.withdraw(id);
+    /// The messages that arrive.
+    pub(super) fn inbox(&mut self) -> &mut Inbox {
+        &mut self.inbox
     }
 
     /// Whether all of a message has been sent at least once; also if it is not in the send queue any more.
@@ -76,16 +75,6 @@ impl Channel {
     /// Bytes of the messages in the send queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.outbox.queued_bytes()
-    }
-
-    /// A receive for `tag` has been posted.
-    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
-        self.inbox.on_posted(tag, ledger);
-    }
-
-    /// A receive that was matched with `message` has ended before it was whole.
-    pub(super) fn abandon(&mut self, message: u64) {
-        self.inbox.abandon(message);
     }
 
     /// Takes a frame from this peer.

@@ -87,7 +87,7 @@ impl Mailbox {
             return Err(SendError::QueueFull { messages, bytes: queued });
         }
         let id = self.endpoint.ledger.add_send(to, bytes.len(), deadline);
-        channel.send(id, tag, bytes);
+        channel.outbox().add(id, tag, bytes);
         self.touch(to);
         Ok(id)
     }
@@ -114,7 +114,7 @@ impl Mailbox {
             return Err(RecvError::QueueFull { receives: ledger.receives() });
         }
         let id = ledger.add_receive(from, tag, max_bytes, deadline);
-        channel.on_posted(tag, ledger);
+        channel.inbox().on_posted(tag, ledger);
         if channel.is_gone() {
             ledger.end_receive(id, RecvOutcome::PeerGone);
         }
@@ -130,7 +130,7 @@ impl Mailbox {
     /// Withdraws a message; it has no completion then. False if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.endpoint.ledger.send(id) else { return false };
-        self.channels[usize::from(sending.to)].withdraw(id);
+        self.channels[usize::from(sending.to)].outbox().withdraw(id);
         self.touch(sending.to);
         self.endpoint.ledger.forget_send(id)
     }
@@ -228,13 +228,13 @@ impl Mailbox {
         let ledger = &mut self.endpoint.ledger;
         let rank = match asked {
             Asked::Send(id) => ledger.send(id).map(|sending| {
-                self.channels[usize::from(sending.to)].withdraw(id);
+                self.channels[usize::from(sending.to)].outbox().withdraw(id);
                 ledger.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
             Asked::Recv(id) => ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
                 if let Some(message) = message {
-                    self.channels[usize::from(from)].abandon(message);
+                    self.channels[usize::from(from)].inbox().abandon(message);
                 }
                 ledger.end_receive(id, RecvOutcome::TimedOut);
                 from

@@ -327,7 +327,7 @@ impl Stream {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
         let newest = self.stamps.newest();
-        let found = self.readers.on_ack(now, from, &ack, newest, &mut self.feed, &self.boundaries);
+        let found = self.readers.on_ack(now, from, &ack, newest, &mut self.feed);
         if found == AckFrom::Orphan && !self.orphans.contains(&from.rank) {
             self.orphans.push(from.rank);
         }

@@ -13,15 +13,7 @@ use std::fmt::Debug;
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {
     /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        from: Peer,
-        ack: &Ack<'_>,
-        newest: Stamp,
-        feed: &mut Feed,
-        boundaries: &Boundaries,
-    ) -> AckFrom;
+    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom;
 
     /// Frame `sequence` has arrived here; `late` if a later one had before it.
     fn on_data(&mut self, _now: Instant, _sequence: u64, _late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {}

@@ -241,15 +241,7 @@ impl Cast {
 }
 
 impl Readers for Cast {
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        from: Peer,
-        ack: &Ack<'_>,
-        newest: Stamp,
-        feed: &mut Feed,
-        _boundaries: &Boundaries,
-    ) -> AckFrom {
+    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
         if !(Sent { below: self.next, newest }).admits(ack) {
             return AckFrom::Forged;

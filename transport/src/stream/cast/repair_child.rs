@@ -8,27 +8,30 @@ use super::remote::Remote;
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
-use crate::stream::boundaries::Boundaries;
 use crate::stream::outgoing::{AckFrom, Departure, Outgoing};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
-/// When each frame that is kept arrived here, as a stamp.
+/// What has arrived here: when each frame did that is kept, as a stamp.
 #[derive(Debug)]
-pub(super) struct ArrivalTimes {
+pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
+    /// The end of the newest message here that is to be passed.
+    awaited: u64,
 }
 
-impl ArrivalTimes {
-    pub(super) fn new(slots: u64, tuning: &Tuning) -> ArrivalTimes {
-        ArrivalTimes { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance }
+impl OwnArrivals {
+    pub(super) fn new(slots: u64, tuning: &Tuning) -> OwnArrivals {
+        OwnArrivals { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance, awaited: 0 }
     }
 
-    pub(super) fn note(&mut self, now: Instant, sequence: u64) {
+    /// Frame `sequence` has arrived; the newest message to be passed ends at `awaited`.
+    pub(super) fn note(&mut self, now: Instant, sequence: u64, awaited: u64) {
         self.at.set(sequence, Stamp::of(now));
+        self.awaited = awaited;
     }
 
     fn get(&self, sequence: u64) -> Stamp {
@@ -83,20 +86,13 @@ impl RepairChild {
     }
 
     /// When the first repair that may still be on its way from the root may go from here.
-    pub(super) fn held_until(&self, now: Instant, arrivals: &ArrivalTimes) -> Option<Instant> {
+    pub(super) fn held_until(&self, now: Instant, arrivals: &OwnArrivals) -> Option<Instant> {
         let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence));
         waits.min().filter(|wait| !wait.is_zero()).map(|wait| now + wait)
     }
 
     /// Takes a valid acknowledgement.
-    pub(super) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        feed: &mut Feed,
-        boundaries: &Boundaries,
-        arrivals: &ArrivalTimes,
-    ) -> AckFrom {
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
         let remote = &self.remote;
         if ack.cursor < remote.cursor() {
             return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
@@ -107,13 +103,13 @@ impl RepairChild {
         self.find_lost(ack, feed, arrivals);
         self.ask_if_in_doubt(now, ack, feed, arrivals);
         self.question.answered(only_passing);
-        self.rearm(now, feed, boundaries);
+        self.rearm(now, feed, arrivals);
         AckFrom::Known
     }
 
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost may have come
     /// from the root.
-    fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &ArrivalTimes) {
+    fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
         let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
         let judged = from_root.search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
@@ -128,7 +124,7 @@ impl RepairChild {
 
     /// The root's frames carry no stamps of this host: whether a repair was lost, or what came last, only shows by an echo of
     /// something sent later from here. If nothing was, a question is.
-    fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &ArrivalTimes) {
+    fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let rtt = self.remote.rtt();
         let answer_within = rtt.smoothed().unwrap_or_default() * 2 + rtt.reordering_max();
         let since = |stamp: Stamp| Stamp::of(now).since(stamp);
@@ -140,13 +136,13 @@ impl RepairChild {
     }
 
     /// Frame `sequence` has arrived here, late if others were missing because of it.
-    pub(super) fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
+    pub(super) fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, arrivals: &OwnArrivals) {
         self.remote.follow(feed);
         if late && self.remote.lacks(sequence) {
             // Whatever brought it here may have brought it there as well.
             self.question.hasten(now + self.remote.rtt().reordering_max());
         } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries() == 0 {
-            self.rearm(now, feed, boundaries);
+            self.rearm(now, feed, arrivals);
         }
     }
 
@@ -157,7 +153,7 @@ impl RepairChild {
     }
 
     /// What to send next, if anything.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, arrivals: &ArrivalTimes, stamps: &mut Stamps) -> Option<Departure> {
+    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, arrivals: &OwnArrivals, stamps: &mut Stamps) -> Option<Departure> {
         let outgoing = if self.question.take() {
             self.asked = stamps.draw(now);
             Outgoing::Heartbeat { highest: feed.highest(), designated: None }
@@ -176,9 +172,9 @@ impl RepairChild {
 
     /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full for those
     /// behind it, or has not passed a message. In each case the acknowledgement that would help may be lost.
-    fn is_waiting(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
+    fn is_waiting(&self, feed: &Feed, arrivals: &OwnArrivals) -> bool {
         let remote = &self.remote;
-        let unpassed = remote.passed() < boundaries.reported_before(feed.head());
+        let unpassed = remote.passed() < arrivals.awaited;
         let lacks = !remote.is_synced() || remote.cursor() < feed.head();
         lacks || self.is_starved(feed) || unpassed || remote.retains(feed)
     }
@@ -193,8 +189,8 @@ impl RepairChild {
         self.is_starved(feed) || (feed.is_complete() && self.remote.cursor() < feed.head())
     }
 
-    fn rearm(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries) {
-        let (awaited, prompt) = (self.is_waiting(feed, boundaries), self.is_prompt(feed));
+    fn rearm(&mut self, now: Instant, feed: &Feed, arrivals: &OwnArrivals) {
+        let (awaited, prompt) = (self.is_waiting(feed, arrivals), self.is_prompt(feed));
         self.question.rearm(now, awaited, |tries| self.remote.timeout(prompt, tries));
     }
 }

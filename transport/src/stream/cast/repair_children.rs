@@ -1,7 +1,7 @@
 //! All receivers that acknowledge to this one: a host of the ack tree with those below it.
 
 use super::remote::Remote;
-use super::repair_child::{ArrivalTimes, RepairChild};
+use super::repair_child::{OwnArrivals, RepairChild};
 use crate::arq::evidence::Sent;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
@@ -17,7 +17,7 @@ use crate::wire::{Ack, Peer};
 #[derive(Debug)]
 pub(in crate::stream) struct RepairChildren {
     children: Vec<RepairChild>,
-    arrivals: ArrivalTimes,
+    arrivals: OwnArrivals,
     /// Who is asked first for something to send, so that they take turns.
     first: usize,
 }
@@ -25,7 +25,7 @@ pub(in crate::stream) struct RepairChildren {
 impl RepairChildren {
     pub(in crate::stream) fn new(peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> RepairChildren {
         let children = peers.iter().map(|&peer| RepairChild::new(peer, feed, tuning)).collect();
-        RepairChildren { children, arrivals: ArrivalTimes::new(feed.slots(), tuning), first: 0 }
+        RepairChildren { children, arrivals: OwnArrivals::new(feed.slots(), tuning), first: 0 }
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -34,27 +34,19 @@ impl RepairChildren {
 }
 
 impl Readers for RepairChildren {
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        from: Peer,
-        ack: &Ack<'_>,
-        newest: Stamp,
-        feed: &mut Feed,
-        boundaries: &Boundaries,
-    ) -> AckFrom {
+    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let child = self.children.iter_mut().find(|child| child.remote().peer() == from);
         let Some(child) = child else { return AckFrom::Stranger };
         // It may be ahead of this host, but not of the credit that this host gave the root for both.
         if !(Sent { below: feed.limit(), newest }).admits(ack) {
             return AckFrom::Forged;
         }
-        child.on_ack(now, ack, feed, boundaries, &self.arrivals)
+        child.on_ack(now, ack, feed, &self.arrivals)
     }
 
     fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
-        self.arrivals.note(now, sequence);
-        self.children.iter_mut().for_each(|child| child.on_data(now, sequence, late, feed, boundaries));
+        self.arrivals.note(now, sequence, boundaries.reported_before(feed.head()));
+        self.children.iter_mut().for_each(|child| child.on_data(now, sequence, late, feed, &self.arrivals));
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
