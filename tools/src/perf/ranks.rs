@@ -1,7 +1,7 @@
 //! `perf --op barrier|sendrecv|allgather`: calls of the library's communicator, timed at the root.
 //!
-//! All ranks join a communicator, find out which of them is the root, and get the terms from it. What is received is compared byte by
-//! byte, outside the time that is taken.
+//! All ranks join a communicator, find out which of them is the root, and get the terms from it. What is received is
+//! compared byte by byte, outside the time that is taken.
 
 use super::Op;
 use super::report::{Report, Row};
