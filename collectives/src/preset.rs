@@ -5,17 +5,19 @@ use ethbcast_transport::messages::Settings;
 use std::fmt;
 use std::str::FromStr;
 
-/// The protocol's numbers. Ranks of a communicator must all use the same; receivers of a session are told by the root's view,
-/// where a preset other than the default is a protocol of the cast and of nothing else.
+/// The protocol's numbers. Ranks of a communicator must all use the same; receivers of a session are told by the root's
+/// view, where a preset other than the default is a protocol of the cast and of nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Preset {
-    /// Hole repair, large windows, long pushes: receivers keep what is out of order and name the holes; each is filled once.
+    /// Hole repair, large windows, long pushes: receivers keep what is out of order and name the holes; each is filled
+    /// once.
     #[default]
     Default = 0,
     /// The EQA paper's Simple Broadcast (§3.2): strict go-back-n with a window of 16; messages push BTP 80 + 780 bytes.
     Paper = 1,
-    /// As `Paper`, but of a long broadcast only the beginning is pushed; the rest follows as receivers grant it (EQA §3.3).
+    /// As `Paper`, but of a long broadcast only the beginning is pushed; the rest follows as receivers grant it (EQA
+    /// §3.3).
     PushPull = 2,
 }
 

@@ -116,8 +116,9 @@ pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
-/// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of what is
-/// wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims them.
+/// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
+/// what is wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims
+/// them.
 pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);

@@ -1,4 +1,4 @@
-//! Exit codes (DESIGN §10), and how failures become them.
+//! Exit codes, and how failures become them.
 
 use std::fmt;
 use std::io::Write;
@@ -74,7 +74,8 @@ pub fn report(text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system failure.
+/// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system
+/// failure.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let code = error.downcast_ref::<Failure>().map_or(Code::System, Failure::code);

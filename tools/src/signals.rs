@@ -15,8 +15,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is called
-    /// at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
+    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is
+    /// called at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
     ///
     /// # Errors
     /// If the kernel refuses the signal mask.

@@ -34,7 +34,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
         "transport/src/",
         &[&["mac", "machine", "time", "tuning"], &["wire"], &["arq"], &["feed"], &["stream", "messages"], &["packet", "sim"]],
     ),
-    ("collectives/src/", &[&["membership"], &["measure"], &["session", "communicator"]]),
+    ("collectives/src/", &[&["membership", "preset"], &["measure"], &["session", "communicator"]]),
 ];
 
 /// Fails with all that is wrong, one place in each line.

@@ -1,7 +1,7 @@
 //! What is broadcast: bytes that every rank can tell, different in each iteration.
 //!
-//! They repeat, so that a long message takes no more memory or time to make than a short one: a rank that is busy making
-//! bytes says nothing, and would be taken for dead.
+//! They repeat, so that a long message takes no more memory or time to make than a short one: a rank that is busy
+//! making bytes says nothing, and would be taken for dead.
 
 /// After so many bytes they repeat: a prime, so that no two frames of a message begin alike for long.
 const PERIOD: usize = 65_521;

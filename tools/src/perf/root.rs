@@ -115,7 +115,8 @@ impl Measurer {
         };
     }
 
-    /// Nobody waits for a release to be passed, neither the root, which has left the barrier; the next message will show it.
+    /// Nobody waits for a release to be passed, neither the root, which has left the barrier; the next message will
+    /// show it.
     fn is_release(&self) -> bool {
         matches!(self.step, Step::Release(_))
     }

@@ -1,8 +1,8 @@
 //! A file that becomes visible only when every byte of it is known to be on the disk.
 //!
-//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel calls the lost pages
-//! clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made it: nothing that a later call
-//! says is believed, and the file never becomes visible.
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel calls
+//! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
+//! it: nothing that a later call says is believed, and the file never becomes visible.
 
 use std::fs::File;
 use std::io::{Error, Result, Write};

@@ -11,8 +11,8 @@ const SHORTEST_FRAME_BYTES: u64 = 60;
 const MOST_FRAMES: u64 = 1024;
 
 impl Conditions {
-    /// The calibration that `ethbcast probe` would find if nothing disturbed it, for messages that keep a cable busy for
-    /// `transfer`.
+    /// The calibration that `ethbcast probe` would find if nothing disturbed it, for messages that keep a cable busy
+    /// for `transfer`.
     pub fn calibration(&self, transfer: Duration) -> Calibration {
         let payload_bytes = self.payload_bytes();
         let padding_ends = SHORTEST_FRAME_BYTES - OVERHEAD_BYTES as u64;
@@ -33,8 +33,8 @@ impl Conditions {
         self.wire_time(frame_bytes + frames * self.overhead_bytes())
     }
 
-    /// From the end of the gap to the receiver's process: the switch sends the last frame once more, and the process wakes up.
-    /// A token bucket pays in advance, so what it lets pass is there before the gap ends.
+    /// From the end of the gap to the receiver's process: the switch sends the last frame once more, and the process
+    /// wakes up. A token bucket pays in advance, so what it lets pass is there before the gap ends.
     fn latency_ns(&self, bytes: u64, transfer: Duration) -> i64 {
         let host = self.host(transfer);
         let process = host.wake_up + host.per_frame_cost + self.delay * 2;

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 /// Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3): what a frame costs on a real cable beside its own bytes.
 const GAP_BYTES: u64 = 24;
-/// What a process needs to take a frame out of its receive ring. DESIGN §7: 0.2–0.4 µs with TPACKET_V3.
+/// What a process needs to take a frame out of its receive ring: 0.2–0.4 µs with TPACKET_V3.
 const RECEIVE_COST: Duration = Duration::from_nanos(400);
-/// From a frame's arrival to the process that slept for it. DESIGN §7: half of a blocking round trip, 12.4 µs.
+/// From a frame's arrival to the process that slept for it: half of a blocking round trip, 12.4 µs.
 const WAKE_UP: Duration = Duration::from_micros(6);
 /// The same in a lab, whose cores have much else to do.
 const LAB_WAKE_UP: Duration = Duration::from_micros(30);
-/// From the last frame to the receiver's verdict: digest, sync and rename of a file in memory, on a thread of their own.
+/// From the last frame to the receiver's verdict: digest, sync and rename of a file in memory, on a thread of their
+/// own.
 const CONCLUSION: Duration = Duration::from_micros(150);
 /// The cores that all hosts of the lab share.
 const LAB_CORES: u32 = 2;
@@ -30,7 +31,8 @@ const LAB_PORT_QUEUE_BYTES: u64 = 256 << 10;
 /// What the lab's token buckets hold: two frames at least, and what comes in this time.
 const LAB_BURST: Duration = Duration::from_micros(500);
 
-/// The driver counts arrivals for so long before it sleeps through dense ones, and lets a stream begin with so many frames.
+/// The driver counts arrivals for so long before it sleeps through dense ones, and lets a stream begin with so many
+/// frames.
 const NAP_AFTER: Duration = Duration::from_millis(5);
 const NAP_AFTER_FRAMES: u32 = 64;
 /// It sleeps so long at least, if that takes in two frames; through bulk, longer.
@@ -39,7 +41,8 @@ const BULK_FRAMES_PER_SECOND: f64 = 20_000.0;
 const BULK_FRAMES: f64 = 64.0;
 
 impl Conditions {
-    /// What a frame costs on a cable beside its own bytes; tbf, which shapes the lab's cables, counts no more than these.
+    /// What a frame costs on a cable beside its own bytes; tbf, which shapes the lab's cables, counts no more than
+    /// these.
     pub fn overhead_bytes(&self) -> u64 {
         if self.lab { 0 } else { GAP_BYTES }
     }
@@ -95,7 +98,8 @@ impl Conditions {
         }
     }
 
-    /// How late the driver finds a frame because it sleeps through arrivals: it falls asleep half a frame before one, on average.
+    /// How late the driver finds a frame because it sleeps through arrivals: it falls asleep half a frame before one,
+    /// on average.
     fn nap(&self, transfer: Duration) -> Duration {
         let frames_per_second = 1.0 / self.frame_time().as_secs_f64();
         let (short, long) = NAP;

@@ -1,8 +1,8 @@
 //! `ethbcast simulate`: the real engine on any topology, in a simulated network.
 //!
-//! `settings` resolves the arguments, `route` says which ways to send they mean, `wiring` builds the network with the numbers of
-//! `figures`, `calibration` tells the model of them, `process` is what runs on each host, `play` runs a session that `watch`
-//! counts the frames of, `report` prints.
+//! `settings` resolves the arguments, `route` says which ways to send they mean, `wiring` builds the network with the
+//! numbers of `figures`, `calibration` tells the model of them, `process` is what runs on each host, `play` runs a
+//! session that `watch` counts the frames of, `report` prints.
 
 mod calibration;
 mod figures;

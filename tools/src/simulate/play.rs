@@ -149,7 +149,8 @@ fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tun
     }
 }
 
-/// The tool's numbers; feeds are smaller than its own only if all hosts together would fill more memory than we may take.
+/// The tool's numbers; feeds are smaller than its own only if all hosts together would fill more memory than we may
+/// take.
 fn tuning(settings: &Settings) -> Tuning {
     let usual = Tuning::default();
     let (hosts, payload_bytes) = (settings.topology.hosts().len() as u64, settings.conditions.payload_bytes());

@@ -33,7 +33,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Runs until the network is quiet, and reads its counters when data begins to flow and when the last verdict is in.
+    /// Runs until the network is quiet, and reads its counters when data begins to flow and when the last verdict is
+    /// in.
     pub fn run(simulation: &mut Simulation<Host, RandomFaults>, root: usize) -> (Outcome, Watch) {
         let mut watch = Watch::default();
         if let Some(outcome) = run_until(simulation, root, |sender| sender.began().is_some()) {

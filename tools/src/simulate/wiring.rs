@@ -16,7 +16,8 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Builds `topology` under `conditions`; every host takes frames for `group`, and the message keeps a cable busy for `transfer`.
+    /// Builds `topology` under `conditions`; every host takes frames for `group`, and the message keeps a cable busy
+    /// for `transfer`.
     pub fn new(topology: &Topology, conditions: &Conditions, transfer: Duration, group: MacAddr) -> Wiring {
         let mut network = Network::new()
             .with_mtu_bytes(usize::from(conditions.mtu_bytes))

@@ -41,7 +41,8 @@ impl Arrived {
         }
     }
 
-    /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
+    /// bytes used.
     pub(crate) fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         let first = self.head + 1;
         let used = (self.highest.saturating_sub(first).div_ceil(8) as usize).min(bitmap.len());

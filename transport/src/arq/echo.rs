@@ -7,7 +7,8 @@ use crate::tuning::Tuning;
 use crate::wire::Ack;
 use std::time::Duration;
 
-/// A stamp that came so long ago is not compared any more: its sender has been idle, and half the range may have gone by.
+/// A stamp that came so long ago is not compared any more: its sender has been idle, and half the range may have gone
+/// by.
 const STALE: Duration = Duration::from_secs(600);
 
 /// A round trip above this is a stamp drawn ahead of the clock in a burst.
@@ -71,8 +72,8 @@ impl Echo {
         &self.rtt
     }
 
-    /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the time since the
-    /// last such one. An echo heard before proves nothing new and says nothing about the round trip.
+    /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the
+    /// time since the last such one. An echo heard before proves nothing new and says nothing about the round trip.
     pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
         let echo = Stamp(ack.echo);
         let since_last = self.newest.take(now, echo)?;

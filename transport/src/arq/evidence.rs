@@ -7,7 +7,8 @@ use std::time::Duration;
 /// What may be acknowledged: nobody has got what does not exist, nor seen a stamp that was not drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// One past the highest frame that the receiver can have. Who speaks says which that is: see docs/protocol.md §7.10.
+    /// One past the highest frame that the receiver can have. Who speaks says which that is: see docs/protocol.md
+    /// §7.10.
     pub below: u64,
     /// The last stamp drawn.
     pub newest: Stamp,
@@ -25,7 +26,8 @@ impl Sent {
 pub(crate) struct Evidence {
     /// The stamp of a frame that has arrived.
     pub echo: Stamp,
-    /// How much earlier another must have been sent, so that a frame that was only overtaken on its way is not taken for lost.
+    /// How much earlier another must have been sent, so that a frame that was only overtaken on its way is not taken
+    /// for lost.
     pub tolerance: Duration,
     /// One past the highest frame that the acknowledgement speaks about.
     pub covered: u64,
@@ -37,8 +39,8 @@ impl Evidence {
         self.echo.is_after(stamp) && self.echo.since(stamp) > self.tolerance
     }
 
-    /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps, so the search ends at the
-    /// first young one beyond what is covered.
+    /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps, so the
+    /// search ends at the first young one beyond what is covered.
     pub(crate) fn search(
         &self,
         frames: impl Iterator<Item = u64>,

@@ -1,8 +1,9 @@
 //! Automatic repeat request: what every reliable sender and receiver here decides by evidence.
 //!
-//! A sender of numbered frames keeps the [`echo`] of its stamps, judges what an acknowledgement can say and proves ([`evidence`]),
-//! and knows when to ask ([`question`]) and how much may be in flight ([`window`]). A receiver keeps what has [`arrived`] and the
-//! [`receipt`] that it owes. Where streams and messages differ, the difference is a named parameter.
+//! A sender of numbered frames keeps the [`echo`] of its stamps, judges what an acknowledgement can say and proves
+//! ([`evidence`]), and knows when to ask ([`question`]) and how much may be in flight ([`window`]). A receiver keeps
+//! what has [`arrived`] and the [`receipt`] that it owes. Where streams and messages differ, the difference is a named
+//! parameter.
 
 pub mod arrived;
 pub mod bits;

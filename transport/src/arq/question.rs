@@ -1,4 +1,5 @@
-//! When to ask a receiver where it stands, and how often. A timeout asks, and never repeats data: the answer is the evidence.
+//! When to ask a receiver where it stands, and how often. A timeout asks, and never repeats data: the answer is the
+//! evidence.
 
 use crate::time::Instant;
 use std::time::Duration;
@@ -44,7 +45,8 @@ impl Question {
         overdue
     }
 
-    /// Something was sent that is to be answered within `timeout`, unless an answer is awaited already; whether none was.
+    /// Something was sent that is to be answered within `timeout`, unless an answer is awaited already; whether none
+    /// was.
     pub(crate) fn arm(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
         let unarmed = self.due.is_none();
         if unarmed {
@@ -63,8 +65,8 @@ impl Question {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// An answer has come. One by which nothing has moved, from an application that takes its time, does not begin the count anew:
-    /// it is asked less and less often.
+    /// An answer has come. One by which nothing has moved, from an application that takes its time, does not begin the
+    /// count anew: it is asked less and less often.
     pub(crate) fn answered(&mut self, only_passing: bool) {
         if !only_passing {
             self.tries = 0;

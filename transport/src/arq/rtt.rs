@@ -1,4 +1,5 @@
-//! Round-trip time and the timeout derived from it (RFC 6298, with shorter bounds: a cluster's round trips are below a millisecond).
+//! Round-trip time and the timeout derived from it (RFC 6298, with shorter bounds: a cluster's round trips are below a
+//! millisecond).
 
 use crate::tuning::{TimeoutTuning, Tuning};
 use std::time::Duration;
@@ -51,8 +52,8 @@ impl Rtt {
         self.reorder_max
     }
 
-    /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight times, which
-    /// finds its way through heavy loss; ever longer only when the other end has long been silent.
+    /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight
+    /// times, which finds its way through heavy loss; ever longer only when the other end has long been silent.
     pub fn timeout(&self, tries: u32) -> Duration {
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
         self.doubled(base.max(self.min), tries)

@@ -1,7 +1,8 @@
-//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC 7323 §3 and RFC 8985 §5.1).
+//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC 7323 §3 and RFC 8985
+//! §5.1).
 //!
-//! Each transmission of a sender, first or repeated, carries a stamp of its own. An echo therefore gives a round trip without
-//! ambiguity, and says of every frame with an older stamp that it was overtaken.
+//! Each transmission of a sender, first or repeated, carries a stamp of its own. An echo therefore gives a round trip
+//! without ambiguity, and says of every frame with an older stamp that it was overtaken.
 
 use crate::time::Instant;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! How many frames may be in flight to one receiver, and what a loss means for it.
 //!
-//! A window grows by what is acknowledged until it is first cut, then by one frame a round; a cut is to 7/10, never below a floor, so
-//! that a link's own losses cannot stop it. What differs is when it is cut. A lane of a stream takes light loss as the link's own,
-//! for plans are contention-free and slowing down would not cure it ([`LossRound`]). Messages of several hosts may meet at one
-//! cable: any loss is congestion, once a round ([`Congestion`]).
+//! A window grows by what is acknowledged until it is first cut, then by one frame a round; a cut is to 7/10, never
+//! below a floor, so that a link's own losses cannot stop it. What differs is when it is cut. A lane of a stream takes
+//! light loss as the link's own, for plans are contention-free and slowing down would not cure it ([`LossRound`]).
+//! Messages of several hosts may meet at one cable: any loss is congestion, once a round ([`Congestion`]).
 
 use super::stamp::Stamp;
 use crate::tuning::WindowTuning;
@@ -73,8 +73,8 @@ impl LossRound {
         LossRound { tolerated_percent: tuning.loss_tolerated_percent, ends: Stamp::NONE, acknowledged: 0, lost: 0 }
     }
 
-    /// Takes in one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest` is the last stamp drawn.
-    /// Whether a round has ended that lost too much.
+    /// Takes in one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest` is the last stamp
+    /// drawn. Whether a round has ended that lost too much.
     pub(crate) fn is_heavy(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp) -> bool {
         self.acknowledged += acknowledged;
         self.lost += lost;

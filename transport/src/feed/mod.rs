@@ -1,9 +1,9 @@
 //! The shared buffer of one stream (EQA §3.1: BUF and HMS): every payload stored once, read through cursors.
 //!
-//! Slots between `tail` and `head` hold frames that somebody still needs, in order and without gaps; beyond `head` lie frames
-//! that came out of order. Each reader stands at a position: the next frame it needs. Instead of a reference count in each
-//! frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one unit from one place to
-//! another, and the tail follows to the first position where somebody stands.
+//! Slots between `tail` and `head` hold frames that somebody still needs, in order and without gaps; beyond `head` lie
+//! frames that came out of order. Each reader stands at a position: the next frame it needs. Instead of a reference
+//! count in each frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one
+//! unit from one place to another, and the tail follows to the first position where somebody stands.
 
 mod positions;
 
@@ -173,7 +173,8 @@ impl Feed {
         self.positions.remove(reader, self.head());
     }
 
-    /// Writes which frames beyond `head` have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    /// Writes which frames beyond `head` have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
+    /// bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         self.arrived.write_holes(bitmap)
     }

@@ -31,7 +31,8 @@ enum Step {
     Remove(usize),
 }
 
-/// Everything that may be done next: inserts from two behind the tail to one beyond the credit, every move of every reader.
+/// Everything that may be done next: inserts from two behind the tail to one beyond the credit, every move of every
+/// reader.
 fn steps(model: &Model) -> Vec<Step> {
     let (tail, head) = (model.tail(), model.head());
     let mut steps: Vec<Step> = (tail.saturating_sub(1)..=tail + SLOTS).map(Step::Insert).collect();

@@ -8,7 +8,8 @@ pub struct ReaderId(usize);
 
 #[derive(Debug)]
 pub(super) struct Positions {
-    /// Readers standing at a position; twice as many places as slots, because `tail` and `tail + slots` are both positions.
+    /// Readers standing at a position; twice as many places as slots, because `tail` and `tail + slots` are both
+    /// positions.
     standing: Box<[u32]>,
     mask: u64,
     readers: Vec<Option<u64>>,

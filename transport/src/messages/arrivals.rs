@@ -110,7 +110,8 @@ impl Arrivals {
         self.receipt.is_ready()
     }
 
-    /// Writes the body of an acknowledgement, with which nothing is owed any more; returns its length, the cursor and the echo.
+    /// Writes the body of an acknowledgement, with which nothing is owed any more; returns its length, the cursor and
+    /// the echo.
     pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
         let (echo, held_us) = self.receipt.settle(now);
         let cursor = self.arrived.head();

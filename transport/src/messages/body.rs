@@ -116,7 +116,8 @@ pub(super) enum Word {
     Withdraw { message: u64, pushed_bytes: u64 },
 }
 
-/// A note: one word, the room there is, and an acknowledgement (EQA §2: an "Ack, which implicitly contains request information").
+/// A note: one word, the room there is, and an acknowledgement (EQA §2: an "Ack, which implicitly contains request
+/// information").
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note<'a> {
     pub word: Word,

@@ -17,8 +17,8 @@ use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, OVERHEAD_BYTES, Peer};
 
-/// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves, not how soon each is.
-/// A driver then takes in 64 frames at a time, so twice as many must be to come.
+/// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves,
+/// not how soon each is. A driver then takes in 64 frames at a time, so twice as many must be to come.
 const BULK_FRAMES: u64 = 64;
 const BULK_BYTES: u64 = 128 << 10;
 
@@ -222,8 +222,8 @@ impl Channel {
         Some(self.write(now, endpoint, sequence, piece, (stamp, false), buffer))
     }
 
-    /// Makes a frame of a piece. A part of a message that has left the queue since is not wanted any more, but its number is:
-    /// a note of the room takes its place.
+    /// Makes a frame of a piece. A part of a message that has left the queue since is not wanted any more, but its
+    /// number is: a note of the room takes its place.
     fn write(
         &mut self,
         now: Instant,
@@ -271,7 +271,8 @@ impl Channel {
         endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }
 
-    /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited for.
+    /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited
+    /// for.
     pub(super) fn is_urgent(&self) -> bool {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }

@@ -1,11 +1,12 @@
-//! Credit for messages and their pushed bytes: the account of one peer's share of the pushed buffer, what has come, what has left,
-//! and what the peer has been told.
+//! Credit for messages and their pushed bytes: the account of one peer's share of the pushed buffer, what has come,
+//! what has left, and what the peer has been told.
 
 use crate::audit::AuditError;
 
 /// Messages that every mailbox has room for from the start, from each peer, before it has said anything. Protocol.
 pub const INITIAL_MESSAGES: u64 = 16;
-/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU 1500.
+/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU
+/// 1500.
 pub const INITIAL_BYTES: u64 = 21_600;
 /// Room for messages and for pushed bytes; as a limit, counted from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,8 +69,8 @@ impl CreditAccount {
         self.released = self.released.plus(Credit { messages: 1, bytes: pushed_bytes });
     }
 
-    /// Whether the peer is to be told of new room: it has used half of what it knows of and there is a quarter of the share more,
-    /// or it can send no message and there is any.
+    /// Whether the peer is to be told of new room: it has used half of what it knows of and there is a quarter of the
+    /// share more, or it can send no message and there is any.
     pub(super) fn is_due(&self) -> bool {
         let CreditAccount { share, taken, told, renew_at, .. } = *self;
         let limit = self.limit();

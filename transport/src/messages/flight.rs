@@ -1,7 +1,7 @@
 //! Frames sent to one peer and not yet acknowledged: what each carries, and the evidence that it is lost.
 //!
-//! As in a lane of a stream: a frame is lost when one sent later has arrived (RFC 8985); a timeout asks and never repeats. No
-//! payload is kept: a lost frame is made again from the message, or from the present room for messages.
+//! As in a lane of a stream: a frame is lost when one sent later has arrived (RFC 8985); a timeout asks and never
+//! repeats. No payload is kept: a lost frame is made again from the message, or from the present room for messages.
 
 use super::body::Word;
 use super::settings::SPAN_FRAMES;
@@ -182,7 +182,8 @@ impl Flight {
         newly
     }
 
-    /// What the echo proves lost. Under `InOrderOnly` only the first frame is judged, and what follows it was thrown away with it.
+    /// What the echo proves lost. Under `InOrderOnly` only the first frame is judged, and what follows it was thrown
+    /// away with it.
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered };
         let strict = self.policy == Policy::InOrderOnly;
@@ -211,8 +212,8 @@ impl Flight {
         self.waiting_since = now;
     }
 
-    /// An answer that is overdue is asked for. True if that has been in vain for `silent_after` and several times: who was away
-    /// itself for so long has asked only once.
+    /// An answer that is overdue is asked for. True if that has been in vain for `silent_after` and several times: who
+    /// was away itself for so long has asked only once.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
         let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
         overdue && self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after

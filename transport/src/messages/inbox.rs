@@ -1,7 +1,9 @@
-//! The receiving half of one peer: the pushed buffer, and messages on their way to their destinations (EQA §2, arrows 2a to 3b).
+//! The receiving half of one peer: the pushed buffer, and messages on their way to their destinations (EQA §2, arrows
+//! 2a to 3b).
 //!
-//! Messages are matched with receives in the order of their numbers, so in order for each tag. What arrives before it can be
-//! matched is kept in the pushed buffer; what is matched goes straight into the destination, and the rest is granted at once.
+//! Messages are matched with receives in the order of their numbers, so in order for each tag. What arrives before it
+//! can be matched is kept in the pushed buffer; what is matched goes straight into the destination, and the rest is
+//! granted at once.
 
 use super::body::{Envelope, Pull, Push, Word};
 use super::credit::{Credit, CreditAccount};
@@ -208,7 +210,8 @@ impl Inbox {
         Read::Used
     }
 
-    /// A receive that was matched with `message` has ended before it was whole: the sender is told that the rest is not wanted.
+    /// A receive that was matched with `message` has ended before it was whole: the sender is told that the rest is not
+    /// wanted.
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
             self.words.retain(|&word| word != Word::Grant { message });

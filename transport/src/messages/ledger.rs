@@ -1,5 +1,5 @@
-//! What the application has asked for and has not been told the end of: bounded queues of sends and receives, their deadlines,
-//! and the completions.
+//! What the application has asked for and has not been told the end of: bounded queues of sends and receives, their
+//! deadlines, and the completions.
 
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::audit::AuditError;

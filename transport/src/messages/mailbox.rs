@@ -20,9 +20,9 @@ const LEAST_PAYLOAD_BYTES: usize = 256;
 
 /// All messages of one host.
 ///
-/// A send or a receive is asked for and goes on by itself; [`poll_completion`](Mailbox::poll_completion) tells how it has
-/// ended. Blocking forms are built above: ask, drive the machine until the completion is there. A form that does not wait asks and
-/// [cancels](Mailbox::cancel_recv) at once what has not ended.
+/// A send or a receive is asked for and goes on by itself; [`poll_completion`](Mailbox::poll_completion) tells how it
+/// has ended. Blocking forms are built above: ask, drive the machine until the completion is there. A form that does
+/// not wait asks and [cancels](Mailbox::cancel_recv) at once what has not ended.
 #[derive(Debug)]
 pub struct Mailbox {
     settings: Settings,
@@ -64,8 +64,8 @@ impl Mailbox {
         self.send_until(to, tag, bytes, None)
     }
 
-    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; if it is not there by the
-    /// `deadline`, it is withdrawn. The bytes are kept, not copied, until the other host has them.
+    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; if it is not there by
+    /// the `deadline`, it is withdrawn. The bytes are kept, not copied, until the other host has them.
     ///
     /// # Errors
     /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken then.
@@ -101,8 +101,8 @@ impl Mailbox {
     }
 
     /// Receives the next message of `tag` from rank `from`, in order with the receives posted before; ends as
-    /// [`TooShort`](RecvOutcome::TooShort) if it is longer than `max_bytes`, and as [`TimedOut`](RecvOutcome::TimedOut) if it is
-    /// not here by the `deadline`.
+    /// [`TooShort`](RecvOutcome::TooShort) if it is longer than `max_bytes`, and as [`TimedOut`](RecvOutcome::TimedOut)
+    /// if it is not here by the `deadline`.
     ///
     /// # Errors
     /// If there is no such rank or the receive queue is full.
@@ -140,15 +140,15 @@ impl Mailbox {
         self.endpoint.ledger.lift_deadline(id);
     }
 
-    /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun to
-    /// arrive or the receive has ended: its completion comes.
+    /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun
+    /// to arrive or the receive has ended: its completion comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         let waits = self.endpoint.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
         waits && self.endpoint.ledger.forget_receive(id)
     }
 
-    /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other things;
-    /// also if it has ended.
+    /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other
+    /// things; also if it has ended.
     pub fn has_gone(&self, id: SendId) -> bool {
         self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[usize::from(sending.to)].has_gone(id))
     }
@@ -169,7 +169,8 @@ impl Mailbox {
         self.agenda.next_deadline().into_iter().chain(asked).min()
     }
 
-    /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in full.
+    /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in
+    /// full.
     ///
     /// # Panics
     /// If there is no such rank.

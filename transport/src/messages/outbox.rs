@@ -1,7 +1,7 @@
 //! The sending half of one peer: the send queue, and which part of which message goes next (EQA §2, arrows 1a and 1b).
 //!
-//! A message gets its number when it is first sent, in the order of the calls. Its push is as much as BTP1, BTP2 and the room
-//! in the peer's pushed buffer allow, possibly nothing but its envelope; the rest waits for the peer's grant.
+//! A message gets its number when it is first sent, in the order of the calls. Its push is as much as BTP1, BTP2 and
+//! the room in the peer's pushed buffer allow, possibly nothing but its envelope; the rest waits for the peer's grant.
 
 use super::body::{Envelope, Word};
 use super::credit::Credit;
@@ -110,7 +110,8 @@ impl Outbox {
         let room = usize::try_from(self.limit.bytes - self.pushed_bytes).unwrap_or(usize::MAX);
         let first = self.btp1.min(self.fit.push_bytes);
         let push = first.saturating_add(self.btp2).min(u32::MAX as usize).min(self.waiting.front()?.bytes.len());
-        // The answer to what is on its way may bring more room; a message pushed in part would have to wait for its receive.
+        // The answer to what is on its way may bring more room; a message pushed in part would have to wait for its
+        // receive.
         if push > room && self.begun.values().any(|earlier| earlier.flying > 0) {
             return None;
         }

@@ -32,7 +32,8 @@ pub enum Completion {
 /// How a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// The other host has the whole message: in the receive's destination or, if none was posted yet, in its pushed buffer.
+    /// The other host has the whole message: in the receive's destination or, if none was posted yet, in its pushed
+    /// buffer.
     Sent,
     /// The other host does not want the rest: the receive's buffer was too short, or its deadline passed in the middle.
     Refused,

@@ -4,17 +4,18 @@ use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Frames that every mailbox can take out of order, and so the most that may be unacknowledged. Protocol; 10 ms at 1 Gbit/s.
+/// Frames that every mailbox can take out of order, and so the most that may be unacknowledged. Protocol; 10 ms at 1
+/// Gbit/s.
 pub const SPAN_FRAMES: u64 = 1024;
 
 /// The numbers of a mailbox. [`Settings::default`] is what the library runs on; [`Settings::paper`] is the EQA paper's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// BTP1: bytes in the first frame of a message that is not pushed whole in one frame. A short one lets the receiver's
-    /// grant overlap the rest of the push.
+    /// BTP1: bytes in the first frame of a message that is not pushed whole in one frame. A short one lets the
+    /// receiver's grant overlap the rest of the push.
     pub btp1_bytes: usize,
-    /// BTP2: bytes pushed after the first frame. BTP1 + BTP2 should be what the link carries while a grant is on its way, or it
-    /// stands still; more of it would only be copied through the pushed buffer when the receive comes late.
+    /// BTP2: bytes pushed after the first frame. BTP1 + BTP2 should be what the link carries while a grant is on its
+    /// way, or it stands still; more of it would only be copied through the pushed buffer when the receive comes late.
     pub btp2_bytes: usize,
     /// The send queue: messages of which the application has not yet taken the outcome.
     pub send_messages: usize,
@@ -22,7 +23,8 @@ pub struct Settings {
     pub send_bytes: usize,
     /// The receive queue: receives of which the application has not yet taken the outcome.
     pub receives: usize,
-    /// The pushed buffer: messages waiting for a receive, shared out evenly among the peers (at least [`INITIAL_MESSAGES`] each).
+    /// The pushed buffer: messages waiting for a receive, shared out evenly among the peers (at least
+    /// [`INITIAL_MESSAGES`] each).
     pub pushed_messages: u64,
     /// The pushed buffer: bytes, shared out likewise (at least [`INITIAL_BYTES`] each).
     pub pushed_bytes: u64,
@@ -35,9 +37,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            // As much as fits the first frame, and twelve frames more: 18 KB. INITIAL_BYTES have room for that and for short messages behind
-            // it, so that a first message is pushed in full. Measured between two hosts of a lab (`--bin messages` of the benches),
-            // half a round trip in µs:
+            // As much as fits the first frame, and twelve frames more: 18 KB. INITIAL_BYTES have room for that and for
+            // short messages behind it, so that a first message is pushed in full. Measured between two hosts of a lab
+            // (`--bin messages` of the benches), half a round trip in µs:
             //
             //                            256 B   1 KiB   4 KiB   8 KiB   16 KiB   32 KiB   64 KiB
             //     80 + 780 (the paper)     4.4    16.0    22.5    31.8     47.4     80.6    149.8
@@ -45,8 +47,9 @@ impl Default for Settings {
             //     frame + 12 frames        4.4     4.7    11.0    20.2     38.3     76.8    146.6
             //     all of the message       4.4     4.7    11.1    20.1     38.1     71.4    141.1
             //
-            // A message that waits for no grant saves 5 to 11 µs; where cards moderate their interrupts, 100 µs, in which 1 Gbit/s
-            // carries nine frames. Above 18 KB little is left to save, and more would be copied if the receive comes late.
+            // A message that waits for no grant saves 5 to 11 µs; where cards moderate their interrupts, 100 µs, in
+            // which 1 Gbit/s carries nine frames. Above 18 KB little is left to save, and more would be copied if the
+            // receive comes late.
             btp1_bytes: 65_535,
             btp2_bytes: 17_232,
             send_messages: 1024,

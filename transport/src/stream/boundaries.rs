@@ -1,8 +1,9 @@
 //! Where messages and segments end within a stream.
 //!
-//! A frame with which a message ends is handed on at once, and whoever sent it may want to know when every application has passed
-//! it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all of a segment before it
-//! sends any of it on, and sends it to one child after the other. Segments are counted from the end of the message before them.
+//! A frame with which a message ends is handed on at once, and whoever sent it may want to know when every application
+//! has passed it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all
+//! of a segment before it sends any of it on, and sends it to one child after the other. Segments are counted from the
+//! end of the message before them.
 
 use super::memory::tree_bytes;
 use std::collections::BTreeMap;
@@ -11,10 +12,11 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
-    /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those that are not
-    /// kept: segments are counted from there.
+    /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those
+    /// that are not kept: segments are counted from there.
     frames: BTreeMap<u64, bool>,
-    /// The end of the newest message that has been forgotten and whose passing is to be reported: what is freed may not be passed.
+    /// The end of the newest message that has been forgotten and whose passing is to be reported: what is freed may not
+    /// be passed.
     reported: u64,
 }
 

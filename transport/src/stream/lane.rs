@@ -1,9 +1,9 @@
 //! One remote reader served by unicast with a window: EQA's lightweight directed point, a sender that owns no buffer.
 //!
-//! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions. What is
-//! lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a heartbeat, never
-//! data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward make
-//! that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+//! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
+//! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
+//! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
 
 use super::boundaries::Boundaries;
 use super::memory::{Memory, tree_bytes};
@@ -72,7 +72,8 @@ impl Lane {
         }
     }
 
-    /// A lane to a child that another host served until now: everything still here is kept until it says where it stands.
+    /// A lane to a child that another host served until now: everything still here is kept until it says where it
+    /// stands.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, grafted: true, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();
@@ -118,7 +119,8 @@ impl Lane {
 
     /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from here.
+        // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from
+        // here.
         let below = if self.grafted { feed.head() } else { self.highest };
         if !(Sent { below, newest }).admits(ack) {
             return AckFrom::Forged;
@@ -182,7 +184,8 @@ impl Lane {
                 self.repairs.extend(found);
                 (self.repairs.len() - before) as u64
             }
-            // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again anyway.
+            // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
+            // anyway.
             Policy::InOrderOnly => {
                 let rewind = found.next() == Some(self.cursor);
                 if rewind {
@@ -247,9 +250,9 @@ impl Lane {
         Some(Departure { outgoing, to, stamp })
     }
 
-    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of frames
-    /// that are kept for the child's own children alone, or a message has not been passed. In each case the acknowledgement that would
-    /// help may be lost.
+    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
+    /// frames that are kept for the child's own children alone, or a message has not been passed. In each case the
+    /// acknowledgement that would help may be lost.
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.head() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();

@@ -15,8 +15,8 @@ use crate::wire::{Ack, Peer};
 #[derive(Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who shared the link with
-    /// it would only delay both; then the one that is furthest behind, in sending order.
+    /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who
+    /// shared the link with it would only delay both; then the one that is furthest behind, in sending order.
     turns: Vec<usize>,
     /// Whether they still stand in that order.
     sorted: bool,
@@ -108,7 +108,8 @@ impl Readers for Lanes {
         self.lanes.iter().map(|lane| (lane.peer().rank, lane.cursor())).collect()
     }
 
-    /// Lanes answer for their children alone: a child's own children can be taken over by this host as long as it keeps what they need.
+    /// Lanes answer for their children alone: a child's own children can be taken over by this host as long as it keeps
+    /// what they need.
     fn below(&self) -> u64 {
         self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX)
     }

@@ -11,10 +11,11 @@ summed! {
         pub payload_bytes: usize,
         /// What the feed knows about its slots: lengths, arrivals, readers at each position.
         pub slots_bytes: usize,
-        /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each arrived, where a
-        /// receiver repairs for others.
+        /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each
+        /// arrived, where a receiver repairs for others.
         pub stamps_bytes: usize,
-        /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its own stamps.
+        /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its
+        /// own stamps.
         pub readers_bytes: usize,
         /// What is to be repaired: queued frames, the holes that receivers reported, stamps of repairs by unicast.
         pub repairs_bytes: usize,
@@ -42,8 +43,8 @@ impl Memory {
 
 /// The most that a standard library's tree (`BTreeMap`, `BTreeSet`) of so many entries takes.
 ///
-/// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5 (Bayer and McCreight 1972). A
-/// node above the leaves has 12 edges more, and at least 6 children.
+/// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5 (Bayer and McCreight
+/// 1972). A node above the leaves has 12 edges more, and at least 6 children.
 pub(super) fn tree_bytes(entries: usize, entry_bytes: usize) -> usize {
     if entries == 0 {
         return 0;

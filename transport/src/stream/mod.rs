@@ -1,8 +1,8 @@
 //! One ordered sequence of frames from one origin, through one host: at the root, at a relay, or at a leaf.
 //!
-//! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads it: lanes to
-//! children, the cast, repair children, the local application. The same structure serves every role; a role is just which parts
-//! are there.
+//! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads
+//! it: lanes to children, the cast, repair children, the local application. The same structure serves every role; a
+//! role is just which parts are there.
 
 mod boundaries;
 mod cast;
@@ -159,8 +159,8 @@ impl Stream {
         }
     }
 
-    /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the room and of
-    /// a message that has been passed; what ended with the frame.
+    /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the
+    /// room and of a message that has been passed; what ended with the frame.
     ///
     /// # Panics
     /// If there was none.
@@ -183,8 +183,8 @@ impl Stream {
         }
     }
 
-    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a message
-    /// ([`Ending::Message`]); in between it may lag.
+    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a
+    /// message ([`Ending::Message`]); in between it may lag.
     pub fn passed(&self) -> u64 {
         self.passed
     }

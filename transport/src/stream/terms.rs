@@ -26,8 +26,8 @@ pub enum Ending {
     None,
     /// A message that nobody waits for: its passing will show with what follows.
     Quiet,
-    /// A message. The frame goes out without waiting for its segment to fill, and [`Stream::passed`](super::Stream::passed) soon
-    /// says when every application has passed it.
+    /// A message. The frame goes out without waiting for its segment to fill, and
+    /// [`Stream::passed`](super::Stream::passed) soon says when every application has passed it.
     Message,
     /// The stream.
     Stream,

@@ -8,21 +8,23 @@ use std::time::Duration;
 pub struct AckTuning {
     /// At least every this many frames.
     pub every_frames: u64,
-    /// Which of those frames it is, in thousandths, so that the receivers of a cast speak one after the other; `None` if whichever.
+    /// Which of those frames it is, in thousandths, so that the receivers of a cast speak one after the other; `None`
+    /// if whichever.
     pub turn_permille: Option<u64>,
     /// At most this long after a frame. Below the smallest timeout of a sender.
     pub delay: Duration,
-    /// New room is told of at once when it is one of so many parts of the feed: a quarter keeps a sender from standing still.
+    /// New room is told of at once when it is one of so many parts of the feed: a quarter keeps a sender from standing
+    /// still.
     pub room_parts: u64,
     /// A gap is reported, and a question answered, this long after it came (staggered among the receivers of a cast).
     pub gap_delay: Duration,
-    /// Where so many receivers would report the same loss to one host, reports wait by RFC 5401's back-off instead, so that most
-    /// of them are not needed any more; `None` if `gap_delay` is enough.
+    /// Where so many receivers would report the same loss to one host, reports wait by RFC 5401's back-off instead, so
+    /// that most of them are not needed any more; `None` if `gap_delay` is enough.
     pub backoff_group: Option<u32>,
     /// The longest back-off, in round trips of the group: RFC 5401 §3.2.2's K.
     pub backoff_round_trips: u32,
-    /// The round trip of the group, assumed: in RFC 5401 the sender measures and announces it. On switched Ethernet it is two
-    /// wake-ups and what waits at the root before a repair: 32 full frames at 1 Gbit/s are 400 µs.
+    /// The round trip of the group, assumed: in RFC 5401 the sender measures and announces it. On switched Ethernet it
+    /// is two wake-ups and what waits at the root before a repair: 32 full frames at 1 Gbit/s are 400 µs.
     pub group_round_trip: Duration,
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// The sending end of a cast, and those who repair in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CastTuning {
-    /// Frames of a message that are pushed at once, before the designated receiver has answered and the rest follows (EQA §3.3);
-    /// `None` for Simple Broadcast.
+    /// Frames of a message that are pushed at once, before the designated receiver has answered and the rest follows
+    /// (EQA §3.3); `None` for Simple Broadcast.
     pub push_frames: Option<u64>,
     /// Repairs a cast may send for each hundred new frames while it has new ones: a quarter of the rate.
     pub repair_percent: u64,
@@ -15,8 +15,8 @@ pub struct CastTuning {
     pub repair_hold: Duration,
     /// New frames between two looks at a cast's loss.
     pub round_frames: u64,
-    /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it sends it: more
-    /// than the stagger between two ports of a switch, less than a repair is worth waiting for.
+    /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it sends
+    /// it: more than the stagger between two ports of a switch, less than a repair is worth waiting for.
     pub arrival_tolerance: Duration,
 }
 

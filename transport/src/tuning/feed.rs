@@ -5,11 +5,13 @@ use super::error::TuningError;
 /// How much a stream keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedTuning {
-    /// Slots of a feed (a power of two). Not more than the receive ring has, so that credit alone keeps the ring from overflowing.
+    /// Slots of a feed (a power of two). Not more than the receive ring has, so that credit alone keeps the ring from
+    /// overflowing.
     pub frames: u64,
     /// A feed's slots are fewer if they would take more than this many bytes (jumbo frames).
     pub bytes: u64,
-    /// Frames in a segment, which a relay has whole before it sends any of it on (Patarasuk 2008 §3.1); a quarter of the feed at most.
+    /// Frames in a segment, which a relay has whole before it sends any of it on (Patarasuk 2008 §3.1); a quarter of
+    /// the feed at most.
     pub segment_frames: u64,
 }
 
@@ -20,7 +22,8 @@ impl Default for FeedTuning {
 }
 
 impl FeedTuning {
-    /// The fewest slots: a relay has room for a segment that goes and for one that comes, with a frame to spare for each.
+    /// The fewest slots: a relay has room for a segment that goes and for one that comes, with a frame to spare for
+    /// each.
     const LEAST_FRAMES: u64 = 4;
 
     pub(super) fn check(&self) -> Result<(), TuningError> {

@@ -26,15 +26,17 @@ pub enum Policy {
     HolesAllowed,
 }
 
-/// The most receivers of a cast that all acknowledge alike: more would make their parent hear more than a frame for every 32.
+/// The most receivers of a cast that all acknowledge alike: more would make their parent hear more than a frame for
+/// every 32.
 const ALL_ACKNOWLEDGE: u32 = 16;
 /// The most whose reports of the same loss a short stagger keeps apart.
 const STAGGERED: u32 = 32;
 
-/// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are the EQA
-/// paper's protocols.
+/// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are
+/// the EQA paper's protocols.
 ///
-/// Numbers of one's own are checked where they come in: by [`check`](Tuning::check), or by the stream that is made of them.
+/// Numbers of one's own are checked where they come in: by [`check`](Tuning::check), or by the stream that is made of
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Out-of-order frames: kept or thrown away.
@@ -60,8 +62,9 @@ impl Tuning {
         Tuning { policy: Policy::InOrderOnly, window: WindowTuning::paper(), ack, ..Tuning::default() }
     }
 
-    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message nine frames are pushed, which one
-    /// receiver answers; the rest follows as all grant credit. Nine are what messages between two hosts push as well.
+    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message nine frames are pushed,
+    /// which one receiver answers; the rest follows as all grant credit. Nine are what messages between two hosts push
+    /// as well.
     pub fn push_pull() -> Self {
         let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
         Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(9))
@@ -111,10 +114,10 @@ impl Tuning {
         if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
     }
 
-    /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all, at
-    /// `position` among them, from 0. Up to 16 all acknowledge, rarer and staggered as they grow in number, so that at
-    /// full speed their parent hears about one for every 32 frames; above 16 the slowest does so for all, and the others speak when
-    /// half of the feed has come. Above 32 reports of losses are backed off.
+    /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all,
+    /// at `position` among them, from 0. Up to 16 all acknowledge, rarer and staggered as they grow in number, so that
+    /// at full speed their parent hears about one for every 32 frames; above 16 the slowest does so for all, and the
+    /// others speak when half of the feed has come. Above 32 reports of losses are backed off.
     ///
     /// Strict go-back-n cannot wait: everybody acknowledges, as often as it would alone.
     pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {
@@ -123,7 +126,8 @@ impl Tuning {
         let spread = siblings.div_ceil(8);
         let strict = self.policy == Policy::InOrderOnly;
         let Tuning { timeout, ack, designated, .. } = &mut tuning;
-        // Strict: acknowledgements are as prompt as ever, and a lost tail stops everybody; only their stagger comes on top.
+        // Strict: acknowledgements are as prompt as ever, and a lost tail stops everybody; only their stagger comes on
+        // top.
         let min = if strict { timeout.min + Duration::from_micros(200) * spread } else { timeout.min * 2 * spread };
         timeout.min = min.min(timeout.max);
         timeout.prompt = if siblings > ALL_ACKNOWLEDGE { (timeout.prompt * 2).min(timeout.max) } else { timeout.min };
@@ -145,8 +149,8 @@ impl Tuning {
     }
 
     /// The same numbers for one receiver of a cast to `receivers` in all, among which an ack tree lies: as
-    /// [`for_cast`](Tuning::for_cast) for its siblings, but everybody acknowledges an eighth of the feed at a time, so that three
-    /// levels of the tree hold back less than half of it.
+    /// [`for_cast`](Tuning::for_cast) for its siblings, but everybody acknowledges an eighth of the feed at a time, so
+    /// that three levels of the tree hold back less than half of it.
     pub fn for_ack_tree(&self, receivers: usize, siblings: usize, position: usize) -> Tuning {
         let mut tuning = self.for_cast(siblings, position);
         tuning.designated.enabled = false;

@@ -10,11 +10,13 @@ pub struct TimeoutTuning {
     pub initial: Duration,
     /// Shortest timeout: above `ack.delay`, or every held-back acknowledgement would be asked for.
     pub min: Duration,
-    /// Shortest timeout where the acknowledgement is not to be held back: after the end of a stream, or when credit is used up.
+    /// Shortest timeout where the acknowledgement is not to be held back: after the end of a stream, or when credit is
+    /// used up.
     pub prompt: Duration,
     /// Longest timeout.
     pub max: Duration,
-    /// A frame counts as lost only when one sent this much later has arrived, or a quarter of the round trip if less (RFC 8985 §6.2).
+    /// A frame counts as lost only when one sent this much later has arrived, or a quarter of the round trip if less
+    /// (RFC 8985 §6.2).
     pub reorder_max: Duration,
 }
 

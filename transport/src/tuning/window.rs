@@ -11,8 +11,8 @@ pub struct WindowTuning {
     pub min_frames: u64,
     /// A window never grows beyond this.
     pub max_frames: u64,
-    /// Loss up to this part of a round is taken as the link's own and slows nothing down: plans are contention-free. Above the
-    /// worst links there are (30 % in the tests), below what a sender at twice the bottleneck's rate loses.
+    /// Loss up to this part of a round is taken as the link's own and slows nothing down: plans are contention-free.
+    /// Above the worst links there are (30 % in the tests), below what a sender at twice the bottleneck's rate loses.
     pub loss_tolerated_percent: u64,
 }
 

@@ -53,8 +53,8 @@ impl<K: Sink> Receiving<K> {
         Receiving { sink, offer, began: None, concluded: None, verdict: None, cancelled: false, end: None }
     }
 
-    /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the verdict
-    /// once there is one. Returns when it wants to be called again, if it does not depend on the receiver.
+    /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
+    /// verdict once there is one. Returns when it wants to be called again, if it does not depend on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);

@@ -53,8 +53,8 @@ impl<S: Source> Sending<S> {
         Sending { source, trailer: None, failed: None }
     }
 
-    /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it wants
-    /// to be called again, if it does not depend on the root.
+    /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it
+    /// wants to be called again, if it does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// A handle to end a session with, from whatever thread; clones end the same sessions.
 ///
-/// It is given to a session by [`Options::cancel`](super::Options), and works before its start, too. The other hosts are
-/// told. A reader or writer that blocks is waited for.
+/// It is given to a session by [`Options::cancel`](super::Options), and works before its start, too. The other hosts
+/// are told. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     shared: Arc<Shared>,

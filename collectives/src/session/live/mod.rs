@@ -17,9 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This folder is where the session's state machines meet a socket, a clock, threads and random numbers. Reader and writer
-//! run on threads of their own ([`read_ahead`], [`write_behind`]), so that a slow disk slows the stream down and nothing
-//! else.
+//! This folder is where the session's state machines meet a socket, a clock, threads and random numbers. Reader and
+//! writer run on threads of their own ([`read_ahead`], [`write_behind`]), so that a slow disk slows the stream down and
+//! nothing else.
 
 mod cancel;
 mod error;
@@ -68,8 +68,8 @@ pub struct Session {
 impl Session {
     /// Sends all that `reader` has to the receivers of `group`, and returns when every one of them has verified it.
     ///
-    /// The reader runs on a thread of its own, which is waited for: a reader that blocks holds up the end of the session,
-    /// also of one that was cancelled.
+    /// The reader runs on a thread of its own, which is waited for: a reader that blocks holds up the end of the
+    /// session, also of one that was cancelled.
     ///
     /// # Errors
     /// If the port cannot be opened, too few receivers come, the reader fails, or not all receivers have verified the
@@ -87,15 +87,15 @@ impl Session {
         })
     }
 
-    /// Receives what is sent to `group` and gives it to `writer` as it comes. Only a returned report says that the bytes are
-    /// all there and are the sender's: after an error the writer may have taken some of them.
+    /// Receives what is sent to `group` and gives it to `writer` as it comes. Only a returned report says that the
+    /// bytes are all there and are the sender's: after an error the writer may have taken some of them.
     ///
-    /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the sender down, and holds up
-    /// the end of the session.
+    /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the sender down, and
+    /// holds up the end of the session.
     ///
     /// # Errors
-    /// If the port cannot be opened, no sender comes, it turns this host away or gives up, the writer fails, or the bytes
-    /// are not the sender's. Whoever takes part is told.
+    /// If the port cannot be opened, no sender comes, it turns this host away or gives up, the writer fails, or the
+    /// bytes are not the sender's. Whoever takes part is told.
     pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
         let mut session = Session::open(group, options)?;
         thread::scope(|scope| {
@@ -132,8 +132,8 @@ impl Session {
             port: PortConfig::new(options.ether_type),
         };
         let mut tuning = Tuning::default();
-        // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of smaller
-        // frames.
+        // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
+        // smaller frames.
         let (port, station) = opening.open(|payload_bytes| {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)

@@ -42,8 +42,8 @@ pub struct Reader<R> {
     waker: Arc<Waker>,
 }
 
-/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every chunk. Other than
-/// `size` bytes, if that is given, are an error.
+/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every chunk. Other
+/// than `size` bytes, if that is given, are an error.
 pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<R>, ReadAhead) {
     let (to_machine, chunks) = sync_channel(CHUNKS_AHEAD);
     let (used, recycled) = sync_channel(CHUNKS_AHEAD);

@@ -57,8 +57,8 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
-    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which `help`
-    /// is added.
+    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which
+    /// `help` is added.
     pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
         let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
         StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
@@ -132,7 +132,8 @@ pub struct Writer<S> {
     _alive: SyncSender<()>,
 }
 
-/// A sink and the writer that empties it into `storage`; `waker` is told when a chunk has been written and of the verdict.
+/// A sink and the writer that empties it into `storage`; `waker` is told when a chunk has been written and of the
+/// verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
     let (to_writer, orders) = sync_channel(CHUNKS_WAITING);
     // All buffers are taken, and touched, at once: the peak of a long stream is that of a short one. One more is being
@@ -201,8 +202,8 @@ fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<
 }
 
 impl WriteBehind {
-    /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is. False if
-    /// it is stuck.
+    /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is.
+    /// False if it is stuck.
     pub fn close(&mut self, limit: Duration) -> bool {
         self.orders = None;
         self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout)

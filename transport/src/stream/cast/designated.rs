@@ -34,8 +34,8 @@ impl Designation {
         self.untold.pop()
     }
 
-    /// The listener at `at` has acknowledged `newly` frames: only then what is known of it is as fresh as what is known of the
-    /// designated one, and can be compared.
+    /// The listener at `at` has acknowledged `newly` frames: only then what is known of it is as fresh as what is known
+    /// of the designated one, and can be compared.
     pub(super) fn on_ack(&mut self, listeners: &mut [Listener], at: usize, newly: u64) {
         let rank = listeners[at].remote().rank();
         if rank == self.rank {

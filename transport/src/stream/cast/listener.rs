@@ -71,7 +71,8 @@ impl Listener {
         self.remote.outstanding_mut().queue(sequence)
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such one.
+    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
+    /// one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.remote.on_ack(now, ack, feed)
     }

@@ -1,8 +1,8 @@
 //! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and repairs.
 //!
-//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow. Each
-//! listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame several lost by
-//! another broadcast. Who does not acknowledge is asked where it stands.
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow.
+//! Each listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame
+//! several lost by another broadcast. Who does not acknowledge is asked where it stands.
 
 mod designated;
 mod listener;
@@ -37,7 +37,8 @@ use std::time::Duration;
 pub(super) struct Cast {
     group: MacAddr,
     listeners: Vec<Listener>,
-    /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are allowed.
+    /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are
+    /// allowed.
     window: u64,
     policy: Policy,
     next: u64,
@@ -180,8 +181,8 @@ impl Cast {
         self.push_frames.map(|frames| boundaries.before(self.next) + frames)
     }
 
-    /// Whether the pull phase may go on (EQA §3.3): the designated receiver has what was pushed, and so has everybody who is known to
-    /// have lost any of it, or of what was sent since.
+    /// Whether the pull phase may go on (EQA §3.3): the designated receiver has what was pushed, and so has everybody
+    /// who is known to have lost any of it, or of what was sent since.
     fn may_pull(&self, push_end: u64) -> bool {
         let designated = self.designation.as_ref().map(Designation::rank);
         self.listeners.iter().all(|listener| {
@@ -190,8 +191,8 @@ impl Cast {
         })
     }
 
-    /// Where the next heartbeat goes, if one is to be sent: to the only listener that lags, or to all; to one that is to know whether
-    /// it is the designated one.
+    /// Where the next heartbeat goes, if one is to be sent: to the only listener that lags, or to all; to one that is
+    /// to know whether it is the designated one.
     fn next_asked(&mut self, feed: &Feed) -> Option<MacAddr> {
         if self.question.take() {
             // Where one acknowledges for all the others lag as a matter of course; those who hold all up matter.
@@ -210,8 +211,8 @@ impl Cast {
         self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
     }
 
-    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has not passed
-    /// the last message.
+    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has
+    /// not passed the last message.
     fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
         let remote = listener.remote();
         listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)

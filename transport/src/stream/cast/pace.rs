@@ -1,8 +1,10 @@
-//! How fast a cast may go: as fast as the link takes frames, until a listener loses so much that it must be the slower one.
+//! How fast a cast may go: as fast as the link takes frames, until a listener loses so much that it must be the slower
+//! one.
 //!
-//! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it lost more than the tolerated part of
-//! a round, frames are paced to what arrived there; the pace then rises by an eighth a round until it no longer binds. If a
-//! listener goes on losing as much at the lower pace, its loss has another cause: pacing is given up and that much tolerated.
+//! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it lost more than the
+//! tolerated part of a round, frames are paced to what arrived there; the pace then rises by an eighth a round until it
+//! no longer binds. If a listener goes on losing as much at the lower pace, its loss has another cause: pacing is given
+//! up and that much tolerated.
 
 use crate::time::Instant;
 use crate::tuning::Tuning;
@@ -106,8 +108,8 @@ impl Pace {
         }
     }
 
-    /// Counts a listener's new losses in its `round`, and judges them when a round of enough frames has passed; `next` is the next
-    /// new frame.
+    /// Counts a listener's new losses in its `round`, and judges them when a round of enough frames has passed; `next`
+    /// is the next new frame.
     pub(super) fn on_ack(&mut self, round: &mut PacedRound, report: LossReport, next: u64) {
         let LossReport { known, arrived, lost, since_last } = report;
         let fresh = PacedRound { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };

@@ -50,8 +50,8 @@ impl Remote {
         }
     }
 
-    /// One that acknowledged to another host until now: everything still here is kept until it says where it stands. It is known to
-    /// have given credit up to `limit`.
+    /// One that acknowledged to another host until now: everything still here is kept until it says where it stands. It
+    /// is known to have given credit up to `limit`.
     pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
         Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
     }
@@ -121,11 +121,13 @@ impl Remote {
         !self.synced && ack.cursor < self.cursor
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such one.
+    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
+    /// one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.synced = true;
         self.cursor = ack.cursor;
-        // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes nothing back.
+        // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes
+        // nothing back.
         self.below = self.below.max(ack.body.below);
         self.limit = self.limit.max(ack.body.limit);
         self.passed = self.passed.max(ack.body.passed);

@@ -1,8 +1,9 @@
-//! One receiver of a cast that acknowledges to another: what it lost and this host has is repaired from here, by unicast.
+//! One receiver of a cast that acknowledges to another: what it lost and this host has is repaired from here, by
+//! unicast.
 //!
-//! New frames come to both from the root, so this host's stamps say nothing about them. A repair child has lost a frame if a later
-//! one has arrived there, or if it echoes a stamp drawn here well after the frame arrived here; and never before it has had time to
-//! arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
+//! New frames come to both from the root, so this host's stamps say nothing about them. A repair child has lost a frame
+//! if a later one has arrived there, or if it echoes a stamp drawn here well after the frame arrived here; and never
+//! before it has had time to arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
 
 use super::remote::Remote;
 use crate::arq::question::Question;
@@ -63,7 +64,8 @@ impl RepairChild {
         RepairChild::of(Remote::new(peer, feed, tuning))
     }
 
-    /// One that acknowledged to another host until now, and has given credit up to `limit`: it is asked where it stands.
+    /// One that acknowledged to another host until now, and has given credit up to `limit`: it is asked where it
+    /// stands.
     pub(super) fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         let mut child = RepairChild::of(Remote::graft(peer, limit, feed, tuning));
         child.question.ask();
@@ -107,8 +109,8 @@ impl RepairChild {
         AckFrom::Known
     }
 
-    /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost may have come
-    /// from the root.
+    /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
+    /// may have come from the root.
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
         let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
@@ -122,8 +124,8 @@ impl RepairChild {
         }
     }
 
-    /// The root's frames carry no stamps of this host: whether a repair was lost, or what came last, only shows by an echo of
-    /// something sent later from here. If nothing was, a question is.
+    /// The root's frames carry no stamps of this host: whether a repair was lost, or what came last, only shows by an
+    /// echo of something sent later from here. If nothing was, a question is.
     fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let rtt = self.remote.rtt();
         let answer_within = rtt.smoothed().unwrap_or_default() * 2 + rtt.reordering_max();
@@ -170,8 +172,8 @@ impl RepairChild {
         Some(Departure { outgoing, to: self.remote.peer().mac, stamp: self.asked })
     }
 
-    /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full for those
-    /// behind it, or has not passed a message. In each case the acknowledgement that would help may be lost.
+    /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full
+    /// for those behind it, or has not passed a message. In each case the acknowledgement that would help may be lost.
     fn is_waiting(&self, feed: &Feed, arrivals: &OwnArrivals) -> bool {
         let remote = &self.remote;
         let unpassed = remote.passed() < arrivals.awaited;

@@ -86,7 +86,8 @@ impl Readers for RepairChildren {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
     }
 
-    /// Repair children answer for everybody behind them: a cast has no relay whose death could be survived by keeping less.
+    /// Repair children answer for everybody behind them: a cast has no relay whose death could be survived by keeping
+    /// less.
     fn below(&self) -> u64 {
         self.remotes().map(Remote::below).min().unwrap_or(u64::MAX)
     }

@@ -1,4 +1,5 @@
-//! The repairs of a cast: those that it is to send, each with who is to have it, and those that one remote reader is owed.
+//! The repairs of a cast: those that it is to send, each with who is to have it, and those that one remote reader is
+//! owed.
 
 use crate::arq::bits::Bits;
 use crate::arq::stamp::Stamp;
@@ -128,15 +129,15 @@ impl Repairs {
     }
 }
 
-/// A reader is owed at most so many repairs at a time; its next acknowledgement names again what else it lacks. Twice what one
-/// link carries in a round trip at 1 Gbit/s, and 2 KiB.
+/// A reader is owed at most so many repairs at a time; its next acknowledgement names again what else it lacks. Twice
+/// what one link carries in a round trip at 1 Gbit/s, and 2 KiB.
 const MOST: usize = 128;
 
 /// How many of the last repairs ask for an acknowledgement.
 const ASKING: usize = 4;
 
-/// The repairs that one reader is owed, with the stamp under which each was last sent to this reader alone: none while it is queued.
-/// In rising order.
+/// The repairs that one reader is owed, with the stamp under which each was last sent to this reader alone: none while
+/// it is queued. In rising order.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<(u64, Stamp)>,
@@ -188,8 +189,8 @@ impl Outstanding {
         self.entries.iter().filter(|(_, stamp)| *stamp == Stamp::NONE).map(|&(sequence, _)| sequence)
     }
 
-    /// Whether there is hardly room for others, so that only an acknowledgement helps. As the frame that asks for it may be lost
-    /// like those before it, several do.
+    /// Whether there is hardly room for others, so that only an acknowledgement helps. As the frame that asks for it
+    /// may be lost like those before it, several do.
     pub(super) fn is_used_up(&self) -> bool {
         self.entries.len() >= MOST && self.queued().nth(ASKING).is_none()
     }

@@ -1,4 +1,5 @@
-//! When to report a loss: the gap that waits to be reported, and how long reports are backed off among many (RFC 5401 §3.2.2).
+//! When to report a loss: the gap that waits to be reported, and how long reports are backed off among many (RFC 5401
+//! §3.2.2).
 
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -20,7 +21,8 @@ struct RandomBackoff {
     longest: Duration,
     /// ln(group size) + 1: the larger the group, the fewer speak early.
     lambda: f64,
-    /// Stands for this receiver. There is no random source here: a number that differs between receivers and losses will do.
+    /// Stands for this receiver. There is no random source here: a number that differs between receivers and losses
+    /// will do.
     seed: u64,
 }
 

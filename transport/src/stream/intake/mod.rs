@@ -130,7 +130,8 @@ impl Intake {
         inserted == Inserted::New
     }
 
-    /// A heartbeat from the parent: answer at once (or in turn, among the receivers of a cast). It may say who acknowledges for all.
+    /// A heartbeat from the parent: answer at once (or in turn, among the receivers of a cast). It may say who
+    /// acknowledges for all.
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
         self.heard = true;
         self.receipt.note_stamp(now, header.stamp);

@@ -41,14 +41,14 @@ impl AckSchedule {
         self.designated.filter(|_| self.is_designated)
     }
 
-    /// Whether a frame whose sender cannot go on concerns this receiver: it is the designated one or there is none, or what it has
-    /// granted is used up, be it credit or the window.
+    /// Whether a frame whose sender cannot go on concerns this receiver: it is the designated one or there is none, or
+    /// what it has granted is used up, be it credit or the window.
     pub(super) fn must_answer(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
         self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
     }
 
-    /// Whether frame `sequence` is to be acknowledged with the `unacknowledged` before it, of which `most` would use up half of the
-    /// credit. What is pushed one receiver answers for all (EQA §3.3).
+    /// Whether frame `sequence` is to be acknowledged with the `unacknowledged` before it, of which `most` would use up
+    /// half of the credit. What is pushed one receiver answers for all (EQA §3.3).
     pub(super) fn is_due(&self, sequence: u64, unacknowledged: u64, pushed: bool, most: u64) -> bool {
         let every = match self.as_designated() {
             Some((every, _)) => every,
