@@ -43,7 +43,12 @@ impl Bed {
         Self::up(format!("{bench}{}", std::process::id()), None, topology, rate_bits_per_second)
     }
 
-    fn up(lab: String, name: Option<String>, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<Self> {
+    fn up(
+        lab: String,
+        name: Option<String>,
+        topology: Topology,
+        rate_bits_per_second: Option<u64>,
+    ) -> anyhow::Result<Self> {
         if !Uid::effective().is_root() {
             bail!("network namespaces need root: run this bench with `sudo -E`");
         }

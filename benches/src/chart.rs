@@ -87,7 +87,10 @@ impl Axes {
     fn around(series: &[Series], log_x: bool) -> Self {
         let points = || series.iter().flat_map(|series| &series.points);
         assert!(points().next().is_some(), "a chart needs a point");
-        assert!(points().all(|(x, y)| x.is_finite() && y.is_finite() && *y >= 0.0), "coordinates are finite and y is not negative");
+        assert!(
+            points().all(|(x, y)| x.is_finite() && y.is_finite() && *y >= 0.0),
+            "coordinates are finite and y is not negative"
+        );
         assert!(!log_x || points().all(|(x, _)| *x > 0.0), "a logarithmic axis has positive numbers only");
         let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let greatest = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
@@ -185,7 +188,10 @@ mod tests {
     #[test]
     fn marks_are_round_numbers() {
         assert_eq!([0.9, 1.0, 7.0, 16.0, 19.0, 40.0, 1000.0].map(step), [0.2, 0.2, 1.0, 2.0, 2.0, 10.0, 200.0]);
-        assert_eq!([0.6000000000000001, 1024.0, 65536.0, 3145728.0, 1500.0].map(short), ["0.6", "1024", "64Ki", "3Mi", "1500"]);
+        assert_eq!(
+            [0.6000000000000001, 1024.0, 65536.0, 3145728.0, 1500.0].map(short),
+            ["0.6", "1024", "64Ki", "3Mi", "1500"]
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) ->
         bail!("network namespaces need root: run this bench with `sudo -E`");
     }
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
-    let config = LabConfig { name: format!("{bench}{}", std::process::id()), rate_bits_per_second, ..LabConfig::new(topology) };
+    let config =
+        LabConfig { name: format!("{bench}{}", std::process::id()), rate_bits_per_second, ..LabConfig::new(topology) };
     LabGuard::up(&config).context("bringing up the lab")
 }
 

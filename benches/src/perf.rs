@@ -124,11 +124,15 @@ pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String
 fn start_root(site: &Site, hosts: &[String], job: &Job) -> anyhow::Result<Running> {
     let count = hosts.len().to_string();
     let (size, iterations) = (job.size_bytes.to_string(), job.iterations.to_string());
-    let mut arguments = vec!["--root", "--json", "-n", &count, "--via", job.via, "--sizes", &size, "--iterations", &iterations];
+    let mut arguments =
+        vec!["--root", "--json", "-n", &count, "--via", job.via, "--sizes", &size, "--iterations", &iterations];
     if let Some(name) = &site.bed.name {
         arguments.extend(["--topology", name]);
     }
-    let file = site.calibration.map(|path| path.to_str().context("the path of the calibration is not valid UTF-8")).transpose()?;
+    let file = site
+        .calibration
+        .map(|path| path.to_str().context("the path of the calibration is not valid UTF-8"))
+        .transpose()?;
     arguments.extend(file.iter().flat_map(|file| ["--calibration", file]));
     site.start(&hosts[0], "perf", &arguments)
 }
@@ -139,7 +143,8 @@ fn start_root(site: &Site, hosts: &[String], job: &Job) -> anyhow::Result<Runnin
 /// If the probe fails, a program cannot be started, or the user interrupts.
 pub fn calibrate(site: &Site, others: &[String], file: &Path) -> anyhow::Result<Calibration> {
     let root = &site.bed.hosts()[0];
-    let answering = others.iter().map(|host| site.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;
+    let answering =
+        others.iter().map(|host| site.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;
     let name = file.to_str().context("the path of the calibration is not valid UTF-8")?;
     let count = others.len().to_string();
     let mut probe = site.start(root, "probe", &["-n", &count, "--max-wait", "20", "--out", name])?;

@@ -25,7 +25,9 @@ impl Program {
         };
         if !path.is_file() {
             let shown = path.display();
-            bail!("there is no {shown}: build it with `cargo build --release -p ethbcast`, or say where it is with --ethbcast");
+            bail!(
+                "there is no {shown}: build it with `cargo build --release -p ethbcast`, or say where it is with --ethbcast"
+            );
         }
         let path = fs::canonicalize(&path).with_context(|| format!("looking for {}", path.display()))?;
         let path = path.to_str().context("the path of ethbcast is not valid UTF-8: give another with --ethbcast")?;

@@ -59,7 +59,8 @@ impl Running {
         }
         let log = text(&mut self.stderr)?;
         // A line of dashes at the end, as some programs draw them, says nothing.
-        let words = log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
+        let words =
+            log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
         Ok(Err(format!("{}: {status}: {words}", self.name)))
     }
 }
@@ -93,7 +94,9 @@ mod tests {
     #[test]
     fn a_program_ends_with_its_output_or_its_complaint_or_too_late() {
         let interrupt = Interrupt::hold().expect("signals can be held");
-        let wait = |script: &str, limit_ms| shell(script).wait(Duration::from_millis(limit_ms), &interrupt).expect("no signal");
+        let wait = |script: &str, limit_ms| {
+            shell(script).wait(Duration::from_millis(limit_ms), &interrupt).expect("no signal")
+        };
         assert_eq!(wait("echo all of it; echo noise >&2", 20_000), Ok("all of it\n".to_owned()));
         assert_eq!(wait("echo no >&2; echo >&2; exit 3", 20_000), Err("the shell: exit status: 3: no".to_owned()));
         assert_eq!(wait("exec sleep 60", 50), Err("the shell has not ended after 0 s".to_owned()));

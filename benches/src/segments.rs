@@ -74,7 +74,8 @@ impl Segments {
             };
             Series::new(format!("{frames} frames a segment"), times.filter_map(point))
         };
-        let series: Vec<Series> = self.frames.iter().enumerate().map(line).filter(|series| !series.points.is_empty()).collect();
+        let series: Vec<Series> =
+            self.frames.iter().enumerate().map(line).filter(|series| !series.points.is_empty()).collect();
         (!series.is_empty()).then(|| line_chart(title, "bytes", "time / time of one copy on a cable", &series, true))
     }
 }

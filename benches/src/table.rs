@@ -38,7 +38,8 @@ impl Table {
                 _ if column == last => (*cell).to_owned(),
                 _ => format!("{cell:>width$}"),
             });
-            writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end()).expect("writing to a String cannot fail");
+            writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
+                .expect("writing to a String cannot fail");
         }
         text
     }

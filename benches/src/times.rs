@@ -16,16 +16,25 @@ impl Times {
     pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         // The smallest value that so large a part of all does not exceed, as `ethbcast perf` has it.
-        let quantile = |part: f64| seconds.get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1)).copied();
+        let quantile =
+            |part: f64| seconds.get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1)).copied();
         let tenth = seconds.len() / 10;
         let middle = &seconds[tenth..seconds.len() - tenth];
-        Some(Self { middle80: middle.iter().sum::<f64>() / middle.len() as f64, median: quantile(0.5)?, p99: quantile(0.99)? })
+        Some(Self {
+            middle80: middle.iter().sum::<f64>() / middle.len() as f64,
+            median: quantile(0.5)?,
+            p99: quantile(0.99)?,
+        })
     }
 
     /// The median of several runs, figure by figure; `None` if there are none.
     pub fn median_of(runs: &[Self]) -> Option<Self> {
         let middle = |figure: fn(&Self) -> f64| crate::table::median(runs.iter().map(figure).collect());
-        Some(Self { middle80: middle(|run| run.middle80)?, median: middle(|run| run.median)?, p99: middle(|run| run.p99)? })
+        Some(Self {
+            middle80: middle(|run| run.middle80)?,
+            median: middle(|run| run.median)?,
+            p99: middle(|run| run.p99)?,
+        })
     }
 }
 
@@ -44,7 +53,10 @@ mod tests {
     #[test]
     fn of_three_runs_each_figure_is_the_median() {
         let run = |middle80, median, p99| Times { middle80, median, p99 };
-        assert_eq!(Times::median_of(&[run(1.0, 6.0, 7.0), run(2.0, 5.0, 9.0), run(3.0, 4.0, 8.0)]), Some(run(2.0, 5.0, 8.0)));
+        assert_eq!(
+            Times::median_of(&[run(1.0, 6.0, 7.0), run(2.0, 5.0, 9.0), run(3.0, 4.0, 8.0)]),
+            Some(run(2.0, 5.0, 8.0))
+        );
         assert_eq!(Times::median_of(&[]), None);
     }
 }

@@ -127,7 +127,8 @@ impl Job<'_> {
                 command
             }
             Tool::Udpcast => {
-                let mut command = self.command(host, "udp-receiver", &["--nokbd", "--no-progress", "--interface", INTERFACE])?;
+                let mut command =
+                    self.command(host, "udp-receiver", &["--nokbd", "--no-progress", "--interface", INTERFACE])?;
                 command.arg("--file").arg(received);
                 command
             }
@@ -135,7 +136,8 @@ impl Job<'_> {
                 let directory = self.directory.join(host);
                 fs::create_dir(&directory)?;
                 // -d: in the foreground. -t: under its final name only when complete.
-                let mut command = self.command(host, "uftpd", &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES])?;
+                let mut command =
+                    self.command(host, "uftpd", &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES])?;
                 command.args(["-U", &uftp_id(number)]).arg("-D").arg(directory);
                 command
             }
@@ -168,7 +170,8 @@ impl Job<'_> {
             Tool::Uftp => {
                 let rate_kilobits = (share(UFTP_PERMILLE) / 1000).to_string();
                 let ids: Vec<String> = (0..receivers.len()).map(uftp_id).collect();
-                let fixed = ["-I", INTERFACE, "-b", UFTP_BLOCK_BYTES, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
+                let fixed =
+                    ["-I", INTERFACE, "-b", UFTP_BLOCK_BYTES, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
                 let mut command = self.command(&root, "uftp", &fixed)?;
                 command.args(["-R", &rate_kilobits, "-H", &ids.join(",")]).arg(self.source);
                 command

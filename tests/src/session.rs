@@ -111,7 +111,8 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
     // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
-    let settings = HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
+    let settings =
+        HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
     Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }

@@ -44,15 +44,19 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     }
     let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults =
-        RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, Duration::from_micros(300)).corrupt(corrupt);
+    let faults = RandomFaults::new(seed)
+        .loss(loss)
+        .duplicate(duplicate)
+        .reorder(reorder, Duration::from_micros(300))
+        .corrupt(corrupt);
     (case, faults, loss + reorder + corrupt)
 }
 
 /// Plays one seed and checks everything, the number of repairs included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
-    let replay = format!("replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test sessions seeded ({case:?})");
+    let replay =
+        format!("replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test sessions seeded ({case:?})");
     let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
     all_delivered(&played, &case, &replay);
     // In blocks every rank has a stream of its own, with an end of its own.
@@ -92,7 +96,8 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_of_a_broadcast_is_survive
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 14 {
             let stream_frame = |delivery: &Delivery<'_>| {
-                parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
+                parse(delivery.frame)
+                    .is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} pattern {pattern:#x}");
             let played = play(&case, &network, 1, Script::new(pattern, stream_frame), &replay);
@@ -111,7 +116,8 @@ fn every_way_to_lose_some_of_the_first_twelve_control_frames_is_survived() {
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 12 {
             let control = |delivery: &Delivery<'_>| {
-                parse(delivery.frame).is_ok_and(|frame| !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
+                parse(delivery.frame)
+                    .is_ok_and(|frame| !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} control pattern {pattern:#x}");
             let played = play(&case, &network, 1, Script::new(pattern, control), &replay);
@@ -188,7 +194,12 @@ fn when_two_neighbouring_relays_die_what_they_kept_is_lost_and_said_to_be_or_sav
         case.crashes = vec![(2, Duration::from_millis(40 + seed)), (3, Duration::from_millis(40 + seed))];
         let replay = format!("two relays die, seed {seed}");
         let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(0.01), &replay);
-        assert_eq!(played.fates.iter().filter(|&&fate| fate == Outcome::Silent).count(), 2, "{replay}: {:?}", played.fates);
+        assert_eq!(
+            played.fates.iter().filter(|&&fate| fate == Outcome::Silent).count(),
+            2,
+            "{replay}: {:?}",
+            played.fates
+        );
         assert_eq!(played.fates[0], Outcome::Delivered, "{replay}");
         let rest = &played.fates[3..];
         assert!(rest.iter().all(|fate| matches!(fate, Outcome::Delivered | Outcome::Orphaned)), "{replay}: {rest:?}");
@@ -212,7 +223,9 @@ fn crowd(receivers: usize, bytes: usize) -> Case {
 
 #[test]
 fn casts_to_many_receivers_deliver_whatever_gets_lost() {
-    for (seed, receivers, loss) in [(1, 17, 0.05), (2, 40, 0.01), (3, 128, 0.01), (4, 129, 0.0), (5, 150, 0.001), (6, 150, 0.05)] {
+    for (seed, receivers, loss) in
+        [(1, 17, 0.05), (2, 40, 0.01), (3, 128, 0.01), (4, 129, 0.0), (5, 150, 0.001), (6, 150, 0.05)]
+    {
         let case = crowd(receivers, 150_000);
         let replay = format!("{receivers} receivers, loss {loss}");
         let faults = RandomFaults::new(seed).loss(loss).duplicate(0.01).reorder(0.01, Duration::from_micros(300));
@@ -221,7 +234,11 @@ fn casts_to_many_receivers_deliver_whatever_gets_lost() {
         assert_eq!(played.totals.forged_acks, 0, "{replay}");
         let hops = receivers as f64 * (case.bytes / 268 + 2) as f64;
         let budget = hops * (loss + 0.01) * 1.3 + 20.0;
-        assert!((played.totals.data_resent as f64) < budget, "{replay}: {} frames sent again", played.totals.data_resent);
+        assert!(
+            (played.totals.data_resent as f64) < budget,
+            "{replay}: {} frames sent again",
+            played.totals.data_resent
+        );
     }
 }
 
@@ -229,9 +246,13 @@ fn casts_to_many_receivers_deliver_whatever_gets_lost() {
 fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_everything() {
     // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80, for whom two
     // in a row go at once.
-    for (seed, receivers, dead) in
-        [(1, 140, vec![2]), (2, 140, vec![1, 2]), (3, 140, vec![2, 25]), (4, 140, vec![11, 12, 140]), (5, 300, vec![1, 9])]
-    {
+    for (seed, receivers, dead) in [
+        (1, 140, vec![2]),
+        (2, 140, vec![1, 2]),
+        (3, 140, vec![2, 25]),
+        (4, 140, vec![11, 12, 140]),
+        (5, 300, vec![1, 9]),
+    ] {
         let bad = if receivers == 140 { 24 } else { 75 };
         let mut case = crowd(receivers, 1_500_000);
         case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(90 + 3 * seed))).collect();
@@ -245,7 +266,10 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
             if data && random.chance(loss) { Fate::Drop } else { Fate::Deliver }
         };
         let played = play(&case, &star(&case, 100_000_000), seed, faults, &replay);
-        assert!(played.took > Duration::from_millis(1500), "{replay}: the others wait until the silent ones are given up");
+        assert!(
+            played.took > Duration::from_millis(1500),
+            "{replay}: the others wait until the silent ones are given up"
+        );
         let mut expected = vec![Outcome::Delivered; receivers];
         dead.iter().for_each(|&host| expected[host - 1] = Outcome::Silent);
         assert_eq!(played.fates, expected, "{replay}");
@@ -286,7 +310,10 @@ fn a_receiver_behind_a_slow_cable_slows_a_cast_down_to_its_rate_and_no_further()
     all_delivered(&played, &case, "slow cable");
     let limit = case.bytes as f64 * 8.0 / 1e8 * 1538.0 / 1468.0;
     let ratio = played.took.as_secs_f64() / limit;
-    println!("slow cable: {ratio:.2} of its limit, {} sent, {} again", played.totals.data_sent, played.totals.data_resent);
+    println!(
+        "slow cable: {ratio:.2} of its limit, {} sent, {} again",
+        played.totals.data_sent, played.totals.data_resent
+    );
     assert!(ratio < 1.6, "{ratio:.2} of the slow cable's limit");
     assert!(played.totals.data_resent < played.totals.data_sent, "{} frames sent again", played.totals.data_resent);
 }

@@ -70,7 +70,8 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 pub fn report(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
-        Failure::new(Code::System, format!("cannot write the report to stdout: {error}; the exit code says the rest")).into()
+        Failure::new(Code::System, format!("cannot write the report to stdout: {error}; the exit code says the rest"))
+            .into()
     })
 }
 

@@ -24,7 +24,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
     let cli = Cli::parse();
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).format_timestamp_millis().init();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error"))
+        .format_timestamp_millis()
+        .init();
     let result = match cli.command {
         Command::Send(args) => send::run(args),
         Command::Recv(args) => recv::run(args),

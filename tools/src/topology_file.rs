@@ -51,7 +51,8 @@ pub fn load(path: &Path) -> anyhow::Result<Imported> {
 /// # Errors
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn load_lldp(folder: &Path, interface: Option<&str>) -> anyhow::Result<Imported> {
-    let unreadable = |error| Failure::new(Code::System, format!("cannot read the folder {}: {error}", folder.display()));
+    let unreadable =
+        |error| Failure::new(Code::System, format!("cannot read the folder {}: {error}", folder.display()));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -60,7 +61,11 @@ pub fn load_lldp(folder: &Path, interface: Option<&str>) -> anyhow::Result<Impor
             continue;
         }
         let text = read_text(&path, "LLDP output")?;
-        files.push(LldpFile { name: LldpFile::name_of(&file_name).to_owned(), source_name: path.display().to_string(), text });
+        files.push(LldpFile {
+            name: LldpFile::name_of(&file_name).to_owned(),
+            source_name: path.display().to_string(),
+            text,
+        });
     }
     // Folders are listed in any order; the first error should be the same one each time.
     files.sort_by(|left, right| left.source_name.cmp(&right.source_name));
@@ -74,7 +79,9 @@ pub fn load_lldp(folder: &Path, interface: Option<&str>) -> anyhow::Result<Impor
 pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
     let name = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {
-        ErrorKind::InvalidData => Failure::new(Code::Usage, format!("the {what} {name} is no text (UTF-8); name another file")),
+        ErrorKind::InvalidData => {
+            Failure::new(Code::Usage, format!("the {what} {name} is no text (UTF-8); name another file"))
+        }
         _ => Failure::new(Code::System, format!("cannot read the {what} {name}: {error}")),
     };
     let mut text = String::new();
@@ -84,7 +91,10 @@ pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
     };
     match read.map_err(unreadable)? as u64 {
         0..=MAX_FILE_BYTES => Ok(text),
-        _ => Err(Failure::new(Code::Usage, format!("the {what} {name} is too large to be one; name another file")).into()),
+        _ => {
+            Err(Failure::new(Code::Usage, format!("the {what} {name} is too large to be one; name another file"))
+                .into())
+        }
     }
 }
 
@@ -136,7 +146,10 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("old")).expect("a folder");
         let read = load(folder.path()).expect("a topology").topology;
-        assert_eq!((read.hosts(), read.switches()), (["n0".to_owned(), "n1".to_owned()].as_slice(), ["sw1".to_owned()].as_slice()));
+        assert_eq!(
+            (read.hosts(), read.switches()),
+            (["n0".to_owned(), "n1".to_owned()].as_slice(), ["sw1".to_owned()].as_slice())
+        );
         std::fs::write(folder.path().join("n2.json"), "{").expect("a file");
         let (code, text) = failure(load(folder.path()));
         assert_eq!(code, Code::Usage);

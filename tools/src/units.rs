@@ -45,7 +45,10 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1024() {
-        assert_eq!(["0", "256", "4K", "16m", "1GiB"].map(parse_size), [Ok(0), Ok(256), Ok(4 << 10), Ok(16 << 20), Ok(1 << 30)]);
+        assert_eq!(
+            ["0", "256", "4K", "16m", "1GiB"].map(parse_size),
+            [Ok(0), Ok(256), Ok(4 << 10), Ok(16 << 20), Ok(1 << 30)]
+        );
         for wrong in ["", "K", "4X", "-1", "99999999999999999999", "18446744073709551615K"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }

@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let rank: u16 = rank.parse()?;
     let bytes: usize = macs.get(2).map_or(Ok(64), |bytes| bytes.parse())?;
-    let peers = (0..2).map(|rank| Ok(Peer { rank, mac: macs.get(usize::from(rank)).ok_or("two MACs are needed")?.parse()? }));
+    let peers =
+        (0..2).map(|rank| Ok(Peer { rank, mac: macs.get(usize::from(rank)).ok_or("two MACs are needed")?.parse()? }));
     let peers = peers.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
     let mailbox = open(interface, rank, &peers)?;
     let mut times = Vec::with_capacity(ROUND_TRIPS);
@@ -43,7 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         times.push(begin.elapsed());
     }
     times.sort();
-    println!("{bytes} bytes there and back: median {:?}, 99 % within {:?}", times[times.len() / 2], times[times.len() * 99 / 100]);
+    println!(
+        "{bytes} bytes there and back: median {:?}, 99 % within {:?}",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100]
+    );
     // The other host may still ask for what was lost.
     mailbox.wait(Some(mailbox.now() + Duration::from_secs(1)), |mailbox, _| {
         while mailbox.part.poll_completion().is_some() {}

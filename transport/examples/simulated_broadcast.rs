@@ -20,7 +20,8 @@ fn main() {
     let network = Network::star(HOSTS, Cable::GIGABIT, &settings);
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
     let machine = |host: usize| {
-        let identity = Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let identity =
+            Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
         Alone::new(match host {
             0 => {
                 let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };

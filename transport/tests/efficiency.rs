@@ -95,7 +95,8 @@ fn tuning(policy: Policy, window_frames: u64) -> Tuning {
 
 fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {
     let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-    let identity = Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+    let identity =
+        Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
     let tuning = tuning(policy, window_frames);
     Alone::new(if host == 0 {
         let outlet = Outlet::Cast { group: group_mac("efficiency"), listeners: (1..=receivers).map(peer).collect() };
@@ -156,11 +157,15 @@ fn compare(path: &Path, text: &str) {
 #[test]
 fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
     let cells = WINDOWS_FRAMES.into_iter().flat_map(|window| RECEIVERS.map(|receivers| (window, receivers)));
-    let rows: Vec<Row> = cells.flat_map(|(window, receivers)| LOSSES.map(|loss| Row::simulate(window, receivers, loss))).collect();
+    let rows: Vec<Row> =
+        cells.flat_map(|(window, receivers)| LOSSES.map(|loss| Row::simulate(window, receivers, loss))).collect();
 
     for row in &rows {
         assert!(row.holes.simulated >= row.strict.simulated, "holes are never worse: {row:?}");
-        assert!(row.holes.simulated > row.holes.calculated - 2.0, "what one repair cannot help many can share: {row:?}");
+        assert!(
+            row.holes.simulated > row.holes.calculated - 2.0,
+            "what one repair cannot help many can share: {row:?}"
+        );
     }
     let collapsed = rows.iter().find(|row| (row.window_frames, row.receivers, row.loss) == (64, 100, 0.001));
     let Row { strict, holes, .. } = collapsed.expect("the case of `docs/design.md` is in the table");

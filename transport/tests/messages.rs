@@ -47,7 +47,11 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                     let lost = u64::from(pattern.count_ones());
                     // A loss may cost a question, its answer, a repair and its receipt; strict go-back-n repeats what followed.
                     let budget = free + if preset == "paper" { 6 } else { 4 } * lost + 4;
-                    assert!(price.frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.frames);
+                    assert!(
+                        price.frames <= budget,
+                        "{replay}: {} frames for {lost} losses, budget {budget}",
+                        price.frames
+                    );
                     worst = worst.max(price.frames);
                 }
                 println!("{preset} {length} bytes, received at {received_at:?}: {free} frames, worst {worst}");
@@ -59,12 +63,18 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
 /// A push that uses half of the room the sender was promised makes the receiver renew it.
 #[test]
 fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
-    for (length, pushes, pulls, notes) in [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (18_668, 13, 0, 1), (18_669, 13, 1, 1)] {
+    for (length, pushes, pulls, notes) in
+        [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (18_668, 13, 0, 1), (18_669, 13, 1, 1)]
+    {
         let message = [Message::new(0, 1, 7, length, Duration::ZERO)];
         let price = play(2, &Settings::default(), &message, NoFaults, "no faults");
         assert_delivered(&price, &message, "no faults");
         let totals = price.totals;
-        assert_eq!((totals.pushes_sent, totals.pulls_sent, totals.notes_sent), (pushes, pulls, notes), "{length} bytes");
+        assert_eq!(
+            (totals.pushes_sent, totals.pulls_sent, totals.notes_sent),
+            (pushes, pulls, notes),
+            "{length} bytes"
+        );
         assert_eq!((totals.resent, totals.asks_sent), (0, 0), "{length} bytes");
         let receipts = if notes == 0 { 1 } else { 3 };
         assert!(price.frames <= pushes + pulls + notes + receipts, "{length} bytes: {} frames", price.frames);
@@ -79,8 +89,13 @@ fn messages_of_one_tag_arrive_in_order_whatever_gets_lost_and_tags_do_not_wait_f
     for pattern in 0..1_u64 << LOSABLE {
         let message = |tag, length, at| Message::new(0, 1, tag, length, Duration::from_micros(at));
         // Same tag: long, short, long; the other tag is received first though it is sent last.
-        let messages =
-            [message(1, 3000, 900), message(1, 10, 901), message(1, 2000, 902), message(2, 500, 0), message(2, 900, 400)];
+        let messages = [
+            message(1, 3000, 900),
+            message(1, 10, 901),
+            message(1, 2000, 902),
+            message(2, 500, 0),
+            message(2, 900, 400),
+        ];
         let settings = Settings { btp1_bytes: 80, btp2_bytes: 780, ..Settings::default() };
         let replay = format!("pattern={pattern:#x}");
         let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
@@ -136,7 +151,8 @@ fn all_to_all(hosts: u16, random: &mut Random) -> Vec<Message> {
             let longest = [1, 100, 1500, 15_000, 60_000][random.below(5) as usize];
             let received_at = Duration::from_micros(at * 1000 + random.below(1000));
             let sent_at = Duration::from_micros(at * 700);
-            messages.push(Message { sent_at, ..Message::new(from, to, tag, random.below(longest) as usize, received_at) });
+            messages
+                .push(Message { sent_at, ..Message::new(from, to, tag, random.below(longest) as usize, received_at) });
         }
     }
     messages
@@ -150,7 +166,8 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
         let (preset, settings) = &presets()[(seed % 2) as usize];
         let messages = all_to_all(hosts, &mut random);
         let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
-        let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
+        let faults =
+            RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
         let replay = format!("seed={seed} {preset} hosts={hosts} loss={loss}");
         let price = play(hosts.into(), settings, &messages, faults, &replay);
         assert_delivered(&price, &messages, &replay);

@@ -17,7 +17,14 @@ const RECEIVER_BYTES: usize = 4096;
 /// `receivers` with the tree that a session gives them: three levels of ten for a thousand.
 fn crowd(receivers: usize, frames: u64, rate_bits_per_second: u64) -> Crowd {
     let fan_out = (receivers > 128).then_some(if receivers > 272 { 10 } else { 12 });
-    Crowd { receivers, fan_out, frames, rate_bits_per_second, tuning: ethbcast_transport::Tuning::default(), session: 7 }
+    Crowd {
+        receivers,
+        fan_out,
+        frames,
+        rate_bits_per_second,
+        tuning: ethbcast_transport::Tuning::default(),
+        session: 7,
+    }
 }
 
 fn slowest_percent(found: &Found) -> f64 {
@@ -42,7 +49,11 @@ fn a_thousand_receivers_that_lose_one_frame_in_ten_thousand_neither_drown_the_ro
         assert!(slow >= 90.0, "{rate} bit/s: {slow} %");
         // The root repairs what its ten listeners lost; whatever the others lost, those they acknowledge to repair.
         assert!(found.root.data_resent <= 4 + frames * 10 / 2500, "{rate} bit/s: {} repairs", found.root.data_resent);
-        assert!(found.totals.data_resent < 2 * frames / 10, "{rate} bit/s: {} repairs in all", found.totals.data_resent);
+        assert!(
+            found.totals.data_resent < 2 * frames / 10,
+            "{rate} bit/s: {} repairs in all",
+            found.totals.data_resent
+        );
         assert!(found.added_bytes.max(found.repair_child_bytes) <= 10 * RECEIVER_BYTES, "{} bytes", found.added_bytes);
     }
 }
@@ -95,7 +106,8 @@ fn when_all_lose_the_same_frame_few_of_them_say_so_to_the_root() {
 fn one_receiver_that_loses_a_third_costs_the_others_the_repairs_budget_and_the_root_its_4_kib() {
     let undisturbed = slowest_percent(&crowd(32, 8192, GIGABIT).run(NoFaults));
     let found = crowd(32, 8192, GIGABIT).run(RandomFaults::new(1).loss_at(7, 0.3));
-    let others = found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 6).map(|(_, percent)| *percent);
+    let others =
+        found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 6).map(|(_, percent)| *percent);
     let slowest = others.fold(f64::INFINITY, f64::min);
     println!("{slowest:.1} of {undisturbed:.1} %, {} bytes, {:?}", found.added_bytes, found.root);
     // 25 repairs to each 100 new frames.
@@ -123,7 +135,8 @@ fn a_ward_that_loses_a_third_is_repaired_by_the_one_it_acknowledges_to_alone() {
     assert_eq!(found.root.data_resent, 0);
     assert!((found.totals.data_resent as f64) < 6000.0 * 0.3 / 0.7 * 1.2, "{} repairs", found.totals.data_resent);
     // Its repairs take nothing from the root's link: only credit holds the others back.
-    let others = found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 29).map(|(_, percent)| *percent);
+    let others =
+        found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 29).map(|(_, percent)| *percent);
     let slowest = others.fold(f64::INFINITY, f64::min);
     assert!(slowest >= 85.0, "{slowest} %");
 }

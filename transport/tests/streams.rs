@@ -57,7 +57,8 @@ fn a_relay_passes_frames_on_as_they_come() {
 fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
     for path in [Path::Chain, Path::Cast] {
         let is_last = |delivery: &Delivery<'_>| {
-            parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.flags.has(Flags::LAST))
+            parse(delivery.frame)
+                .is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.flags.has(Flags::LAST))
         };
         let lose_last = Script::new(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
         let price = broadcast(&case(path, 3, 10), lose_last, &format!("{path:?}"));
@@ -72,7 +73,11 @@ fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_
     let is_fifth = |delivery: &Delivery<'_>| {
         parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.sequence == 5)
     };
-    let price = broadcast(&case(Path::Cast, listeners + 1, 100), Script::new((1 << listeners) - 1, is_fifth), "all lose frame 5");
+    let price = broadcast(
+        &case(Path::Cast, listeners + 1, 100),
+        Script::new((1 << listeners) - 1, is_fifth),
+        "all lose frame 5",
+    );
     // Who reports first may be served alone before the others' reports are in.
     assert!((1..=3).contains(&price.totals.data_resent), "{} repairs", price.totals.data_resent);
 }
@@ -100,7 +105,11 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_bu
             let lost = u64::from(pattern.count_ones());
             // Each loss may cost a heartbeat, its answer, a repair and its acknowledgement.
             let budget = 12 + 8 + factor * lost + 4;
-            assert!(price.cable_frames <= budget, "{replay}: {} frames for {lost} losses, budget {budget}", price.cable_frames);
+            assert!(
+                price.cable_frames <= budget,
+                "{replay}: {} frames for {lost} losses, budget {budget}",
+                price.cable_frames
+            );
         }
         println!("{name}: worst of 16384 patterns {worst} frames");
     }
@@ -112,7 +121,11 @@ fn heavy_random_faults_are_survived_within_a_frame_budget() {
         for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
             let hosts = 2 + (seed % 6) as usize;
             let loss = [0.0, 0.01, 0.1, 0.3][(seed % 4) as usize];
-            let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
+            let faults = RandomFaults::new(seed)
+                .loss(loss)
+                .duplicate(0.02)
+                .reorder(0.02, Duration::from_micros(400))
+                .corrupt(0.01);
             let replay = format!("seed={seed} {path:?}");
             let price = broadcast(&case(path, hosts, 300), faults, &replay);
             let hops = (hosts - 1) as f64 * 300.0;
@@ -155,7 +168,8 @@ fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to
 /// A relay makes its room known once more, at the very first message: it starts out with little credit.
 #[test]
 fn a_message_of_one_frame_costs_its_copies_and_one_acknowledgement_from_each_host() {
-    for (path, copies, relays) in [(Path::Chain, 7, 6), (Path::Cast, 1, 0), (Path::Flat, 7, 0), (Path::Binomial, 7, 3)] {
+    for (path, copies, relays) in [(Path::Chain, 7, 6), (Path::Cast, 1, 0), (Path::Flat, 7, 0), (Path::Binomial, 7, 3)]
+    {
         let case = Case { message_frames: 1, ..case(path, 8, 100) };
         let price = broadcast(&case, NoFaults, &format!("{path:?}"));
         assert_eq!((price.totals.data_sent, price.totals.data_resent), (100 * copies, 0), "{path:?}");

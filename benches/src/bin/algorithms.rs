@@ -77,7 +77,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let calibration = perf::calibrate(&first, &[hosts[1].clone(), hosts[hosts.len() - 1].clone()], &file)?;
 
     let mut points = planned(&arguments, &beds, &calibration)?;
-    let broadcasts: f64 = points.iter().map(|point| point.predicted * f64::from(point.iterations) + BESIDE_SECONDS).sum();
+    let broadcasts: f64 =
+        points.iter().map(|point| point.predicted * f64::from(point.iterations) + BESIDE_SECONDS).sum();
     eprintln!("{} points: about {:.1} min", points.len(), broadcasts / 60.0);
     for point in points.iter_mut().filter(|point| point.iterations > 0) {
         let site = Site { bed: &beds[point.bed], calibration: Some(&file), ..first };
@@ -115,7 +116,8 @@ fn planned(arguments: &Arguments, beds: &[Bed], calibration: &Calibration) -> an
             for (number, bed) in beds.iter().enumerate() {
                 let predicted = bed.predict(via, size_bytes, calibration)?;
                 let is_measured = predicted <= arguments.longest;
-                let iterations = if is_measured { perf::iterations(predicted, arguments.budget, MOST_ITERATIONS) } else { 0 };
+                let iterations =
+                    if is_measured { perf::iterations(predicted, arguments.budget, MOST_ITERATIONS) } else { 0 };
                 points.push(Point { bed: number, via, size_bytes, predicted, iterations, outcome: None });
             }
         }
@@ -164,7 +166,9 @@ impl Findings<'_> {
         for &size_bytes in &self.arguments.sizes {
             let mut row = vec![size(size_bytes), cell(self.copy_seconds(size_bytes), size_bytes)];
             let time = |&via: &Via| self.seconds(topology, via, size_bytes);
-            row.extend(self.arguments.vias.iter().map(|via| time(via).map_or("-".to_owned(), |time| cell(time, size_bytes))));
+            row.extend(
+                self.arguments.vias.iter().map(|via| time(via).map_or("-".to_owned(), |time| cell(time, size_bytes))),
+            );
             row.push(self.remarks(topology, size_bytes));
             table.push(row);
         }
@@ -193,7 +197,8 @@ impl Findings<'_> {
         ]);
         for point in &self.points {
             let measured = point.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
-            let time = |of: fn(&Measured) -> f64| measured.map_or(String::new(), |measured| format!("{:.6}", of(measured)));
+            let time =
+                |of: fn(&Measured) -> f64| measured.map_or(String::new(), |measured| format!("{:.6}", of(measured)));
             table.push(vec![
                 self.arguments.topologies[point.bed].clone(),
                 point.via.to_string(),
@@ -226,7 +231,9 @@ impl Findings<'_> {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        claims(&self.arguments.sizes, &self.arguments.topologies, |topology, via, bytes| self.seconds(topology, via, bytes))
+        claims(&self.arguments.sizes, &self.arguments.topologies, |topology, via, bytes| {
+            self.seconds(topology, via, bytes)
+        })
     }
 }
 
@@ -259,14 +266,17 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
     let claims = findings.claims();
     if !claims.is_empty() {
         let lines: String = claims.iter().map(|claim| format!("{claim}\n")).collect();
-        text += &format!("\nWhere a message has more frames than there are hosts (a shorter one is all beginning):\n{lines}");
+        text += &format!(
+            "\nWhere a message has more frames than there are hosts (a shorter one is all beginning):\n{lines}"
+        );
     }
     text += &format!(
         "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of 3:\n\n{}",
         topologies[0],
         findings.segments.table().aligned()
     );
-    let mut files = vec![("figures12-16.txt".to_owned(), text.clone()), ("figures12-16.csv".to_owned(), findings.csv().csv())];
+    let mut files =
+        vec![("figures12-16.txt".to_owned(), text.clone()), ("figures12-16.csv".to_owned(), findings.csv().csv())];
     let charts = topologies.iter().filter_map(|name| Some((format!("figures12-16.{name}.svg"), findings.chart(name)?)));
     files.extend(charts);
     files.push(("figures12-16.segments.csv".to_owned(), findings.segments.table().csv()));

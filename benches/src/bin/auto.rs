@@ -87,7 +87,8 @@ fn main() -> anyhow::Result<ExitCode> {
         let mut site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
         let file = directory.path().join(format!("{name}.toml"));
         let assumed = Calibration::assumed(arguments.rate, FRAME_PAYLOAD_BYTES);
-        let calibration = if arguments.calibrated { perf::calibrate(&site, &bed.hosts()[1..3], &file)? } else { assumed };
+        let calibration =
+            if arguments.calibrated { perf::calibrate(&site, &bed.hosts()[1..3], &file)? } else { assumed };
         site.calibration = arguments.calibrated.then_some(file.as_path());
         for size_bytes in arguments.sizes() {
             let contest = Contest::hold(&site, name, size_bytes, &calibration, &arguments)?;
@@ -137,7 +138,8 @@ impl Contest {
         calibration: &Calibration,
         arguments: &Arguments,
     ) -> anyhow::Result<Self> {
-        let entry = |name, predicted| Entry { name, predicted, medians: vec![], barriers: vec![], vias: vec![], failure: None };
+        let entry =
+            |name, predicted| Entry { name, predicted, medians: vec![], barriers: vec![], vias: vec![], failure: None };
         let price = |name: &&'static str| Ok(entry(*name, site.bed.predict(name.parse()?, size_bytes, calibration)?));
         let plans = PLANS.iter().map(price).collect::<anyhow::Result<Vec<Entry>>>()?;
         let least = plans.iter().map(|plan| plan.predicted).fold(f64::INFINITY, f64::min);
@@ -190,7 +192,9 @@ impl Contest {
     fn remarks(&self) -> String {
         let remark = |entry: &Entry| match &entry.failure {
             Some(words) => Some(words.clone()),
-            None if entry.medians.is_empty() => Some(format!("{} not tried, {:.0} s predicted", entry.name, entry.predicted)),
+            None if entry.medians.is_empty() => {
+                Some(format!("{} not tried, {:.0} s predicted", entry.name, entry.predicted))
+            }
             None => None,
         };
         self.entries.iter().filter_map(remark).collect::<Vec<_>>().join("; ")
@@ -257,7 +261,8 @@ fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
         let here = contests.iter().filter(|contest| contest.topology == *name);
         Series::new(name, here.filter_map(|contest| Some((contest.size_bytes as f64, contest.ratio()?))))
     };
-    let mut series: Vec<Series> = arguments.topologies.iter().map(line).filter(|series| !series.points.is_empty()).collect();
+    let mut series: Vec<Series> =
+        arguments.topologies.iter().map(line).filter(|series| !series.points.is_empty()).collect();
     let sizes = || series.iter().flat_map(|series| &series.points).map(|point| point.0);
     let ends = [sizes().reduce(f64::min)?, sizes().reduce(f64::max)?];
     series.push(Series::new("at most", ends.map(|end| (end, MOST_RATIO))));

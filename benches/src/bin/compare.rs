@@ -139,7 +139,9 @@ impl Bench<'_> {
                 Outcome::Finished(finished) => runs.push(finished),
             }
         }
-        let middle = |figure: fn(&Finished) -> f64| median(runs.iter().map(figure).collect()).expect("there is at least one run");
+        let middle = |figure: fn(&Finished) -> f64| {
+            median(runs.iter().map(figure).collect()).expect("there is at least one run")
+        };
         Ok(Series::Finished(Finished {
             data_seconds: middle(|run| run.data_seconds),
             whole_seconds: middle(|run| run.whole_seconds),
@@ -170,7 +172,8 @@ impl Bench<'_> {
                 let verified = format!("{}/{}", finished.verified, self.receivers());
                 let seconds = [finished.data_seconds, finished.whole_seconds].map(|seconds| format!("{seconds:.3}"));
                 let [data, whole] = seconds;
-                let remark = if finished.verified == self.receivers() { "" } else { "the others' bytes are not the source's" };
+                let remark =
+                    if finished.verified == self.receivers() { "" } else { "the others' bytes are not the source's" };
                 ([data, format!("{times:.3}"), whole, verified], remark)
             }
         };
@@ -192,8 +195,13 @@ impl Bench<'_> {
             format_rate(*rate),
             table.aligned()
         );
-        println!("seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start.");
-        println!("wire: {:.3} s, the file in frames of {FRAME_BYTES} bytes, {PAYLOAD_BYTES} of them payload.", self.wire_seconds());
+        println!(
+            "seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start."
+        );
+        println!(
+            "wire: {:.3} s, the file in frames of {FRAME_BYTES} bytes, {PAYLOAD_BYTES} of them payload.",
+            self.wire_seconds()
+        );
     }
 }
 

@@ -78,7 +78,9 @@ fn main() -> anyhow::Result<()> {
     fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&size| Row::measure(size, &arguments)).collect::<anyhow::Result<Vec<_>>>()?;
     let text = report(&arguments, &rows);
-    for (name, content) in [("figure5.txt", &text), ("figure5.csv", &every_number(&rows).csv()), ("figure5.svg", &svg(&rows))] {
+    for (name, content) in
+        [("figure5.txt", &text), ("figure5.csv", &every_number(&rows).csv()), ("figure5.svg", &svg(&rows))]
+    {
         let path = arguments.out.join(name);
         fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
     }
@@ -194,7 +196,8 @@ fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> an
     }
     let mut text = "schema = 1\n".to_owned();
     for (id, (hosts, links)) in hosts.iter().zip(&links).enumerate() {
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{}]\n", hosts.join(", "), links.join(", "));
+        text +=
+            &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{}]\n", hosts.join(", "), links.join(", "));
     }
     Ok(Topology::parse(&text, "random cluster")?)
 }
@@ -271,14 +274,30 @@ fn verdicts(rows: &[Row]) -> Table {
             (false, false) => "higher than in the paper, and must be",
         };
         let of = |count: usize| format!("{count} of {}", rows.len());
-        table.push(vec![name.to_string(), format!("{ratio:.2}"), of(within), format!("{least:.2}"), of(could), verdict.into()]);
+        table.push(vec![
+            name.to_string(),
+            format!("{ratio:.2}"),
+            of(within),
+            format!("{least:.2}"),
+            of(could),
+            verdict.into(),
+        ]);
     }
     table
 }
 
 fn every_number(rows: &[Row]) -> Table {
-    let mut table =
-        Table::new(&["links", "machines_per_switch", "root", "machines", "complete", "average", "ratio", "least", "least_ratio"]);
+    let mut table = Table::new(&[
+        "links",
+        "machines_per_switch",
+        "root",
+        "machines",
+        "complete",
+        "average",
+        "ratio",
+        "least",
+        "least_ratio",
+    ]);
     for (index, case) in CASES.iter().enumerate() {
         for row in rows {
             let Averages { height, least } = row.averages[index];
@@ -295,7 +314,14 @@ fn svg(rows: &[Row]) -> String {
     let line = |name: &str, height: &dyn Fn(&Row) -> f64| {
         Series::new(name, rows.iter().map(|row| (row.machines as f64, height(row))).collect::<Vec<_>>())
     };
-    let measured = CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
+    let measured =
+        CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
     let series: Vec<Series> = measured.chain([line("complete binary tree", &|row| f64::from(row.complete))]).collect();
-    line_chart("Height of contention-free binary trees (Algorithm 2)", "machines", "average tree height", &series, false)
+    line_chart(
+        "Height of contention-free binary trees (Algorithm 2)",
+        "machines",
+        "average tree height",
+        &series,
+        false,
+    )
 }

@@ -40,7 +40,13 @@ fn main() -> anyhow::Result<()> {
     let interrupt = Interrupt::hold()?;
     let lab = bring_up("frames", 2, None)?;
     let [from, to] = lab.hosts().try_into().ok().context("the lab has two hosts")?;
-    let hop = Hop { lab: &lab, from, to, time: Duration::from_secs(arguments.seconds), payload_bytes: arguments.payload.into() };
+    let hop = Hop {
+        lab: &lab,
+        from,
+        to,
+        time: Duration::from_secs(arguments.seconds),
+        payload_bytes: arguments.payload.into(),
+    };
     let ours = hop.measure::<OurEnd>()?;
     interrupt.check()?;
     let pnets = hop.measure::<PnetEnd>()?;
@@ -91,8 +97,10 @@ impl Hop<'_> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let receiver = scope.spawn(|| Work::measure(|| receiving.receive(&over)));
-            let sender =
-                scope.spawn(|| Work::measure(|| sending.send(&frame, self.time))).join().expect("the sender does not panic");
+            let sender = scope
+                .spawn(|| Work::measure(|| sending.send(&frame, self.time)))
+                .join()
+                .expect("the sender does not panic");
             thread::sleep(GRACE);
             over.store(true, Ordering::Release);
             let receiver = receiver.join().expect("the receiver does not panic");
@@ -129,7 +137,12 @@ fn print(arguments: &Arguments, ours: &Measured, pnets: &Measured) {
     if arguments.csv {
         print!("{}", table.csv());
     } else {
-        println!("{} + {HEADER_BYTES} bytes for {} s, one hop:\n\n{}", arguments.payload, arguments.seconds, table.aligned());
+        println!(
+            "{} + {HEADER_BYTES} bytes for {} s, one hop:\n\n{}",
+            arguments.payload,
+            arguments.seconds,
+            table.aligned()
+        );
         println!("frames/s: received; µs: CPU time of the thread per frame sent or received.");
     }
 }

@@ -51,7 +51,14 @@ fn main() -> anyhow::Result<()> {
     fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&nodes| Row::measure(nodes)).collect::<anyhow::Result<Vec<_>>>()?;
     let ours = ours(&rows);
-    let text = format!("{}\n{}\n{}\n{}\n{}", paper_text(), paper().aligned(), ours_text(&rows), ours.aligned(), bad_cable_text()?);
+    let text = format!(
+        "{}\n{}\n{}\n{}\n{}",
+        paper_text(),
+        paper().aligned(),
+        ours_text(&rows),
+        ours.aligned(),
+        bad_cable_text()?
+    );
     for (name, content) in [("memory.txt", &text), ("memory.csv", &csv(&rows).csv()), ("memory.svg", &svg(&rows))] {
         let path = arguments.out.join(name);
         fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
@@ -104,7 +111,8 @@ struct Row {
 impl Row {
     fn measure(nodes: usize) -> anyhow::Result<Self> {
         // One channel at a time: together the buffers of 1023 would take six gigabytes.
-        let channel = |host| Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(host)]), Tuning::default());
+        let channel =
+            |host| Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(host)]), Tuning::default());
         Ok(Self {
             nodes,
             shared: cast(nodes, PAYLOAD_BYTES).memory(),
@@ -232,7 +240,8 @@ fn bad_cable_text() -> anyhow::Result<String> {
 const MEBIBYTE: f64 = (1 << 20) as f64;
 
 fn ours(rows: &[Row]) -> Table {
-    let mut table = Table::new(&["nodes", "channels MiB", "shared MiB", "saved %", "cluster %", "each B", "peak each B", "within"]);
+    let mut table =
+        Table::new(&["nodes", "channels MiB", "shared MiB", "saved %", "cluster %", "each B", "peak each B", "within"]);
     for row in rows {
         table.push(vec![
             row.nodes.to_string(),
@@ -257,8 +266,10 @@ fn csv(rows: &[Row]) -> Table {
     let mut table = Table::new(&CSV_HEADING.split(',').collect::<Vec<_>>());
     for row in rows {
         let nodes = row.nodes;
-        let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } = row.shared;
-        let bytes = [row.channels_bytes, payload_bytes, slots_bytes, stamps_bytes, stream_bytes, readers_bytes, repairs_bytes];
+        let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } =
+            row.shared;
+        let bytes =
+            [row.channels_bytes, payload_bytes, slots_bytes, stamps_bytes, stream_bytes, readers_bytes, repairs_bytes];
         let paper = [PAPER.channels(nodes), PAPER.shared(nodes), PAPER.saved_percent(nodes), published_percent(nodes)];
         let mut cells = vec![nodes.to_string()];
         cells.extend(paper.map(|value| format!("{value:.2}")));

@@ -107,7 +107,9 @@ fn round_trips(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyho
         for ((_, place, way, _), times) in WAYS.iter().zip(&mut times) {
             let turn = match *way {
                 Way::Raw(waiting) => ping_pong::plain(hop, *place, PING_BYTES, arguments.pings, waiting)?,
-                Way::Messages(spin) => ping_pong::messages(hop, *place, &Settings::default(), PING_BYTES, arguments.pings, spin)?,
+                Way::Messages(spin) => {
+                    ping_pong::messages(hop, *place, &Settings::default(), PING_BYTES, arguments.pings, spin)?
+                }
             };
             times.extend(micros(&turn));
             interrupt.check()?;
@@ -118,11 +120,15 @@ fn round_trips(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyho
     for (at, (name, _, _, raw)) in WAYS.iter().enumerate() {
         let ratio = raw.map(|raw| medians[at] / medians[raw]);
         let [p10, p90, p99] = [10, 90, 99].map(|percent| format!("{:.1}", percentile(&mut times[at], percent)));
-        let (of_raw, limit) = ratio.map_or((String::new(), ""), |it| (format!("{it:.2}"), verdict(it <= ROUND_TRIP_LIMIT)));
+        let (of_raw, limit) =
+            ratio.map_or((String::new(), ""), |it| (format!("{it:.2}"), verdict(it <= ROUND_TRIP_LIMIT)));
         table.push(vec![(*name).into(), format!("{:.1}", medians[at]), p10, p90, p99, of_raw, limit.into()]);
     }
     let count = u64::from(arguments.rounds) * arguments.pings;
-    Ok(format!("Round trips of {PING_BYTES} bytes, {count} each; limit {ROUND_TRIP_LIMIT} times raw:\n\n{}", table.aligned()))
+    Ok(format!(
+        "Round trips of {PING_BYTES} bytes, {count} each; limit {ROUND_TRIP_LIMIT} times raw:\n\n{}",
+        table.aligned()
+    ))
 }
 
 /// Patience of the ways to send long messages.
@@ -155,14 +161,18 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
     ]);
     let baseline = middle(&raw, |rate| rate.frames_per_second);
     let mut first = vec!["sendmmsg to ring".to_owned(), format!("{baseline:.0}"), String::new(), String::new()];
-    first.extend([middle(&raw, |rate| rate.sender_micros), middle(&raw, |rate| rate.receiver_micros)].map(|it| format!("{it:.2}")));
+    first.extend(
+        [middle(&raw, |rate| rate.sender_micros), middle(&raw, |rate| rate.receiver_micros)]
+            .map(|it| format!("{it:.2}")),
+    );
     first.resize(11, String::new());
     table.push(first);
     for ((name, _), passed) in BULK_WAYS.iter().zip(&passed) {
         table.push(bulk_row(name, passed, baseline, time));
     }
     let long = size(LONG_BYTES as u64);
-    let title = format!("Frames of {FRAME_BYTES} bytes; messages of {long}, receives posted; limit {THROUGHPUT_LIMIT} of raw");
+    let title =
+        format!("Frames of {FRAME_BYTES} bytes; messages of {long}, receives posted; limit {THROUGHPUT_LIMIT} of raw");
     Ok(format!("{title}; CPU time of the threads for each frame:\n\n{}", table.aligned()))
 }
 
@@ -179,7 +189,10 @@ fn bulk_row(name: &str, passed: &[bulk::Passed], baseline: f64, time: Duration) 
         format!("{:.2}", middle(passed, |it| it.rate.sender_micros)),
         format!("{:.2}", middle(passed, |it| it.rate.receiver_micros)),
         format!("{:.2}", middle(passed, |it| it.sender.0.resent as f64 * 100.0 / it.sender.0.pulls_sent.max(1) as f64)),
-        format!("{:.1}", middle(passed, |it| it.receiver.0.received as f64 / it.receiver.0.receipts_sent.max(1) as f64)),
+        format!(
+            "{:.1}",
+            middle(passed, |it| it.receiver.0.received as f64 / it.receiver.0.receipts_sent.max(1) as f64)
+        ),
         per_second(middle(passed, |it| it.sender.1.poll_wakeups as f64)),
         per_second(middle(passed, |it| it.receiver.1.poll_wakeups as f64)),
         verdict(part >= THROUGHPUT_LIMIT).into(),

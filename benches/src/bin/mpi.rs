@@ -113,13 +113,19 @@ fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mu
     let Arguments { sizes, iterations, via, .. } = arguments;
     let steps = f64::from(*iterations) * 2.0 * sizes.len() as f64;
     let limit = Duration::from_secs_f64(60.0 + steps * SLOWEST_ITERATION_SECONDS);
-    let theirs =
-        cluster.measure(sizes, *iterations, limit, site.interrupt)?.map_err(|words| anyhow!("Open MPI failed: {words}"))?;
+    let theirs = cluster
+        .measure(sizes, *iterations, limit, site.interrupt)?
+        .map_err(|words| anyhow!("Open MPI failed: {words}"))?;
     for (point, theirs) in points.iter_mut().zip(theirs) {
         point.theirs.push(theirs);
     }
     for point in points {
-        let job = Job { via, size_bytes: point.size_bytes, iterations: *iterations, predicted_seconds: SLOWEST_ITERATION_SECONDS };
+        let job = Job {
+            via,
+            size_bytes: point.size_bytes,
+            iterations: *iterations,
+            predicted_seconds: SLOWEST_ITERATION_SECONDS,
+        };
         let ours = perf::measure(site, &job)?.map_err(|words| anyhow!("ethbcast failed: {words}"))?;
         if !point.vias.contains(&ours.via) {
             point.vias.push(ours.via);
@@ -158,7 +164,8 @@ fn table(points: &[Point]) -> Table {
     let mut table = Table::new(&heading);
     for point in points {
         for (what, (theirs, ours)) in point.rows() {
-            let figures = |times: Times| [times.middle80, times.median, times.p99].map(|seconds| format!("{:.1}", seconds * 1e6));
+            let figures =
+                |times: Times| [times.middle80, times.median, times.p99].map(|seconds| format!("{:.1}", seconds * 1e6));
             let ratio = format!("{:.2}", theirs.middle80 / ours.middle80);
             let what = format!("{what}, {}", point.vias.join(" or "));
             let mut cells = vec![size(point.size_bytes)];
@@ -172,7 +179,8 @@ fn table(points: &[Point]) -> Table {
 }
 
 fn csv(points: &[Point]) -> Table {
-    let heading = ["what", "size_bytes", "round", "program", "via", "middle80_seconds", "median_seconds", "p99_seconds"];
+    let heading =
+        ["what", "size_bytes", "round", "program", "via", "middle80_seconds", "median_seconds", "p99_seconds"];
     let mut table = Table::new(&heading);
     for point in points {
         for (program, via, rounds) in
@@ -182,7 +190,8 @@ fn csv(points: &[Point]) -> Table {
                 for (what, times) in [("broadcast + barrier", measured.broadcast), ("barrier", measured.barrier)] {
                     let figures = [times.middle80, times.median, times.p99].map(|seconds| format!("{seconds:.9}"));
                     let round = (round + 1).to_string();
-                    let mut cells = vec![what.to_owned(), point.size_bytes.to_string(), round, program.to_owned(), via.clone()];
+                    let mut cells =
+                        vec![what.to_owned(), point.size_bytes.to_string(), round, program.to_owned(), via.clone()];
                     cells.extend(figures);
                     table.push(cells);
                 }
@@ -195,7 +204,8 @@ fn csv(points: &[Point]) -> Table {
 /// Writes and prints everything; a failure if a bound was missed.
 fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result<ExitCode> {
     let cores = std::thread::available_parallelism()?;
-    let pieces = if arguments.cut { "frames of 1500 bytes" } else { "pieces of up to 64 KiB, which veth carries whole" };
+    let pieces =
+        if arguments.cut { "frames of 1500 bytes" } else { "pieces of up to 64 KiB, which veth carries whole" };
     let mut text = format!(
         "Broadcast with a barrier behind it, and barriers alone, {} ranks on hosts of one unshaped lab, {cores} cores for all. First\n\
          {} over TCP, sent in {pieces}; then ethbcast perf --via {}, in frames\n\

@@ -115,7 +115,8 @@ impl Row {
     fn ratios(&self) -> [Option<f64>; 2] {
         let measured = self.measured.as_ref().ok();
         let predicted = measured.map(|measured| measured.predicted / measured.broadcast());
-        let simulated = measured.zip(self.simulated.as_ref().ok()).map(|(measured, seconds)| seconds / measured.broadcast());
+        let simulated =
+            measured.zip(self.simulated.as_ref().ok()).map(|(measured, seconds)| seconds / measured.broadcast());
         [predicted, simulated]
     }
 
@@ -125,13 +126,20 @@ impl Row {
 
     fn words(&self) -> String {
         let off = self.ratios().map(|ratio| ratio.map_or("failed".to_owned(), |ratio| percent_off(ratio, 1.0) + " %"));
-        let measured = self.measured.as_ref().map_or_else(Clone::clone, |measured| milliseconds(measured.broadcast()) + " ms");
+        let measured =
+            self.measured.as_ref().map_or_else(Clone::clone, |measured| milliseconds(measured.broadcast()) + " ms");
         format!("{measured}, predicted {}, simulated {}", off[0], off[1])
     }
 }
 
 /// Runs the simulator on the lab's likeness.
-fn simulate(site: &Site, file: &Path, arguments: &Arguments, via: &str, size_bytes: u64) -> anyhow::Result<Result<f64, String>> {
+fn simulate(
+    site: &Site,
+    file: &Path,
+    arguments: &Arguments,
+    via: &str,
+    size_bytes: u64,
+) -> anyhow::Result<Result<f64, String>> {
     let mut command = site.program.here("simulate");
     command.args(["--lab", "--json", "--hosts", &arguments.hosts.to_string(), "--rate", &format_rate(arguments.rate)]);
     command.args(["--via", via, "--size", &size_bytes.to_string()]).arg("--calibration").arg(file);

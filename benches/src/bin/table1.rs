@@ -52,8 +52,18 @@ const ROWS: [Row; 8] = [
 
 fn main() -> anyhow::Result<()> {
     let Arguments { out } = Arguments::parse();
-    let mut table =
-        Table::new(&["algorithm", "network", "ranks", "segment", "predicted s", "T s", "ratio", "expected", "off %", "Table 1"]);
+    let mut table = Table::new(&[
+        "algorithm",
+        "network",
+        "ranks",
+        "segment",
+        "predicted s",
+        "T s",
+        "ratio",
+        "expected",
+        "off %",
+        "Table 1",
+    ]);
     let mut furthest: f64 = 0.0;
     let mut lines: Vec<Series> = Vec::new();
     for network in Cluster::ALL {
@@ -67,7 +77,12 @@ fn main() -> anyhow::Result<()> {
         }
         if network == Cluster::Fast {
             // `flat` would flatten every other line.
-            lines = of_network.into_iter().zip(&ROWS).filter(|(_, row)| row.via != Via::Flat).map(|(line, _)| line).collect();
+            lines = of_network
+                .into_iter()
+                .zip(&ROWS)
+                .filter(|(_, row)| row.via != Via::Flat)
+                .map(|(line, _)| line)
+                .collect();
         }
     }
     let text = format!(
@@ -84,7 +99,12 @@ fn main() -> anyhow::Result<()> {
     let files = [("table1.txt", text.clone()), ("table1.csv", table.csv()), ("table1.svg", svg)];
     results::write(&out, &files.map(|(name, content)| (name.to_owned(), content)))?;
     print!("{text}");
-    ensure!(furthest <= TOLERANCE, "the model is {:.1} % off Table 1, more than {:.0} %", furthest * 100.0, TOLERANCE * 100.0);
+    ensure!(
+        furthest <= TOLERANCE,
+        "the model is {:.1} % off Table 1, more than {:.0} %",
+        furthest * 100.0,
+        TOLERANCE * 100.0
+    );
     Ok(())
 }
 

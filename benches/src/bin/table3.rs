@@ -42,13 +42,20 @@ fn main() -> anyhow::Result<()> {
         worst * 100.0
     );
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    for (name, content) in [("table3.txt", text.clone()), ("table3.csv", by_cell(&cells).csv()), ("table3.svg", svg(&cells))] {
+    for (name, content) in
+        [("table3.txt", text.clone()), ("table3.csv", by_cell(&cells).csv()), ("table3.svg", svg(&cells))]
+    {
         let path = out.join(name);
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }
     print!("{text}");
     ensure!(equal >= LEAST_EQUAL, "only {equal} cells are equal, not {LEAST_EQUAL}");
-    ensure!(worst <= MOST_EXCESS, "the paper's choice takes {:.2} % longer, more than {:.1} %", worst * 100.0, MOST_EXCESS * 100.0);
+    ensure!(
+        worst <= MOST_EXCESS,
+        "the paper's choice takes {:.2} % longer, more than {:.1} %",
+        worst * 100.0,
+        MOST_EXCESS * 100.0
+    );
     Ok(())
 }
 
@@ -98,7 +105,8 @@ fn side_by_side(cells: &[Cell]) -> Table {
 }
 
 fn by_cell(cells: &[Cell]) -> Table {
-    let mut table = Table::new(&["network", "tree", "message_bytes", "paper_bytes", "ours_bytes", "paper_seconds", "ours_seconds"]);
+    let mut table =
+        Table::new(&["network", "tree", "message_bytes", "paper_bytes", "ours_bytes", "paper_seconds", "ours_seconds"]);
     for cell in cells {
         table.push(vec![
             cell.network.name().to_owned(),

@@ -6,7 +6,9 @@ use anyhow::{Context, bail};
 use ethbcast_transport::MacAddr;
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrLike, recv, sendto, socket};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrLike, recv, sendto, socket,
+};
 
 use crate::cluster::INTERFACE;
 use crate::ends::HEADER_BYTES;
@@ -37,9 +39,11 @@ impl Plain {
     /// # Errors
     /// If there is no interface, or the kernel refuses the socket.
     pub fn open() -> anyhow::Result<Self> {
-        let mut addresses = getifaddrs()?.filter(|entry| entry.interface_name == INTERFACE).filter_map(|entry| entry.address);
+        let mut addresses =
+            getifaddrs()?.filter(|entry| entry.interface_name == INTERFACE).filter_map(|entry| entry.address);
         let address = addresses.find(|address| address.family() == Some(AddressFamily::Packet));
-        let address = *address.as_ref().and_then(|address| address.as_link_addr()).context("the lab's host has no interface")?;
+        let address =
+            *address.as_ref().and_then(|address| address.as_link_addr()).context("the lab's host has no interface")?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)?;
         Ok(Self { socket, address })
     }

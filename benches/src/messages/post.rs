@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ethbcast_transport::Alone;
-use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
+use ethbcast_transport::messages::{
+    Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
+};
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
 use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
 use ethbcast_transport::wire::{Identity, Peer};
@@ -36,11 +38,13 @@ impl Post {
         let peers = [0, 1].map(|rank: u16| Peer { rank, mac: hop.mac(rank.into()) });
         hop.on_both(|host| {
             let interface = Interface::find(Some(INTERFACE))?;
-            let identity = Identity { session: 7, stream: 0, rank: host as u16, mac: interface.mac, ether_type: ETHER_TYPE };
+            let identity =
+                Identity { session: 7, stream: 0, rank: host as u16, mac: interface.mac, ether_type: ETHER_TYPE };
             let mut config = PortConfig::new(ETHER_TYPE);
             config.busy_poll = spin;
             let port = Port::open(&interface, config)?;
-            let mailbox = Alone::new(Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone()));
+            let mailbox =
+                Alone::new(Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone()));
             Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: 1 - host as u16 })
         })
     }

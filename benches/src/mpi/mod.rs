@@ -26,7 +26,8 @@ const WARM_UPS: u32 = 100;
 
 /// Which package is not here, in one sentence; `None` if nothing is missing.
 pub fn missing() -> Option<String> {
-    let needed = [(MPIRUN, "openmpi-bin"), (MPICC, "libopenmpi-dev"), ("unshare", "util-linux"), ("hostname", "hostname")];
+    let needed =
+        [(MPIRUN, "openmpi-bin"), (MPICC, "libopenmpi-dev"), ("unshare", "util-linux"), ("hostname", "hostname")];
     let (program, package) = needed.into_iter().find(|(program, _)| !is_installed(program))?;
     Some(format!("there is no {program} here: install the package {package}"))
 }
@@ -39,7 +40,10 @@ pub fn version() -> anyhow::Result<String> {
     let output = Command::new(MPIRUN).arg("--version").output().with_context(|| format!("running {MPIRUN}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     // mpirun.openmpi (OpenRTE) 4.1.4
-    Ok(format!("Open MPI {}", text.lines().next().and_then(|line| line.split_whitespace().last()).unwrap_or("of unknown version")))
+    Ok(format!(
+        "Open MPI {}",
+        text.lines().next().and_then(|line| line.split_whitespace().last()).unwrap_or("of unknown version")
+    ))
 }
 
 /// What one size took.
@@ -121,7 +125,8 @@ impl<'a> Cluster<'a> {
 
     /// The script in place of `ssh`: options, an address, and words for the shell there.
     fn agent(&self, hosts: &[String]) -> anyhow::Result<String> {
-        let mut script = String::from("while [ \"${1#-}\" != \"$1\" ]; do shift; done\naddress=$1\nshift\ncase $address in\n");
+        let mut script =
+            String::from("while [ \"${1#-}\" != \"$1\" ]; do shift; done\naddress=$1\nshift\ncase $address in\n");
         for (number, host) in hosts.iter().enumerate() {
             let (address, namespace, name) = (address(number), self.lab.namespace(host)?, own_name(number));
             script += &format!("{address}) namespace={namespace} name={name} TMPDIR={} ;;\n", self.path(host)?);
@@ -134,7 +139,8 @@ impl<'a> Cluster<'a> {
     fn path(&self, name: &str) -> anyhow::Result<String> {
         let path: PathBuf = self.directory.path().join(name);
         let text = path.to_str().filter(|path| !path.contains(char::is_whitespace));
-        text.map(str::to_owned).context("the folder for temporary files has a blank or no UTF-8 in its name: set TMPDIR")
+        text.map(str::to_owned)
+            .context("the folder for temporary files has a blank or no UTF-8 in its name: set TMPDIR")
     }
 }
 
@@ -159,13 +165,22 @@ fn read(output: &str, sizes: &[u64], iterations: u32) -> anyhow::Result<Vec<Meas
     let mut lines = output.lines();
     let mut times = |what: &str, size: u64| -> anyhow::Result<Times> {
         let line = lines.next().with_context(|| format!("the MPI program said nothing of a {what} of {size} bytes"))?;
-        let rest =
-            line.strip_prefix(&format!("{what} {size} ")).with_context(|| format!("not a {what} of {size} bytes: {line}"))?;
-        let seconds = rest.split(' ').map(|word| word.parse::<f64>().map(|ns| ns * 1e-9)).collect::<Result<Vec<_>, _>>()?;
-        ensure!(seconds.len() == iterations as usize, "{} times of {iterations} of a {what} of {size} bytes", seconds.len());
+        let rest = line
+            .strip_prefix(&format!("{what} {size} "))
+            .with_context(|| format!("not a {what} of {size} bytes: {line}"))?;
+        let seconds =
+            rest.split(' ').map(|word| word.parse::<f64>().map(|ns| ns * 1e-9)).collect::<Result<Vec<_>, _>>()?;
+        ensure!(
+            seconds.len() == iterations as usize,
+            "{} times of {iterations} of a {what} of {size} bytes",
+            seconds.len()
+        );
         Times::of(seconds).context("there is at least one iteration")
     };
-    sizes.iter().map(|&size| Ok(Measured { broadcast: times("broadcast", size)?, barrier: times("barrier", size)? })).collect()
+    sizes
+        .iter()
+        .map(|&size| Ok(Measured { broadcast: times("broadcast", size)?, barrier: times("barrier", size)? }))
+        .collect()
 }
 
 #[cfg(test)]
@@ -176,7 +191,9 @@ mod tests {
     fn what_the_program_prints_is_read_and_anything_else_refused() {
         let output = "broadcast 256 3000 1000 2000\nbarrier 256 500 500 500\n";
         let measured = read(output, &[256], 3).expect("good");
-        assert!((measured[0].broadcast.middle80 - 2e-6).abs() < 1e-12 && (measured[0].barrier.p99 - 5e-7).abs() < 1e-12);
+        assert!(
+            (measured[0].broadcast.middle80 - 2e-6).abs() < 1e-12 && (measured[0].barrier.p99 - 5e-7).abs() < 1e-12
+        );
         for (wrong, part) in [
             ("", "said nothing of a broadcast of 256 bytes"),
             ("broadcast 4096 1 2 3\n", "not a broadcast of 256 bytes"),

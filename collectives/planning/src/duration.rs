@@ -22,6 +22,9 @@ mod tests {
     #[test]
     fn times_are_told_with_three_digits() {
         let told = [0.0, 1.234e-6, 45.67e-6, 0.9996e-3, 5.614e-3, 99.96e-3, 0.9996, 12.34, 3601.0].map(duration);
-        assert_eq!(told, ["0.00 µs", "1.23 µs", "45.7 µs", "1.00 ms", "5.61 ms", "100 ms", "1.00 s", "12.3 s", "3601 s"]);
+        assert_eq!(
+            told,
+            ["0.00 µs", "1.23 µs", "45.7 µs", "1.00 ms", "5.61 ms", "100 ms", "1.00 s", "12.3 s", "3601 s"]
+        );
     }
 }

@@ -106,7 +106,9 @@ impl Assembly {
             return false;
         }
         let known = self.callers.remove(&mac);
-        let same = known.as_ref().is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host));
+        let same = known
+            .as_ref()
+            .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host));
         let (replaced, returns) = match known {
             Some(known) if known.nonce == nonce => (known.replaced, known.returns),
             Some(known) => (Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
@@ -124,7 +126,8 @@ impl Assembly {
             let own = Entry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
             let others = self.callers.iter();
             let others = others.map(|(&mac, caller)| Entry { mac, nonce: caller.nonce, host: caller.host.clone() });
-            let mtu_bytes = self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
+            let mtu_bytes =
+                self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
             Roster::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)
         });
         if roster.is_some() && roster != self.roster {
@@ -190,7 +193,9 @@ impl Assembly {
             return CommunicatorError::Running { hosts: self.names(running) };
         }
         match digest {
-            Some(digest) => CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.digest != digest) },
+            Some(digest) => {
+                CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.digest != digest) }
+            }
             None => CommunicatorError::Missing { size, hosts: self.hosts() },
         }
     }

@@ -23,7 +23,12 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        out.u64(self.nonce).u16(self.size).u16(self.mtu_bytes).u8(self.preset).u8(u8::from(self.joined)).bytes(&self.digest);
+        out.u64(self.nonce)
+            .u16(self.size)
+            .u16(self.mtu_bytes)
+            .u8(self.preset)
+            .u8(u8::from(self.joined))
+            .bytes(&self.digest);
         out.name(&self.group).name(&self.host);
         out.into_bytes()
     }

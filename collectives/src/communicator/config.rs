@@ -57,7 +57,9 @@ impl Config {
     pub(super) fn check(&self) -> Result<(), CommunicatorError> {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         let names = [("group", group, MAX_GROUP_BYTES), ("host", host, MAX_HOST_BYTES)];
-        if let Some((what, name, most)) = names.into_iter().find(|(_, name, most)| name.is_empty() || name.len() > *most) {
+        if let Some((what, name, most)) =
+            names.into_iter().find(|(_, name, most)| name.is_empty() || name.len() > *most)
+        {
             return Err(CommunicatorError::Name { what, bytes: name.len(), most });
         }
         if !(1..=MAX_RANKS).contains(&self.size) {

@@ -95,21 +95,30 @@ mod tests {
     #[test]
     fn ranks_follow_the_numbers_in_the_names() {
         assert_eq!(order(&["n10", "n2", "n1", "m7", "n"]), ["m7", "n", "n1", "n2", "n10"]);
-        assert_eq!(order(&["rack10-node1", "rack2-node30", "rack2-node4"]), ["rack2-node4", "rack2-node30", "rack10-node1"]);
+        assert_eq!(
+            order(&["rack10-node1", "rack2-node30", "rack2-node4"]),
+            ["rack2-node4", "rack2-node30", "rack10-node1"]
+        );
         assert_eq!(order(&["n1", "n01", "n001"]), ["n001", "n01", "n1"], "equal numbers: as they are spelt");
         assert_eq!(order(&["9", "10", "a", "99999999999999999999999"]), ["9", "10", "99999999999999999999999", "a"]);
     }
 
     #[test]
     fn the_digest_does_not_depend_on_who_was_heard_first_but_on_everything_else() {
-        let roster = |group: &str, entries: Vec<Entry>, mtu_bytes| Roster::new(group, entries, mtu_bytes, Preset::Default).digest();
+        let roster = |group: &str, entries: Vec<Entry>, mtu_bytes| {
+            Roster::new(group, entries, mtu_bytes, Preset::Default).digest()
+        };
         let both = || vec![entry("a", 1), entry("b", 2)];
         let digest = roster("g", both(), 1500);
         assert_eq!(digest, roster("g", vec![entry("b", 2), entry("a", 1)], 1500));
         let renamed = vec![entry("a", 1), entry("c", 2)];
         let restarted = vec![entry("a", 1), Entry { nonce: 9, ..entry("b", 2) }];
-        let others =
-            [roster("h", both(), 1500), roster("g", both(), 1499), roster("g", renamed, 1500), roster("g", restarted, 1500)];
+        let others = [
+            roster("h", both(), 1500),
+            roster("g", both(), 1499),
+            roster("g", renamed, 1500),
+            roster("g", restarted, 1500),
+        ];
         assert!(others.iter().all(|other| *other != digest));
         assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
     }

@@ -96,7 +96,9 @@ impl Part for Finder {
         if frame.header.kind != kind::ECHO || frame.header.session != self.identity.session {
             return;
         }
-        let Some((ProbeBody { task: Task::Invite, number, .. }, mut rest)) = ProbeBody::read(frame.payload) else { return };
+        let Some((ProbeBody { task: Task::Invite, number, .. }, mut rest)) = ProbeBody::read(frame.payload) else {
+            return;
+        };
         let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
             self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize });

@@ -60,7 +60,13 @@ mod tests {
     /// So many frames of the second half, evenly over its time.
     fn report(pace: Pace, arrived_late: u64) -> ReportBody {
         let half_nanos = (pace.mark() as f64 * 1e9 / pace.frames_per_second) as u64;
-        ReportBody { arrived: arrived_late, arrived_late, first_nanos: 0, late_nanos: half_nanos, last_nanos: half_nanos * 2 }
+        ReportBody {
+            arrived: arrived_late,
+            arrived_late,
+            first_nanos: 0,
+            late_nanos: half_nanos,
+            last_nanos: half_nanos * 2,
+        }
     }
 
     #[test]

@@ -113,9 +113,15 @@ impl Prober {
         let present = |target: usize| findings.targets[target].present;
         match item {
             Item::RollCall => Some(Box::new(RollCall::new(findings, settings))),
-            Item::Largest { target } => present(target).then(|| Box::new(Largest::new(target, findings, settings)) as _),
-            Item::Ping { target, bytes } => present(target).then(|| Box::new(Ping::new(target, bytes, findings, settings)) as _),
-            Item::Train { target, bytes } => present(target).then(|| Box::new(Train::new(target, bytes, findings, settings)) as _),
+            Item::Largest { target } => {
+                present(target).then(|| Box::new(Largest::new(target, findings, settings)) as _)
+            }
+            Item::Ping { target, bytes } => {
+                present(target).then(|| Box::new(Ping::new(target, bytes, findings, settings)) as _)
+            }
+            Item::Train { target, bytes } => {
+                present(target).then(|| Box::new(Train::new(target, bytes, findings, settings)) as _)
+            }
             Item::Cast => Some(Box::new(Cast::new(settings.cast?, findings, settings))),
         }
     }
@@ -156,7 +162,9 @@ impl Part for Prober {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
         let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);
-        let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.writer.session()) else { return };
+        let (Some(target), Some(step), true) = (from, &mut self.step, header.session == self.writer.session()) else {
+            return;
+        };
         let (test, last) = (header.stamp, header.flags.has(Flags::LAST));
         match header.kind {
             kind::ECHO => {

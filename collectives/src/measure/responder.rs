@@ -132,14 +132,20 @@ impl Responder {
     /// Says what has been counted of the frame's train: zeros, if none of it has come.
     fn report(&mut self, frame: &Frame<'_>, asked: bool) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
-        let counted = self.tallies.iter().find(|tally| tally.prober == prober && tally.session == session && tally.test == test);
+        let counted =
+            self.tallies.iter().find(|tally| tally.prober == prober && tally.session == session && tally.test == test);
         let (seen, body) = counted.map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts));
         self.answer(frame, What::Report { seen, body, asked });
     }
 
     fn answer(&mut self, frame: &Frame<'_>, what: What) {
         if self.answers.len() < MAX_ANSWERS {
-            self.answers.push_back(Answer { to: frame.source, session: frame.header.session, test: frame.header.stamp, what });
+            self.answers.push_back(Answer {
+                to: frame.source,
+                session: frame.header.session,
+                test: frame.header.stamp,
+                what,
+            });
         }
     }
 }

@@ -52,7 +52,8 @@ pub struct ProbeResult {
 
 impl ProbeResult {
     pub(super) fn new(findings: &Findings) -> ProbeResult {
-        let targets: Vec<_> = findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings)).collect();
+        let targets: Vec<_> =
+            findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings)).collect();
         let points = over_targets(&targets);
         let (sent, lost) = findings.targets.iter().fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
         ProbeResult {
@@ -84,7 +85,8 @@ fn target_result(target: &Target, findings: &Findings) -> TargetResult {
 
 /// For each size the median over the targets.
 fn over_targets(targets: &[TargetResult]) -> Vec<Point> {
-    let mut sizes: Vec<usize> = targets.iter().flat_map(|target| target.points.iter().map(|point| point.bytes)).collect();
+    let mut sizes: Vec<usize> =
+        targets.iter().flat_map(|target| target.points.iter().map(|point| point.bytes)).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let middle = |bytes: usize, of: fn(&Point) -> u64| {

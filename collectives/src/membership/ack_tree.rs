@@ -27,7 +27,8 @@ impl AckTree {
     pub(crate) fn new(receivers: usize, policy: Policy) -> AckTree {
         let deepest = levels(receivers, *FAN_OUT.end());
         let is_tree = receivers > DIRECT_RECEIVERS && policy == Policy::HolesAllowed;
-        let fan_out = is_tree.then(|| FAN_OUT.into_iter().find(|&fan_out| levels(receivers, fan_out) == deepest)).flatten();
+        let fan_out =
+            is_tree.then(|| FAN_OUT.into_iter().find(|&fan_out| levels(receivers, fan_out) == deepest)).flatten();
         AckTree { receivers, fan_out }
     }
 
@@ -92,7 +93,9 @@ mod tests {
     fn few_receivers_acknowledge_to_the_origin() {
         let few = tree(DIRECT_RECEIVERS);
         assert_eq!((few.fan_out, few.children(None)), (None, 0..DIRECT_RECEIVERS));
-        assert!((0..DIRECT_RECEIVERS).all(|position| few.parent(position).is_none() && few.order(position) == position));
+        assert!(
+            (0..DIRECT_RECEIVERS).all(|position| few.parent(position).is_none() && few.order(position) == position)
+        );
         assert_eq!(AckTree::new(300, Policy::InOrderOnly).children(None), 0..300, "strict: all to the origin");
     }
 
@@ -112,7 +115,11 @@ mod tests {
                 let children = tree.children(parent);
                 assert!(tree.fan_out.is_none_or(|fan_out| FAN_OUT.contains(&fan_out) && children.len() <= fan_out));
                 for (order, child) in children.enumerate() {
-                    assert_eq!((tree.parent(child), tree.order(child)), (parent, order), "{receivers} receivers, {child}");
+                    assert_eq!(
+                        (tree.parent(child), tree.order(child)),
+                        (parent, order),
+                        "{receivers} receivers, {child}"
+                    );
                     assert!(parent.is_none_or(|parent| parent < child), "lines of parents go up");
                     heard[child] += 1;
                 }

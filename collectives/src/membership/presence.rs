@@ -159,7 +159,8 @@ impl Presence {
             let silence = self.suspect_after.filter(|_| !entry.suspected).unwrap_or(self.gone_after);
             entry.heard.silent_for_at(silence)
         };
-        let others = self.entries.iter().zip(0..).filter(|&(entry, rank)| rank != self.own && entry.standing == Standing::Here);
+        let others =
+            self.entries.iter().zip(0..).filter(|&(entry, rank)| rank != self.own && entry.standing == Standing::Here);
         others.map(|(entry, _)| due(entry)).min()
     }
 
@@ -188,7 +189,8 @@ impl Presence {
                 _ => {}
             }
         }
-        let until = |entry: &Entry| if let Standing::Leaving { until, .. } = entry.standing { Some(until) } else { None };
+        let until =
+            |entry: &Entry| if let Standing::Leaving { until, .. } = entry.standing { Some(until) } else { None };
         self.next_farewell = self.entries.iter().filter_map(until).min();
         changes
     }
@@ -204,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_root_suspects_first_and_then_gives_up() {
-        let mut presence = Presence::new(at(0), 0, 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
+        let mut presence =
+            Presence::new(at(0), 0, 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
         presence.hear(at(100), 2);
         assert_eq!(presence.next_silence(), Some(at(300)));
         assert_eq!(presence.look(at(300)), [Change::Suspected(1, Duration::from_millis(300))]);

@@ -23,8 +23,15 @@ pub(crate) enum Wait {
 
 impl Wait {
     /// What the timers are called, in the order of their declaration.
-    const LABELS: [Timer; 7] =
-        [Timer("announce"), Timer("join"), Timer("view"), Timer("status"), Timer("silence"), Timer("verdict"), Timer("leave")];
+    const LABELS: [Timer; 7] = [
+        Timer("announce"),
+        Timer("join"),
+        Timer("view"),
+        Timer("status"),
+        Timer("silence"),
+        Timer("verdict"),
+        Timer("leave"),
+    ];
 
     /// The deadline of this timer at a moment.
     pub(crate) fn at(self, at: Instant) -> Deadline {

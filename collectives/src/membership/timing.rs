@@ -66,6 +66,9 @@ mod tests {
         assert_eq!((turn(9, 10), turn(999, 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
         let period = Duration::from_millis(50);
         let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();
-        assert!((200..300).contains(&early) && (0..1000).all(|nonce| jitter(period, nonce) < period), "{early} of 1000");
+        assert!(
+            (200..300).contains(&early) && (0..1000).all(|nonce| jitter(period, nonce) < period),
+            "{early} of 1000"
+        );
     }
 }

@@ -309,23 +309,30 @@ mod tests {
     fn message() -> impl Strategy<Value = Message> {
         let text = || "[a-zäß]{0,40}";
         prop_oneof![
-            (text(), text(), text(), prop::option::of(0..u64::MAX - 1), any::<u16>())
-                .prop_map(|(group, host, source, size, mtu_bytes)| Message::Announce { group, host, source, size, mtu_bytes }),
-            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>()).prop_map(|(nonce, group, host, mtu_bytes, free_bytes)| {
-                Message::Join { nonce, group, host, mtu_bytes, free_bytes }
-            }),
-            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text()).prop_map(|(nonce, why, text)| Message::Refuse {
-                nonce,
-                why,
-                text
-            }),
+            (text(), text(), text(), prop::option::of(0..u64::MAX - 1), any::<u16>()).prop_map(
+                |(group, host, source, size, mtu_bytes)| Message::Announce { group, host, source, size, mtu_bytes }
+            ),
+            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>()).prop_map(
+                |(nonce, group, host, mtu_bytes, free_bytes)| {
+                    Message::Join { nonce, group, host, mtu_bytes, free_bytes }
+                }
+            ),
+            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
+                .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))
-                .prop_map(|(epoch, digest, at, count, bytes)| Message::View(ViewPart { epoch, digest, at, count, bytes })),
+                .prop_map(|(epoch, digest, at, count, bytes)| Message::View(ViewPart {
+                    epoch,
+                    digest,
+                    at,
+                    count,
+                    bytes
+                })),
             (prop::sample::select(MemberState::ALL.to_vec()), any::<u64>())
                 .prop_map(|(state, frames)| Message::Status { state, frames }),
             (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
                 .prop_map(|(outcome, bytes, digest, text)| Message::Done(Done { outcome, bytes, digest, text })),
-            (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(over, heard)| Message::Verdict { over, heard }),
+            (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9))
+                .prop_map(|(over, heard)| Message::Verdict { over, heard }),
         ]
     }
 

@@ -106,7 +106,14 @@ impl<F: Faults> Play<F> {
     pub fn assert_done(&self) {
         for (host, process) in self.processes().iter().enumerate() {
             let ended = process.ended.as_ref().map(|(how, _)| how);
-            assert_eq!(ended, Some(&Ok(())), "{}: host {host}, step {}: {:?}", self.replay, process.step, process.ongoing);
+            assert_eq!(
+                ended,
+                Some(&Ok(())),
+                "{}: host {host}, step {}: {:?}",
+                self.replay,
+                process.step,
+                process.ongoing
+            );
         }
     }
 }

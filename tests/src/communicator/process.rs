@@ -230,7 +230,9 @@ impl Process {
             Ongoing::Receive(id) => match member.take_received(*id) {
                 None => Ok(Progress::Waiting),
                 Some(outcome) => {
-                    let Step::Message { from, tag, bytes, .. } = self.program[self.step] else { unreachable!("it receives") };
+                    let Step::Message { from, tag, bytes, .. } = self.program[self.step] else {
+                        unreachable!("it receives")
+                    };
                     let expected = RecvOutcome::Received { bytes: message(tag, from, bytes) };
                     if outcome != expected {
                         self.wrong.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));

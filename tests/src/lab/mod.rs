@@ -45,7 +45,8 @@ pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let directory = tempfile::Builder::new().prefix("ethbcast-tests-").tempdir_in(parent).expect("a temporary directory");
+    let directory =
+        tempfile::Builder::new().prefix("ethbcast-tests-").tempdir_in(parent).expect("a temporary directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     directory
 }
@@ -64,7 +65,8 @@ pub fn within<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Optio
 /// What is in a directory, hidden files included.
 pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }

@@ -163,8 +163,15 @@ impl Ended {
     #[track_caller]
     pub fn json(&self) -> Value {
         let text = self.stdout_text();
-        assert_eq!(text.lines().count(), 1, "{} printed more or less than one object: {text:?}\n{}", self.name, self.stderr);
-        let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error} in {text}", self.name));
+        assert_eq!(
+            text.lines().count(),
+            1,
+            "{} printed more or less than one object: {text:?}\n{}",
+            self.name,
+            self.stderr
+        );
+        let value: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error} in {text}", self.name));
         assert!(value.is_object(), "{text}");
         value
     }

@@ -114,5 +114,9 @@ fn temporary_files(directory: &Path) -> Vec<PathBuf> {
     let paths = names_in(directory).into_iter().map(|name| directory.join(name));
     let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
     let is_temporary = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
-    files.into_iter().filter(is_temporary).chain(directories.iter().flat_map(|directory| temporary_files(directory))).collect()
+    files
+        .into_iter()
+        .filter(is_temporary)
+        .chain(directories.iter().flat_map(|directory| temporary_files(directory)))
+        .collect()
 }

@@ -30,7 +30,11 @@ fn every_collective_delivers_long_messages_by_all_presets_whatever_is_lost() {
     for preset in [Preset::Default, Preset::Paper, Preset::PushPull] {
         for (ranks, loss) in [(2, 0.0), (5, 0.01), (9, 0.1)] {
             let case = Case { preset, ..Case::new(ranks, &everything(ranks, 150_000)) };
-            let faults = RandomFaults::new(7).loss(loss).duplicate(0.01).reorder(0.02, Duration::from_micros(300)).corrupt(0.005);
+            let faults = RandomFaults::new(7)
+                .loss(loss)
+                .duplicate(0.01)
+                .reorder(0.02, Duration::from_micros(300))
+                .corrupt(0.005);
             play(&case, 1, faults, &format!("{preset:?}, {ranks} ranks, loss {loss}"));
         }
     }
@@ -38,8 +42,12 @@ fn every_collective_delivers_long_messages_by_all_presets_whatever_is_lost() {
 
 #[test]
 fn among_more_than_129_ranks_an_ack_tree_carries_what_receivers_say() {
-    let steps =
-        [Step::Broadcast { root: 7, bytes: 100_000 }, Step::Barrier, Step::Broadcast { root: 140, bytes: 10 }, Step::Barrier];
+    let steps = [
+        Step::Broadcast { root: 7, bytes: 100_000 },
+        Step::Barrier,
+        Step::Broadcast { root: 140, bytes: 10 },
+        Step::Barrier,
+    ];
     let case = Case::new(150, &steps);
     for loss in [0.0, 0.01] {
         let played = play(&case, 1, RandomFaults::new(3).loss(loss), &format!("150 ranks, loss {loss}"));

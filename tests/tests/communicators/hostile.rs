@@ -2,7 +2,9 @@
 
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};
 use ethbcast_transport::sim::{NoFaults, Random, host_mac};
-use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, seal};
+use ethbcast_transport::wire::{
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, seal,
+};
 use std::time::Duration;
 
 fn group() -> Play<NoFaults> {

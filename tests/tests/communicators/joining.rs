@@ -23,8 +23,12 @@ fn ranks_follow_the_names_of_the_hosts_whoever_comes_first_and_all_have_the_same
         case.names = (0..ranks).map(|host| format!("n{}", 15 - host)).collect();
         case.leave = false;
         let loss = [0.0, 0.1, 0.3][seed as usize % 3];
-        let mut play =
-            Play::new(&case, seed, RandomFaults::new(seed).loss(loss), &format!("{ranks} ranks, loss {loss}, seed {seed}"));
+        let mut play = Play::new(
+            &case,
+            seed,
+            RandomFaults::new(seed).loss(loss),
+            &format!("{ranks} ranks, loss {loss}, seed {seed}"),
+        );
         play.run(8 * SECOND);
         play.assert_done();
         let mut expected: Vec<String> = case.names.clone();
@@ -51,8 +55,12 @@ fn the_group_is_complete_a_millisecond_after_the_last_has_come() {
 
 #[test]
 fn one_alone_is_a_group_at_once_and_sends_nothing_but_its_call() {
-    let program =
-        [Step::Barrier, Step::Broadcast { root: 0, bytes: 1000 }, Step::Allgather { bytes: 9 }, Step::Gather { root: 0, bytes: 9 }];
+    let program = [
+        Step::Barrier,
+        Step::Broadcast { root: 0, bytes: 1000 },
+        Step::Allgather { bytes: 9 },
+        Step::Gather { root: 0, bytes: 9 },
+    ];
     let played = play(&Case::new(1, &program), 1, NoFaults, "alone");
     assert_eq!(played.network().sent_frames, 0);
 }

@@ -54,7 +54,10 @@ fn another_root_length_or_operation_is_named_on_every_rank_within_a_second() {
                     };
                     let oddity = named.rank == odd || also.rank == odd;
                     assert!(oddity && named.rank != also.rank, "{error}");
-                    assert!(signatures.0.number == 2 && signatures.1.number == 2 && signatures.0 != signatures.1, "{error}");
+                    assert!(
+                        signatures.0.number == 2 && signatures.1.number == 2 && signatures.0 != signatures.1,
+                        "{error}"
+                    );
                 }
             }
         }

@@ -45,7 +45,10 @@ fn messages_between_those_who_are_left_go_on() {
     for host in [0, 1, 3] {
         play.go_on_at(
             host,
-            &[Step::Message { from: 3, to: 0, tag: 1, bytes: 50_000 }, Step::Message { from: 0, to: 1, tag: 1, bytes: 5 }],
+            &[
+                Step::Message { from: 3, to: 0, tag: 1, bytes: 50_000 },
+                Step::Message { from: 0, to: 1, tag: 1, bytes: 5 },
+            ],
         );
     }
     play.run(SECOND);
@@ -66,7 +69,8 @@ fn a_rank_that_leaves_harms_only_those_who_need_something_more_of_it() {
         };
         let mut case = Case { leave: false, ..Case::new(4, &program(0)) };
         case.programs[3] = program(700);
-        let mut play = Play::new(&case, seed, RandomFaults::new(seed).loss(0.1), &format!("rank 2 leaves, seed {seed}"));
+        let mut play =
+            Play::new(&case, seed, RandomFaults::new(seed).loss(0.1), &format!("rank 2 leaves, seed {seed}"));
         play.run(Duration::from_millis(600));
         let now = play.simulation().now();
         play.member(2).leave(now, now + SECOND);
@@ -92,7 +96,8 @@ fn a_rank_that_leaves_harms_only_those_who_need_something_more_of_it() {
 
 #[test]
 fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
-    let mut case = Case { patience: SECOND, leave: false, ..Case::new(4, &[Step::Barrier, Step::Gather { root: 0, bytes: 10 }]) };
+    let mut case =
+        Case { patience: SECOND, leave: false, ..Case::new(4, &[Step::Barrier, Step::Gather { root: 0, bytes: 10 }]) };
     case.programs[2] = vec![Step::Barrier, Step::Compute(3 * SECOND), Step::Gather { root: 0, bytes: 10 }];
     let mut play = Play::new(&case, 1, NoFaults, "rank 2 never calls");
     play.run(2 * SECOND);

@@ -55,7 +55,11 @@ fn a_broadcast_of_256_bytes_is_one_frame_and_an_acknowledgement_of_each_receiver
     for ranks in [2, 8, 64] {
         let mut play = group(ranks);
         let price = price(&mut play, &[Step::Broadcast { root: 0, bytes: 256 }]);
-        assert_eq!(price, Price { data: 1, acks: u64::from(ranks) - 1, pushes: 0, receipts: 0, others: 0 }, "{ranks} ranks");
+        assert_eq!(
+            price,
+            Price { data: 1, acks: u64::from(ranks) - 1, pushes: 0, receipts: 0, others: 0 },
+            "{ranks} ranks"
+        );
     }
 }
 
@@ -74,7 +78,11 @@ fn a_barrier_is_one_arrival_of_each_rank_and_one_release_and_their_acknowledgeme
     for ranks in [2, 8, 17, 18, 64] {
         let others = u64::from(ranks) - 1;
         let price = price(&mut group(ranks), &[Step::Barrier]);
-        assert_eq!(price, Price { data: 1, acks: others, pushes: others, receipts: others, others: 0 }, "{ranks} ranks");
+        assert_eq!(
+            price,
+            Price { data: 1, acks: others, pushes: others, receipts: others, others: 0 },
+            "{ranks} ranks"
+        );
     }
 }
 
@@ -96,7 +104,11 @@ fn scatter_gather_and_allgather_send_each_block_once() {
         let mut play = group(ranks);
         for step in [Step::Scatter { root: 0, bytes: 1000 }, Step::Gather { root: 0, bytes: 1000 }] {
             let price = price(&mut play, &[step]);
-            assert_eq!(price, Price { data: 0, acks: 0, pushes: others, receipts: others, others: 0 }, "{step:?}, {ranks} ranks");
+            assert_eq!(
+                price,
+                Price { data: 0, acks: 0, pushes: others, receipts: others, others: 0 },
+                "{step:?}, {ranks} ranks"
+            );
         }
         let price = price(&mut play, &[Step::Allgather { bytes: 1000 }]);
         assert_eq!((price.data, price.pushes, price.others), (others + 1, 0, 0), "{ranks} ranks");

@@ -25,8 +25,11 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     case.starts.iter_mut().for_each(|start| *start = Duration::from_micros(random.below(3000)));
     let loss = [0.0, 0.001, 0.01, 0.03, 0.1][random.below(5) as usize];
     let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults =
-        RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, Duration::from_micros(300)).corrupt(corrupt);
+    let faults = RandomFaults::new(seed)
+        .loss(loss)
+        .duplicate(duplicate)
+        .reorder(reorder, Duration::from_micros(300))
+        .corrupt(corrupt);
     (case, faults, loss + reorder + corrupt)
 }
 
@@ -110,7 +113,8 @@ fn seeded_programs_deliver_exact_bytes_leave_in_peace_and_stay_within_the_frame_
         run_seed(seed.parse().expect("ETHBCAST_SEED is a number"));
         return;
     }
-    let runs = std::env::var("ETHBCAST_RUNS").ok().map_or(RUNS, |runs| runs.parse().expect("ETHBCAST_RUNS is a number"));
+    let runs =
+        std::env::var("ETHBCAST_RUNS").ok().map_or(RUNS, |runs| runs.parse().expect("ETHBCAST_RUNS is a number"));
     std::thread::scope(|scope| {
         for half in 0..2 {
             scope.spawn(move || (0..runs / 2).for_each(|index| run_seed(index * 2 + half)));

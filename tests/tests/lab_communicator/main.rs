@@ -19,7 +19,8 @@ fn on_all<T: Send>(site: &Site, size: u16, rank: impl Fn(&Communicator) -> T + S
                     let host = format!("n{number}");
                     let work = || {
                         let options = Options { interface: Some("eth0".into()), host: Some(host.clone()), ..options() };
-                        let all = Communicator::join_with("test", size, &options).unwrap_or_else(|error| panic!("{host}: {error}"));
+                        let all = Communicator::join_with("test", size, &options)
+                            .unwrap_or_else(|error| panic!("{host}: {error}"));
                         assert_eq!(all.rank(), number, "ranks follow the hosts' names");
                         rank(&all)
                     };

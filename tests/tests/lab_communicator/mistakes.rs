@@ -30,7 +30,10 @@ fn what_is_wrong_with_a_message_is_said_to_whom_it_concerns() {
         } else {
             for bytes in [101, 1 << 20] {
                 let too_long = all.recv(0, 4, &mut buffer).expect_err("the buffer is too short");
-                assert!(matches!(too_long, Error::TooLong { message_bytes, .. } if message_bytes == bytes), "{too_long}");
+                assert!(
+                    matches!(too_long, Error::TooLong { message_bytes, .. } if message_bytes == bytes),
+                    "{too_long}"
+                );
             }
             assert_eq!(all.recv(0, 4, &mut buffer).expect("empty"), 0);
             assert_eq!(all.recv(0, 4, &mut buffer).expect("it fits"), 100);
@@ -84,7 +87,8 @@ fn different_roots_are_named_on_every_rank() {
 
 #[test]
 fn different_lengths_are_named_on_every_rank() {
-    let texts = assert_mismatch("mistakes_length", |all| all.broadcast(0, &mut vec![0; if all.rank() == 2 { 65 } else { 64 }]));
+    let texts =
+        assert_mismatch("mistakes_length", |all| all.broadcast(0, &mut vec![0; if all.rank() == 2 { 65 } else { 64 }]));
     assert!(texts.iter().all(|text| text.contains("65 bytes") && text.contains("64 bytes")), "{texts:#?}");
 }
 

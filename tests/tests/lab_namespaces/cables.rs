@@ -73,7 +73,8 @@ fn two_senders_into_one_port_lose_what_its_queue_does_not_hold() {
         let receiving = scope.spawn(|| receiver.receive_all(QUIET));
         for sender in &senders {
             scope.spawn(|| {
-                (0..300).for_each(|number| sender.send(receiver.mac(), number, 1500, MsgFlags::empty()).expect("sending"))
+                (0..300)
+                    .for_each(|number| sender.send(receiver.mac(), number, 1500, MsgFlags::empty()).expect("sending"))
             });
         }
         receiving.join().expect("receiving").len()

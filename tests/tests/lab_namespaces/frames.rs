@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket, sockopt,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
+    sockopt,
 };
 use nix::sys::time::TimeVal;
 
@@ -27,8 +28,8 @@ pub struct FrameSocket {
 impl FrameSocket {
     /// Opens one in the thread's namespace. It receives into a large buffer, to lose nothing itself.
     pub fn open() -> Self {
-        let socket =
-            socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp).expect("a packet socket");
+        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp)
+            .expect("a packet socket");
         let mut addresses = getifaddrs().expect("the interfaces");
         let interface = addresses
             .find_map(|entry| (entry.interface_name == "eth0").then_some(entry.address?.as_link_addr().copied()?))

@@ -15,7 +15,11 @@ fn namespaces_of(lab: &str) -> Vec<String> {
     let output = Command::new("ip").args(["netns", "list"]).output().expect("ip netns list");
     let prefix = format!("ethbcast-{lab}-");
     let text = String::from_utf8(output.stdout).expect("names are ASCII");
-    text.lines().filter_map(|line| line.split(' ').next()).filter(|name| name.starts_with(&prefix)).map(str::to_owned).collect()
+    text.lines()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| name.starts_with(&prefix))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Deletes one namespace by hand, as somebody who cleans up after a crash may.
@@ -78,8 +82,13 @@ fn down_ends_the_polite_and_the_stubborn_and_leaves_nothing() {
     let lab = LabGuard::up(&config).expect("up");
     let mut polite = lab.command("n0", "sleep").expect("a host").arg("1000").spawn().expect("sleep starts");
     let stubborn = "trap '' TERM; echo ready; while :; do sleep 1000; done";
-    let mut stubborn =
-        lab.command("n3", "sh").expect("a host").args(["-c", stubborn]).stdout(Stdio::piped()).spawn().expect("sh starts");
+    let mut stubborn = lab
+        .command("n3", "sh")
+        .expect("a host")
+        .args(["-c", stubborn])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
     let mut ready = [0; 6];
     std::io::Read::read_exact(stubborn.stdout.as_mut().expect("piped"), &mut ready).expect("its trap is set");
     wait_until_inside(&lab, "n0", polite.id());

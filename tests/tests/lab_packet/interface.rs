@@ -21,16 +21,25 @@ fn each_refusal_says_what_to_do_instead() {
     let cable = Cable::lay(1500);
     assert_eq!(refusal(&cable, Some("eth7")).to_string(), "there is no interface eth7: choose one of eth0, lo with -i");
     assert!(matches!(refusal(&cable, Some("a-name-no-interface-can-have")), InterfaceError::Unknown { .. }));
-    assert_eq!(refusal(&cable, Some("lo")).to_string(), "interface lo is not an Ethernet interface: choose another with -i");
+    assert_eq!(
+        refusal(&cable, Some("lo")).to_string(),
+        "interface lo is not an Ethernet interface: choose another with -i"
+    );
 
     cable.command(0, "ip link add eth1 type veth peer name eth2");
     cable.command(0, "ip link set eth1 up");
     cable.command(0, "ip link set eth2 up");
-    assert_eq!(refusal(&cable, None).to_string(), "several Ethernet interfaces are up (eth0, eth1, eth2): say which with -i");
+    assert_eq!(
+        refusal(&cable, None).to_string(),
+        "several Ethernet interfaces are up (eth0, eth1, eth2): say which with -i"
+    );
 
     cable.command(0, "ip link del eth1");
     cable.command(0, "ip link set eth0 down");
-    assert_eq!(refusal(&cable, Some("eth0")).to_string(), "interface eth0 is down: bring it up with `ip link set eth0 up`");
+    assert_eq!(
+        refusal(&cable, Some("eth0")).to_string(),
+        "interface eth0 is down: bring it up with `ip link set eth0 up`"
+    );
     assert_eq!(
         refusal(&cable, None).to_string(),
         "no Ethernet interface is up among eth0, lo: bring one up with `ip link set NAME up`"

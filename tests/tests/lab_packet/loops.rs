@@ -174,7 +174,11 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
         // One frame, and it looks for the next for ten seconds.
         send(&mut b, [frame(c.interface().mac, 1, 100)]);
         let ended = drive(&mut c, &mut script, &waker, &Clock::start(), |script, _| {
-            if asked.load(Ordering::Acquire) { ControlFlow::Break(script.lateness.len()) } else { ControlFlow::Continue(()) }
+            if asked.load(Ordering::Acquire) {
+                ControlFlow::Break(script.lateness.len())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         let timers = ended.expect("the interface is up");
         assert!(timers >= 60, "{timers} timers in 100 ms");

@@ -32,7 +32,16 @@ struct Oracle {
 impl Oracle {
     fn new(peer: MacAddr) -> Self {
         let (outgoing, answers, driven_by) = (VecDeque::new(), BTreeSet::new(), BTreeMap::new());
-        Oracle { peer, outgoing, answers, driven_by, flag: false, period: None, next: Instant::START, lateness: Vec::new() }
+        Oracle {
+            peer,
+            outgoing,
+            answers,
+            driven_by,
+            flag: false,
+            period: None,
+            next: Instant::START,
+            lateness: Vec::new(),
+        }
     }
 }
 
@@ -128,7 +137,9 @@ fn several_threads_wait_at_once_and_each_gets_its_own() {
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (a, b) = (&a, &b);
-                scope.spawn(move || (0..250).for_each(|number| ask(if thread < 3 { a } else { b }, thread << 16 | number)));
+                scope.spawn(move || {
+                    (0..250).for_each(|number| ask(if thread < 3 { a } else { b }, thread << 16 | number))
+                });
             }
         });
         assert!(a.stop().answers.is_empty() && b.stop().answers.is_empty(), "no answer is left");
@@ -143,8 +154,9 @@ fn what_one_thread_changes_gives_the_others_a_turn() {
         let waited = std::thread::scope(|scope| {
             let wait = || {
                 let deadline = a.now() + Duration::from_secs(5);
-                let seen =
-                    |machine: &mut Oracle, now| if machine.flag { ControlFlow::Break(now) } else { ControlFlow::Continue(()) };
+                let seen = |machine: &mut Oracle, now| {
+                    if machine.flag { ControlFlow::Break(now) } else { ControlFlow::Continue(()) }
+                };
                 a.wait(Some(deadline), seen).expect("the interface is up")
             };
             let waiting = [(); 3].map(|()| scope.spawn(wait));
@@ -172,7 +184,8 @@ fn a_deadline_passes_for_leader_and_follower_alike() {
             assert!(a.now() >= deadline);
             a.now().since(deadline)
         };
-        let waiting = [5, 7, 9, 11, 13].map(|millis| scope.spawn(move || (0..20).map(|_| wait(millis)).collect::<Vec<_>>()));
+        let waiting =
+            [5, 7, 9, 11, 13].map(|millis| scope.spawn(move || (0..20).map(|_| wait(millis)).collect::<Vec<_>>()));
         waiting.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
     });
     late.sort();

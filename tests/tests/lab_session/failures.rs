@@ -71,7 +71,8 @@ fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
     thread::scope(|scope| {
         let received = receive(scope, (&site, "n1"), io::sink(), options());
         let options = options().source("shrunk.img", Some(2000));
-        let error = send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
+        let error =
+            send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
         assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");
         let error = received.join().expect("no panic").expect_err("it has not got all");
         assert!(error.to_string().contains("shrunk.img changed while it was read"), "{error}");

@@ -32,7 +32,14 @@ const MAY_USE: [(&str, &[&str]); 5] = [
 const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
-        &[&["mac", "machine", "time", "tuning"], &["wire"], &["arq"], &["feed"], &["stream", "messages"], &["packet", "sim"]],
+        &[
+            &["mac", "machine", "time", "tuning"],
+            &["wire"],
+            &["arq"],
+            &["feed"],
+            &["stream", "messages"],
+            &["packet", "sim"],
+        ],
     ),
     ("collectives/src/", &[&["membership", "preset"], &["measure"], &["session", "communicator"]]),
 ];
@@ -71,7 +78,9 @@ fn only_drivers_know_a_clock_a_thread_a_socket_or_chance() {
     for source in libraries().iter().filter(|source| !is_driver(&source.path)) {
         for (place, path) in source.paths() {
             let owned = DRIVERS_OWN.iter().find(|owned| is_or_below(&path, owned));
-            violations.extend(owned.map(|owned| place.says(&format!("`{owned}` belongs to a driver: packet/, live/, the tools"))));
+            violations.extend(
+                owned.map(|owned| place.says(&format!("`{owned}` belongs to a driver: packet/, live/, the tools"))),
+            );
         }
     }
     assert_none(violations);
@@ -81,7 +90,9 @@ fn only_drivers_know_a_clock_a_thread_a_socket_or_chance() {
 fn packages_import_one_way() {
     let mut violations = Vec::new();
     for source in files(&[".rs"]) {
-        let Some((folder, allowed)) = MAY_USE.iter().find(|(folder, _)| source.path.starts_with(folder)) else { continue };
+        let Some((folder, allowed)) = MAY_USE.iter().find(|(folder, _)| source.path.starts_with(folder)) else {
+            continue;
+        };
         for (place, path) in source.paths() {
             let package = path.split("::").next().and_then(|word| word.strip_prefix("ethbcast_"));
             let wrong = package.filter(|package| !allowed.contains(package));
@@ -104,8 +115,11 @@ fn rooms_import_downwards() {
         };
         for (place, path) in source.paths() {
             let Some(other) = source.room_of(&path).filter(|room| room != own) else { continue };
-            let points_up = floor_of(&other).is_some_and(|other| other >= floor) && !(floor == 0 && floor_of(&other) == Some(0));
-            violations.extend(points_up.then(|| place.says(&format!("`{own}` must not import `{other}`, which is not below it"))));
+            let points_up =
+                floor_of(&other).is_some_and(|other| other >= floor) && !(floor == 0 && floor_of(&other) == Some(0));
+            violations.extend(
+                points_up.then(|| place.says(&format!("`{own}` must not import `{other}`, which is not below it"))),
+            );
         }
     }
     assert_none(violations);
@@ -130,7 +144,8 @@ fn unsafe_code_stands_in_two_files() {
     let mut violations = Vec::new();
     for source in files(&[".rs"]).iter().filter(|source| !allowed.contains(&source.path.as_str())) {
         let allows = source.code().filter(|(_, line)| line.contains("allow(unsafe_code)"));
-        violations.extend(allows.map(|(place, _)| place.says("unsafe code stands in packet/ring.rs and packet/syscall.rs")));
+        violations
+            .extend(allows.map(|(place, _)| place.says("unsafe code stands in packet/ring.rs and packet/syscall.rs")));
     }
     assert_none(violations);
 }
@@ -154,7 +169,11 @@ fn nothing_cites_a_document_that_is_not_in_the_tree() {
     for source in files(&[".rs", ".md", ".toml", ".txt", "run"]) {
         for (index, line) in source.text.lines().enumerate() {
             if line.contains(document) {
-                violations.push(format!("{}:{}: cites {document}: say the reason, or docs/design.md", source.path, index + 1));
+                violations.push(format!(
+                    "{}:{}: cites {document}: say the reason, or docs/design.md",
+                    source.path,
+                    index + 1
+                ));
             }
         }
     }

@@ -56,19 +56,24 @@ pub fn too_long_functions(source: &Source) -> Vec<String> {
 
 fn begins_function(line: &str) -> bool {
     let words = line.split_whitespace().take_while(|word| *word != "fn");
-    let is_modifier =
-        |word: &str| word.starts_with("pub") || matches!(word, "const" | "async" | "unsafe" | "extern") || word.ends_with(')');
+    let is_modifier = |word: &str| {
+        word.starts_with("pub") || matches!(word, "const" | "async" | "unsafe" | "extern") || word.ends_with(')')
+    };
     line.split_whitespace().any(|word| word == "fn") && words.into_iter().all(is_modifier)
 }
 
 #[test]
 fn the_rules_tell_fields_and_functions_from_what_looks_like_them() {
-    for field in ["    pub(super) slots: usize,", "pub(in crate::a) x: u8,", "pub(crate) struct Rank(pub(super) u16);"] {
+    for field in ["    pub(super) slots: usize,", "pub(in crate::a) x: u8,", "pub(crate) struct Rank(pub(super) u16);"]
+    {
         assert!(opens_a_field(field), "{field}");
     }
-    for other in
-        ["    pub(super) const MOST: usize = 4;", "pub(crate) fn x(a: u8) {", "    pub(super) mod a;", "    pub slots: usize,"]
-    {
+    for other in [
+        "    pub(super) const MOST: usize = 4;",
+        "pub(crate) fn x(a: u8) {",
+        "    pub(super) mod a;",
+        "    pub slots: usize,",
+    ] {
         assert!(!opens_a_field(other), "{other}");
     }
     assert!(begins_function("    pub(in crate::a) const fn f(") && begins_function("fn main() {"));

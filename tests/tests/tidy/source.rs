@@ -85,7 +85,8 @@ impl Source {
             while !tree.contains(';') {
                 tree.push_str(lines.next().expect("a use ends").1);
             }
-            let tree: String = tree.split(';').next().unwrap_or_default().chars().filter(|letter| *letter != ' ').collect();
+            let tree: String =
+                tree.split(';').next().unwrap_or_default().chars().filter(|letter| *letter != ' ').collect();
             let mut paths = Vec::new();
             write_out("", &tree, &mut paths);
             found.extend(paths.into_iter().map(|path| (Place { ..place }, path)));
@@ -171,7 +172,8 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 fn blank(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let (mut blanked, mut at) = (String::with_capacity(text.len()), 0);
-    let spaces = |letters: &[char]| letters.iter().map(|&letter| if letter == '\n' { '\n' } else { ' ' }).collect::<String>();
+    let spaces =
+        |letters: &[char]| letters.iter().map(|&letter| if letter == '\n' { '\n' } else { ' ' }).collect::<String>();
     while at < letters.len() {
         let end = hidden(&letters, at);
         if end > at {

@@ -86,7 +86,8 @@ impl LabConfig {
             ports[left] += 1;
             ports[right] += 1;
         }
-        let limit = |what, found, most| if found > most { Err(LabError::TooLarge { what, found, most }) } else { Ok(()) };
+        let limit =
+            |what, found, most| if found > most { Err(LabError::TooLarge { what, found, most }) } else { Ok(()) };
         limit("hosts", self.topology.hosts().len(), MOST_HOSTS)?;
         limit("switches", ports.len(), MOST_HOSTS)?;
         limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MOST_PORTS_PER_SWITCH)
@@ -118,7 +119,11 @@ impl LabConfig {
 
 /// Refuses a name that no lab can have.
 pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
-    if is_lab_name(name) { Ok(()) } else { Err(LabError::BadLabName { name: name.to_owned(), longest: LONGEST_LAB_BYTES }) }
+    if is_lab_name(name) {
+        Ok(())
+    } else {
+        Err(LabError::BadLabName { name: name.to_owned(), longest: LONGEST_LAB_BYTES })
+    }
 }
 
 /// Refuses a name that no host of `lab` can have.

@@ -28,9 +28,10 @@ pub struct HostCounters {
 
 /// Reads the counters of the namespace this thread is in.
 pub(crate) fn read() -> Result<HostCounters, LabError> {
-    let table = fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
-    let counters =
-        parse(&table).ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })?;
+    let table =
+        fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
+    let counters = parse(&table)
+        .ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })?;
     let ruleset = run(NFT, &["list", "ruleset"], "", "reading a host's loss")?;
     Ok(HostCounters { lost_frames: lost_frames(&ruleset), ..counters })
 }
@@ -56,7 +57,8 @@ mod tests {
                      \u{20}   lo:  1 2 0 0 0 0 0 0  1 2 0 0 0 0 0 0\n\
                      \u{20} eth0: 4542 51 0 0 0 0 0 0 266 3 0 0 0 0 0 0\n\
                      \u{20}eth01: 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n";
-        let expected = HostCounters { received_frames: 51, received_bytes: 4542, sent_frames: 3, sent_bytes: 266, lost_frames: 0 };
+        let expected =
+            HostCounters { received_frames: 51, received_bytes: 4542, sent_frames: 3, sent_bytes: 266, lost_frames: 0 };
         assert_eq!(parse(table), Some(expected));
         assert_eq!(parse("lo: 1 2 3\n"), None);
         assert_eq!(parse("eth0: 1 2 3\n"), None, "too short a row is no row");

@@ -49,7 +49,10 @@ pub enum LabError {
     },
 
     /// A lab of that name is there in part: a crash left it behind.
-    #[error("the lab `{name}` is incomplete, left over from a crash: type `{}`, then bring it up again", down_command(name))]
+    #[error(
+        "the lab `{name}` is incomplete, left over from a crash: type `{}`, then bring it up again",
+        down_command(name)
+    )]
     Incomplete {
         /// The lab's name.
         name: String,
@@ -76,7 +79,9 @@ pub enum LabError {
     },
 
     /// A loss that is no fraction.
-    #[error("a loss of {loss} is not usable: give a fraction from 0 (none) to below 1, like 0.01 for one frame in a hundred")]
+    #[error(
+        "a loss of {loss} is not usable: give a fraction from 0 (none) to below 1, like 0.01 for one frame in a hundred"
+    )]
     BadLoss {
         /// The loss as it was given.
         loss: f64,

@@ -93,7 +93,8 @@ mod tests {
         assert_eq!(namespace_of("lab", "n0"), "ethbcast-lab-n0");
         assert_eq!(split_namespace("ethbcast-lab-n0"), Some(("lab", "n0")));
         assert_eq!(split_namespace("ethbcast-a-b-c"), Some(("a", "b-c")), "a dash in a host name stays there");
-        for foreign in ["ethbcast", "ethbcast-", "ethbcast-lab", "ethbcast-lab-", "ethbcast--n0", "docker-lab-n0", "n0"] {
+        for foreign in ["ethbcast", "ethbcast-", "ethbcast-lab", "ethbcast-lab-", "ethbcast--n0", "docker-lab-n0", "n0"]
+        {
             assert_eq!(split_namespace(foreign), None, "{foreign}");
         }
     }

@@ -72,6 +72,7 @@ fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabErro
     let entries = fs::read_dir("/proc").map_err(|source| LabError::system("listing /proc", source))?;
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
     // A process that has ended, or a zombie, has no namespace any more.
-    let is_inside = |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
+    let is_inside =
+        |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
     Ok(pids.filter(|pid| *pid != Pid::this()).filter(is_inside).collect())
 }

@@ -26,7 +26,12 @@ pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
 const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
     (IP, "Unknown device type", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
     (IP, "Operation not supported", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
-    (TC, "qdisc kind is unknown", "the token bucket (CONFIG_NET_SCH_TBF)", "try `modprobe sch_tbf`, or leave the rate unlimited"),
+    (
+        TC,
+        "qdisc kind is unknown",
+        "the token bucket (CONFIG_NET_SCH_TBF)",
+        "try `modprobe sch_tbf`, or leave the rate unlimited",
+    ),
     (
         TC,
         "No such file or directory",
@@ -37,7 +42,8 @@ const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
     (NFT, "Operation not supported", LOSS_FEATURE, LOSS_ADVICE),
 ];
 
-const LOSS_FEATURE: &str = "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
+const LOSS_FEATURE: &str =
+    "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
 const LOSS_ADVICE: &str = "try `modprobe nf_tables nft_numgen`, or set the loss to 0";
 
 /// Refuses to go on as anybody but root.
@@ -50,10 +56,11 @@ pub(crate) fn require_root() -> Result<(), LabError> {
 /// The program inherits the calling thread's network namespace. It runs in a process group of its own: a Ctrl-C at the
 /// terminal stops the lab between two steps, never in the middle of one.
 pub(crate) fn run(program: Program, arguments: &[&str], input: &str, doing: &str) -> Result<String, LabError> {
-    let output = spawn(program, arguments).and_then(|child| feed(child, input)).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => LabError::ToolMissing { program: program.name, package: program.package },
-        _ => LabError::system(format!("running `{}`", program.name), source),
-    })?;
+    let output =
+        spawn(program, arguments).and_then(|child| feed(child, input)).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => LabError::ToolMissing { program: program.name, package: program.package },
+            _ => LabError::system(format!("running `{}`", program.name), source),
+        })?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
@@ -123,7 +130,8 @@ mod tests {
     fn a_gap_in_the_kernel_is_told_from_a_mistake() {
         let gap = diagnose(TC, "Error: Specified qdisc kind is unknown.\nCommand failed -:1\n", "shaping").to_string();
         assert!(gap.contains("CONFIG_NET_SCH_TBF") && gap.contains("modprobe sch_tbf"), "{gap}");
-        let mistake = diagnose(IP, "\nRTNETLINK answers: File exists\nCommand failed -:3\n", "wiring the lab").to_string();
+        let mistake =
+            diagnose(IP, "\nRTNETLINK answers: File exists\nCommand failed -:3\n", "wiring the lab").to_string();
         assert_eq!(mistake, "`ip` failed while wiring the lab, in the words: RTNETLINK answers: File exists");
         assert!(diagnose(NFT, "", "losing").to_string().contains("said nothing"));
     }

@@ -42,8 +42,10 @@ pub fn format_rate(rate_bits_per_second: u64) -> String {
 
 /// Reads digits, an optional fraction and an optional unit, without floating point.
 fn parse_exactly(lower: &str) -> Option<u64> {
-    let (number, scale) =
-        UNITS.into_iter().find_map(|(unit, scale)| Some((lower.strip_suffix(unit)?.trim_end(), scale))).unwrap_or((lower, 1));
+    let (number, scale) = UNITS
+        .into_iter()
+        .find_map(|(unit, scale)| Some((lower.strip_suffix(unit)?.trim_end(), scale)))
+        .unwrap_or((lower, 1));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 9 {
@@ -76,7 +78,9 @@ mod tests {
 
     #[test]
     fn a_rate_that_cannot_be_meant_is_refused_by_its_own_spelling() {
-        for text in ["", "mbit", "fast", "-1mbit", "+1mbit", "1e9", "1.mbit", ".5gbit", "1..5mbit", "10mbps", "0", "63kbit"] {
+        for text in
+            ["", "mbit", "fast", "-1mbit", "+1mbit", "1e9", "1.mbit", ".5gbit", "1..5mbit", "10mbps", "0", "63kbit"]
+        {
             let error = parse_rate(text).expect_err(text).to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("100mbit"), "{error}");
         }

@@ -35,7 +35,10 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     let (topology, mtu) = (&config.topology, config.mtu_bytes);
     for switch in 0..topology.switches().len() {
         let (name, mac) = (bridge(switch), mac_address(Owner::Bridge, switch));
-        line(&mut text, format_args!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0"));
+        line(
+            &mut text,
+            format_args!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0"),
+        );
     }
     for (host, host_name) in topology.hosts().iter().enumerate() {
         let (port, port_mac) = (host_port(host), mac_address(Owner::HostPort, host));
@@ -52,10 +55,13 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     }
     for (cable, &(left, right)) in topology.cables().iter().enumerate() {
         let (here, there) = (trunk_port(left, right), trunk_port(right, left));
-        let (here_mac, there_mac) = (mac_address(Owner::TrunkPort, 2 * cable), mac_address(Owner::TrunkPort, 2 * cable + 1));
+        let (here_mac, there_mac) =
+            (mac_address(Owner::TrunkPort, 2 * cable), mac_address(Owner::TrunkPort, 2 * cable + 1));
         line(
             &mut text,
-            format_args!("link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}"),
+            format_args!(
+                "link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}"
+            ),
         );
         line(&mut text, format_args!("link set {here} master {} up", bridge(left)));
         line(&mut text, format_args!("link set {there} master {} up", bridge(right)));
@@ -81,7 +87,8 @@ pub(crate) fn shape_host(config: &LabConfig) -> String {
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
     let mut text = String::new();
     let host_ports = (0..config.topology.hosts().len()).map(host_port);
-    let trunk_ports = config.topology.cables().iter().flat_map(|&(left, right)| [trunk_port(left, right), trunk_port(right, left)]);
+    let trunk_ports =
+        config.topology.cables().iter().flat_map(|&(left, right)| [trunk_port(left, right), trunk_port(right, left)]);
     for port in host_ports.chain(trunk_ports) {
         shape(&mut text, config, &port, config.switch_queue_bytes);
     }
@@ -147,7 +154,10 @@ mod tests {
         let text = wire(&config);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2 + 2 * 4 + 3);
-        assert_eq!(lines[0], "link add s0 address 02:eb:03:00:00:00 mtu 1500 up type bridge stp_state 0 mcast_snooping 0");
+        assert_eq!(
+            lines[0],
+            "link add s0 address 02:eb:03:00:00:00 mtu 1500 up type bridge stp_state 0 mcast_snooping 0"
+        );
         assert_eq!(
             lines[8],
             "link add p3 address 02:eb:01:00:00:03 mtu 1500 master s1 up \
@@ -164,7 +174,8 @@ mod tests {
         assert_eq!((shape_host(&config), shape_switches(&config)), (String::new(), String::new()));
         config.rate_bits_per_second = Some(100_000_000);
         assert_eq!(shape_host(&config), "qdisc add dev eth0 root tbf rate 100000000bit burst 6250b limit 1048576b\n");
-        let ports: Vec<_> = shape_switches(&config).lines().filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect();
+        let ports: Vec<_> =
+            shape_switches(&config).lines().filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect();
         assert_eq!(ports, ["p0", "p1", "p2", "p3", "t0-1", "t1-0"]);
         assert!(shape_switches(&config).contains("limit 262144b"));
     }

@@ -234,7 +234,8 @@ pub struct CableArgs {
 
 /// Reads the name of a protocol.
 fn presets() -> impl TypedValueParser<Value = Preset> {
-    PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| name.parse::<Preset>().expect("other names do not pass"))
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
+        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

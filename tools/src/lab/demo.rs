@@ -63,7 +63,11 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-demo-").tempdir_in(parent);
-    if memory.is_dir() { builder(memory).or_else(|_| builder(&std::env::temp_dir())) } else { builder(&std::env::temp_dir()) }
+    if memory.is_dir() {
+        builder(memory).or_else(|_| builder(&std::env::temp_dir()))
+    } else {
+        builder(&std::env::temp_dir())
+    }
 }
 
 /// Bytes that differ everywhere, so that a frame in the wrong place shows.
@@ -81,17 +85,27 @@ fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
     file.flush()
 }
 
-fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, interrupt: &Interrupt) -> anyhow::Result<Row> {
-    let (root, receivers) = lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
+fn transfer(
+    lab: &LabGuard,
+    via: &'static str,
+    source: &Path,
+    directory: &Path,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Row> {
+    let (root, receivers) =
+        lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
     let mut children: Vec<Child> = Vec::new();
     for host in &receivers {
         let mut receive = on(lab, host)?;
-        receive.args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"]).arg(directory.join(format!("{host}-{via}.bin")));
+        receive
+            .args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"])
+            .arg(directory.join(format!("{host}-{via}.bin")));
         children.push(receive.stdin(Stdio::null()).spawn().code(Code::System)?);
     }
     let path = directory.join("report.json");
     let mut send = on(lab, &root)?;
-    send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"]).arg(source);
+    send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"])
+        .arg(source);
     let stdout = std::fs::File::create(&path).code(Code::System)?;
     children.push(send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?);
     wait(children, interrupt)?;
@@ -103,15 +117,17 @@ fn transfer(lab: &LabGuard, via: &'static str, source: &Path, directory: &Path, 
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
         return Err(Failure::new(Code::SomeFailed, format!("sending via {via} failed; see above")).into());
     };
-    let verified =
-        report["receivers"].as_array().map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
+    let verified = report["receivers"]
+        .as_array()
+        .map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
     Ok(Row { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
 }
 
 /// This program, on a host of the lab.
 fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     let program = std::env::current_exe().code(Code::System)?;
-    let program = program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
+    let program =
+        program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
     Ok(lab.command(host, program).map_err(lab_failure)?)
 }
 
@@ -138,7 +154,8 @@ fn wait(mut children: Vec<Child>, interrupt: &Interrupt) -> anyhow::Result<()> {
 
 fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {
     let limit = bytes as f64 * 8.0 / rate_bits_per_second as f64 * FRAME_BYTES / PAYLOAD_BYTES;
-    let mut text = format!("\n{:<8} {:>9} {:>22} {:>20}\n", "path", "seconds", "share of wire limit", "verified receivers");
+    let mut text =
+        format!("\n{:<8} {:>9} {:>22} {:>20}\n", "path", "seconds", "share of wire limit", "verified receivers");
     for row in rows {
         let share = if row.seconds > 0.0 { limit / row.seconds * 100.0 } else { 0.0 };
         let verified = format!("{} of {}", row.verified, row.receivers);

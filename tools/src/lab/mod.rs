@@ -30,9 +30,12 @@ pub fn run(args: LabArgs) -> anyhow::Result<()> {
 fn code(error: &LabError) -> Code {
     use LabError::*;
     match error {
-        NotRoot | ToolMissing { .. } | KernelLacks { .. } | ProcessesRemain { .. } | NamespacesRemain { .. } | Tool { .. } => {
-            Code::System
-        }
+        NotRoot
+        | ToolMissing { .. }
+        | KernelLacks { .. }
+        | ProcessesRemain { .. }
+        | NamespacesRemain { .. }
+        | Tool { .. } => Code::System,
         System { .. } | NoInterface { .. } => Code::System,
         Interrupted => Code::Interrupted,
         _ => Code::Usage,
@@ -81,7 +84,8 @@ fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
 }
 
 fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::process::Command> {
-    let (program, arguments) = command.split_first().ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
     let program = program.to_str().ok_or_else(|| Failure::new(Code::Usage, "the command's name is not valid UTF-8"))?;
     let mut process = lab.command(host, program).map_err(lab_failure)?;
     process.args(arguments);
@@ -107,7 +111,11 @@ fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()
             failed.push(format!("{host} ({})", describe(status)));
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(Failure::new(Code::SomeFailed, format!("failed on {}", failed.join(", "))).into()) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(Code::SomeFailed, format!("failed on {}", failed.join(", "))).into())
+    }
 }
 
 fn describe(status: ExitStatus) -> String {

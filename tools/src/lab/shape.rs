@@ -20,7 +20,10 @@ pub fn topology(shape: &str) -> anyhow::Result<Topology> {
         return Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage);
     }
     if !Path::new(shape).exists() && Topology::builtin(shape).is_none() {
-        let text = format!("{shape} is neither a number of hosts, nor a topology file, nor one of {}", BUILTIN_NAMES.join(", "));
+        let text = format!(
+            "{shape} is neither a number of hosts, nor a topology file, nor one of {}",
+            BUILTIN_NAMES.join(", ")
+        );
         return Err(Failure::new(Code::Usage, text).into());
     }
     read_topology(Path::new(shape))
@@ -31,6 +34,7 @@ pub fn topology(shape: &str) -> anyhow::Result<Topology> {
 /// # Errors
 /// A [`Failure`] with code 2 that lists the names.
 pub fn builtin(name: &str) -> anyhow::Result<Topology> {
-    let unknown = || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));
+    let unknown =
+        || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));
     Ok(Topology::builtin(name).ok_or_else(unknown)?)
 }

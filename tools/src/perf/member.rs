@@ -30,7 +30,10 @@ pub fn run(args: &PerfArgs, options: &Options, wire: &mut Session, interrupt: &I
         let terms = taker.conclude(end)?;
         if !args.wire.quiet {
             let mean = took.as_secs_f64() * 1e6 / f64::from(terms.iterations);
-            eprintln!("{:>10} bytes: {mean:.1} µs from release to release, {} verified", terms.size_bytes, terms.iterations);
+            eprintln!(
+                "{:>10} bytes: {mean:.1} µs from release to release, {} verified",
+                terms.size_bytes, terms.iterations
+            );
         }
         if terms.remaining == 0 {
             return Ok(());
@@ -72,8 +75,9 @@ impl Taker {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(terms) = self.terms else {
             self.terms = Terms::decode(bytes).filter(|terms| terms.iterations > 0);
-            let terms =
-                self.terms.ok_or_else(|| Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?"))?;
+            let terms = self.terms.ok_or_else(|| {
+                Failure::new(Code::Integrity, "the root's terms are none: is it of the same version?")
+            })?;
             self.pattern = Pattern::new(terms.size_bytes);
             return Ok(());
         };
@@ -87,7 +91,8 @@ impl Taker {
         if same {
             return Ok(());
         }
-        let text = format!("message {} is not what the root sent, from byte {taken} on; please report this", self.messages);
+        let text =
+            format!("message {} is not what the root sent, from byte {taken} on; please report this", self.messages);
         Err(Failure::new(Code::Integrity, text))
     }
 

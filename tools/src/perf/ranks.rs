@@ -83,10 +83,16 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
 fn check(args: &PerfArgs) -> anyhow::Result<()> {
     let refuse = |text: String| Err(Failure::new(Code::Usage, text).into());
     if args.via != "auto" {
-        return refuse(format!("--via {} is for --op bcast: the communicator chooses its own ways, leave it out", args.via));
+        return refuse(format!(
+            "--via {} is for --op bcast: the communicator chooses its own ways, leave it out",
+            args.via
+        ));
     }
     if args.sizes.len() > MAX_SIZES {
-        return refuse(format!("{} sizes are too many for one run: choose at most {MAX_SIZES} with --sizes", args.sizes.len()));
+        return refuse(format!(
+            "{} sizes are too many for one run: choose at most {MAX_SIZES} with --sizes",
+            args.sizes.len()
+        ));
     }
     Ok(())
 }
@@ -102,7 +108,9 @@ fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     let named: Vec<usize> = (0..roots.len()).filter(|&rank| roots[rank] & 1 == 1).collect();
     match named[..] {
         [root] => Ok(root as u16),
-        [] => Err(Failure::new(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host").into()),
+        [] => {
+            Err(Failure::new(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host").into())
+        }
         _ => {
             let hosts: Vec<&str> = named.iter().map(|&rank| ranks.hosts()[rank].as_str()).collect();
             let text = format!("{} ranks are roots ({}): give --root on one host only", hosts.len(), hosts.join(", "));
@@ -148,7 +156,8 @@ fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32) -> anyhow
             times.push(began.elapsed());
         }
         let origin = |block: usize| if op == Op::Allgather { block as u16 } else { left };
-        if let Some(bad) = (0..blocks).find(|&at| all[size * at..][..size].iter().any(|&byte| byte != mark(origin(at), iteration)))
+        if let Some(bad) =
+            (0..blocks).find(|&at| all[size * at..][..size].iter().any(|&byte| byte != mark(origin(at), iteration)))
         {
             bail!(Failure::new(Code::Integrity, format!("the bytes from rank {} are not those it sent", origin(bad))));
         }

@@ -57,12 +57,14 @@ impl Row {
 
     fn line(&self) -> String {
         let Times { mean, min, median, p99, middle80 } = self.times;
-        let (via, segment) = self.way.as_ref().map_or(("-", "-".to_owned()), |way| (&way.via, way.segment_bytes.to_string()));
+        let (via, segment) =
+            self.way.as_ref().map_or(("-", "-".to_owned()), |way| (&way.via, way.segment_bytes.to_string()));
         let barrier = self.barrier.map(|times| times.mean);
         let predicted = self.way.as_ref().map(|way| way.predicted_seconds);
         let times = [Some(mean), barrier, Some(min), Some(median), Some(p99), Some(middle80), predicted];
-        let times =
-            times.map(|seconds| format!("{:>11}", seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6))));
+        let times = times.map(|seconds| {
+            format!("{:>11}", seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6)))
+        });
         let goodput = self.goodput_bits_per_second() / 1e6;
         format!("{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}", units::bytes(self.size_bytes), times.concat())
     }
@@ -135,12 +137,24 @@ impl Report {
         }
         let preset = if self.preset == Preset::Default { String::new() } else { format!(", preset {}", self.preset) };
         let lines = self.rows.iter().map(Row::line).collect::<Vec<_>>().join("\n");
-        report(&format!("{} ranks{preset}, {}; times in µs\n{}\n{lines}", self.ranks, self.op.promise(), self.heading()))
+        report(&format!(
+            "{} ranks{preset}, {}; times in µs\n{}\n{lines}",
+            self.ranks,
+            self.op.promise(),
+            self.heading()
+        ))
     }
 
     fn heading(&self) -> String {
         let times = [self.op.heading(), "barrier", "min", "median", "p99", "middle80", "predicted"];
-        format!("{:>10}  {:<18} {:>7}{}{:>9}", "size", "via", "segment", times.map(|name| format!("{name:>11}")).concat(), "Mbit/s")
+        format!(
+            "{:>10}  {:<18} {:>7}{}{:>9}",
+            "size",
+            "via",
+            "segment",
+            times.map(|name| format!("{name:>11}")).concat(),
+            "Mbit/s"
+        )
     }
 
     fn to_json(&self) -> Value {
@@ -166,7 +180,10 @@ mod tests {
         let words: Vec<String> = row.line().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words.join(" "), "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1");
         let json = row.to_json();
-        assert_eq!((json["bcast_seconds"].as_f64(), json["goodput_bits_per_second"].as_f64()), (Some(0.125), Some(64_000.0)));
+        assert_eq!(
+            (json["bcast_seconds"].as_f64(), json["goodput_bits_per_second"].as_f64()),
+            (Some(0.125), Some(64_000.0))
+        );
         assert!(json.get("via").is_none() && json.get("barrier_seconds").is_none());
         let json = row.beside(&[Duration::from_millis(250)]).to_json();
         assert_eq!((json["barrier_seconds"].as_f64(), json["barrier_p99"].as_f64()), (Some(0.25), Some(0.25)));

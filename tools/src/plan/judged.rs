@@ -73,7 +73,8 @@ impl Judged {
 fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
     let report = check(settings, &plan);
     if !report.is_spanning() {
-        let text = format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
+        let text =
+            format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
         return Err(Failure::new(Code::System, text).into());
     }
     Ok(Judged { plan, estimate, loads: report.loads, worst: report.worst, reason })

@@ -12,7 +12,13 @@ use serde_json::{Value, json};
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let mut lines = vec![
-        format!("{} from {} to {} others on {}", estimate.via, settings.name(0), judged.plan.ranks() - 1, settings.name),
+        format!(
+            "{} from {} to {} others on {}",
+            estimate.via,
+            settings.name(0),
+            judged.plan.ranks() - 1,
+            settings.name
+        ),
         format!(
             "height {}, degree {}; {} in segments of {} bytes: {} predicted{}",
             estimate.height,
@@ -64,7 +70,8 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
 pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
     let edges = (0..judged.plan.ranks()).flat_map(|rank| {
         let numbered = judged.plan.children(rank).iter().enumerate();
-        numbered.map(move |(order, &to)| json!({ "from": settings.name(rank), "to": settings.name(to), "order": order }))
+        numbered
+            .map(move |(order, &to)| json!({ "from": settings.name(rank), "to": settings.name(to), "order": order }))
     });
     json!({
         "via": judged.estimate.via.to_string(),
@@ -145,7 +152,10 @@ mod tests {
         let settings = settings("fig9-5", "n3", "chain-unaware");
         let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
         let keys: Vec<&str> = plan.as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(keys, ["contention", "degree", "edges", "height", "predicted_seconds", "root", "segment_bytes", "via"]);
+        assert_eq!(
+            keys,
+            ["contention", "degree", "edges", "height", "predicted_seconds", "root", "segment_bytes", "via"]
+        );
         assert_eq!((&plan["via"], &plan["root"], &plan["height"]), (&json!("chain-unaware"), &json!("n3"), &json!(31)));
         // Rank 0 is the root: the chain is n3, n0, n1, n2, n4, ….
         assert_eq!(plan["edges"][0], json!({ "from": "n3", "to": "n0", "order": 0 }));

@@ -68,7 +68,8 @@ impl Settings {
             size_bytes: args.size,
             frame_payload_bytes,
             is_measured: measured.is_some(),
-            calibration: measured.unwrap_or_else(|| Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes)),
+            calibration: measured
+                .unwrap_or_else(|| Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes)),
             ways,
         })
     }
@@ -106,7 +107,10 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
 fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<usize>> {
     let unknown = || {
         let known = nodeset::fold(topology.hosts());
-        Failure::new(Code::Usage, format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"))
+        Failure::new(
+            Code::Usage,
+            format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"),
+        )
     };
     let root = topology.host_named(root).ok_or_else(unknown)?;
     let others = (0..topology.hosts().len()).filter(|&host| host != root);

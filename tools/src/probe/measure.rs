@@ -51,11 +51,16 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
         return nobody(format!("no answer from {} within {patience:?}: {help}", silent.join(", ")));
     }
     if found.is_empty() {
-        return nobody(format!("no host of group {group} answers probes: run `ethbcast probe --answer -g {group}` on the others"));
+        return nobody(format!(
+            "no host of group {group} answers probes: run `ethbcast probe --answer -g {group}` on the others"
+        ));
     }
     if let Some(count) = args.receivers.map(usize::from).filter(|&count| found.len() < count) {
         let answered = names(&found).join(", ");
-        return nobody(format!("only {} of {count} hosts answered within {patience:?} ({answered}): {help}", found.len()));
+        return nobody(format!(
+            "only {} of {count} hosts answered within {patience:?} ({answered}): {help}",
+            found.len()
+        ));
     }
     if !args.hosts.is_empty() {
         found.retain(|answerer| args.hosts.contains(&answerer.host));
@@ -65,7 +70,8 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
 
 fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::Result<ProbeResult> {
     let targets = (OWN_RANK + 1..).zip(hosts).map(|(rank, host)| Peer { rank, mac: host.mac }).collect();
-    let settings = ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
+    let settings =
+        ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
     let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings);
     let mut prober = Alone::new(prober);
     station.drive(&mut prober, |prober, _| prober.part.is_done(), INTERRUPTED)?;
@@ -78,7 +84,10 @@ fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
     if silent.is_empty() {
         return Ok(());
     }
-    let text = format!("no answer any more from {}: see that `ethbcast probe --answer` is still running there", silent.join(", "));
+    let text = format!(
+        "no answer any more from {}: see that `ethbcast probe --answer` is still running there",
+        silent.join(", ")
+    );
     Err(Failure::new(Code::Nobody, text).into())
 }
 

@@ -50,7 +50,12 @@ impl Station {
     }
 
     /// Runs a machine until it is done, or fails with the signal that interrupted it.
-    fn drive<M: Machine>(&mut self, machine: &mut M, mut done: impl FnMut(&M, Instant) -> bool, what: &str) -> anyhow::Result<()> {
+    fn drive<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        mut done: impl FnMut(&M, Instant) -> bool,
+        what: &str,
+    ) -> anyhow::Result<()> {
         let interrupt = &self.interrupt;
         let turn = |machine: &mut M, now: Instant| match interrupt.signal() {
             Some(signal) => ControlFlow::Break(Some(signal)),

@@ -51,7 +51,10 @@ impl Report<'_> {
         line(&mut text, format_args!(""));
         line(
             &mut text,
-            format_args!("{:<16} {:>14} {:>12} {:>12} {:>9} {:>9}", "host", "rate", "g(frame)", "RTT(least)", "MTU", "loss"),
+            format_args!(
+                "{:<16} {:>14} {:>12} {:>12} {:>9} {:>9}",
+                "host", "rate", "g(frame)", "RTT(least)", "MTU", "loss"
+            ),
         );
         for target in &self.result.targets {
             self.host_line(&mut text, target);

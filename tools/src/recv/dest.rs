@@ -36,7 +36,8 @@ impl Dest {
         }
         let directory = resolved.directory().unwrap_or(Path::new("."));
         if !directory.is_dir() {
-            let text = format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
+            let text =
+                format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
             return Err(Failure::new(Code::System, text).into());
         }
         // The only honest test of being able to write there.
@@ -66,9 +67,9 @@ impl Dest {
             Dest::Stdout => Ok(None),
             Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
             Dest::Directory { path, replace } => {
-                let name = Path::new(source)
-                    .file_name()
-                    .ok_or_else(|| format!("the sender's name for the file, {source:?}, is none: give DEST a file name"))?;
+                let name = Path::new(source).file_name().ok_or_else(|| {
+                    format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
+                })?;
                 let path = path.join(name);
                 check_replaceable(&path, *replace).map_err(|error| error.to_string())?;
                 Ok(Some((path, *replace)))
@@ -120,6 +121,10 @@ mod tests {
         assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), false))));
         assert!(dest.path("there").is_err() && dest.path("..").is_err());
         assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
-        assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 1, "the probe left something behind");
+        assert_eq!(
+            std::fs::read_dir(directory.path()).expect("readable").count(),
+            1,
+            "the probe left something behind"
+        );
     }
 }

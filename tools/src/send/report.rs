@@ -46,11 +46,17 @@ impl Report<'_> {
         let line = |report: &MemberReport| {
             let MemberReport { host, outcome, bytes, took, text, .. } = report;
             let text = if text.is_empty() { String::new() } else { format!("  {text}") };
-            format!("{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n", outcome.word(), units::bytes(*bytes), took.as_secs_f64())
+            format!(
+                "{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n",
+                outcome.word(),
+                units::bytes(*bytes),
+                took.as_secs_f64()
+            )
         };
         let lines: String = self.sent.receivers.iter().map(line).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
-        let predicted = self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
+        let predicted =
+            self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
             "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",

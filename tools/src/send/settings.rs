@@ -49,7 +49,8 @@ impl Settings {
         let topology = self.options.topology.as_ref();
         let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
         let known = nodeset::fold(topology.hosts());
-        let text = format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
+        let text =
+            format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
         Err(Failure::new(Code::Usage, text).into())
     }
 }

@@ -103,7 +103,9 @@ impl Conditions {
     fn nap(&self, transfer: Duration) -> Duration {
         let frames_per_second = 1.0 / self.frame_time().as_secs_f64();
         let (short, long) = NAP;
-        if transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES) || frames_per_second * short.as_secs_f64() < 2.0 {
+        if transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES)
+            || frames_per_second * short.as_secs_f64() < 2.0
+        {
             return Duration::ZERO;
         }
         let nap = match frames_per_second >= BULK_FRAMES_PER_SECOND {

@@ -7,8 +7,8 @@ use super::wiring::Wiring;
 use crate::exit::{Code, Failure};
 use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
-    ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route, Station, Timing,
-    Wanted,
+    ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route,
+    Station, Timing, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
@@ -77,7 +77,11 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     let mut simulation = Simulation::new(&wiring.network, hosts(settings, &wiring, route), faults);
     let (outcome, watch) = Watch::run(&mut simulation, settings.root);
     let Outcome::Quiet { at } = outcome else {
-        return Err(Failure::new(Code::Nobody, format!("the simulated session did not end ({outcome:?}); try less loss")).into());
+        return Err(Failure::new(
+            Code::Nobody,
+            format!("the simulated session did not end ({outcome:?}); try less loss"),
+        )
+        .into());
     };
     let lost = simulation.stats().drops.harmful();
     let hosts = simulation.into_machines();
@@ -87,7 +91,8 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
         return Err(Failure::new(code, failure).into());
     }
     let took = root.took();
-    let choice = root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
+    let choice =
+        root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
     let began = sending.source().began().unwrap_or_default();
     let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at();
     let delivered = hosts.iter().filter_map(Host::receiving).map(taken_at).fold(began, Instant::max);
@@ -173,7 +178,8 @@ mod tests {
     /// `hosts` hosts on one gigabit switch.
     fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
         let delay = Duration::from_nanos(500);
-        let conditions = Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss, delay, lab: false, seed: 1 };
+        let conditions =
+            Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss, delay, lab: false, seed: 1 };
         let copy = OneCopy::new(bytes, &conditions);
         Settings {
             name: "one switch".to_owned(),
@@ -197,7 +203,11 @@ mod tests {
         let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
         let back = 2 * (wire(60) + 500) + 6_000;
         let nanos = played.took.as_nanos() as u64;
-        assert!((there + back..there + back + 5_000).contains(&nanos), "{nanos} ns, expected {} and a little", there + back);
+        assert!(
+            (there + back..there + back + 5_000).contains(&nanos),
+            "{nanos} ns, expected {} and a little",
+            there + back
+        );
     }
 
     #[test]
@@ -221,7 +231,12 @@ mod tests {
         for &via in Via::ALL {
             let played = play(&settings(5, 50_000, 0.05), &Route::Via(via)).expect("a run");
             assert_eq!((played.via, played.failed().count()), (via, 0));
-            assert!(played.lost > 0 && played.data_resent > 0, "via {via}: {} lost, {} again", played.lost, played.data_resent);
+            assert!(
+                played.lost > 0 && played.data_resent > 0,
+                "via {via}: {} lost, {} again",
+                played.lost,
+                played.data_resent
+            );
         }
     }
 }

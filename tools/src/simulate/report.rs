@@ -98,7 +98,8 @@ impl<'a> Report<'a> {
     }
 
     fn table(&self) -> String {
-        let predicted = if self.settings.compared { format!(" {:>12} {:>8}", "predicted", "off by") } else { String::new() };
+        let predicted =
+            if self.settings.compared { format!(" {:>12} {:>8}", "predicted", "off by") } else { String::new() };
         let mut text = format!(
             "{:<20} {:>12}{predicted} {:>9} {:>10} {:>8} {:>9}  busiest cable",
             "via", "seconds", "of limit", "data", "again", "control"
@@ -106,9 +107,9 @@ impl<'a> Report<'a> {
         for run in &self.runs {
             let Played { via, took, data_sent, data_resent, control_sent, .. } = run;
             let seconds = took.as_secs_f64();
-            let predicted = self
-                .predicted(run)
-                .map(|predicted| format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64())));
+            let predicted = self.predicted(run).map(|predicted| {
+                format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64()))
+            });
             let busiest = self.busiest(run).first().map(|load| {
                 format!("{} → {}: {:.2} copies, {:.0} % busy", load.from, load.to, self.copies(load), load.busy * 100.0)
             });
@@ -129,7 +130,11 @@ impl<'a> Report<'a> {
 
     /// How many copies of the message a direction of a cable has carried.
     fn copies(&self, load: &Load) -> f64 {
-        if self.settings.copy.frame_bytes == 0 { 0.0 } else { load.counted.bytes as f64 / self.settings.copy.frame_bytes as f64 }
+        if self.settings.copy.frame_bytes == 0 {
+            0.0
+        } else {
+            load.counted.bytes as f64 / self.settings.copy.frame_bytes as f64
+        }
     }
 
     /// The directions of cables, the most heavily loaded first.

@@ -96,7 +96,17 @@ impl Settings {
             Some(path) => read_calibration(path)?,
             None => conditions.calibration(copy.time),
         };
-        Ok(Settings { name, topology, root, bytes: args.size, copy, routes, conditions, calibration, compared: args.compare })
+        Ok(Settings {
+            name,
+            topology,
+            root,
+            bytes: args.size,
+            copy,
+            routes,
+            conditions,
+            calibration,
+            compared: args.compare,
+        })
     }
 
     /// The root's name.
@@ -130,7 +140,10 @@ fn find_root(topology: &Topology, name: &str, root: Option<&str>) -> anyhow::Res
     let Some(root) = root else { return Ok(0) };
     let unknown = || {
         let known = nodeset::fold(topology.hosts());
-        Failure::new(Code::Usage, format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"))
+        Failure::new(
+            Code::Usage,
+            format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"),
+        )
     };
     Ok(topology.host_named(root).ok_or_else(unknown)?)
 }
@@ -139,10 +152,15 @@ fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
     let usual_delay = if args.lab { 0.0 } else { DEFAULT_DELAY_MICROSECONDS };
     let delay_microseconds = args.delay.unwrap_or(usual_delay);
     if !(0.0..=MAX_DELAY_MICROSECONDS).contains(&delay_microseconds) {
-        return refuse(format!("a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"));
+        return refuse(format!(
+            "a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"
+        ));
     }
     if !(0.0..1.0).contains(&args.loss) {
-        return refuse(format!("a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss", args.loss));
+        return refuse(format!(
+            "a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss",
+            args.loss
+        ));
     }
     if usize::from(args.mtu) < MIN_MTU_BYTES {
         return refuse(format!("an MTU of {} is too small: choose at least {MIN_MTU_BYTES} with --mtu", args.mtu));

@@ -72,7 +72,11 @@ impl Watch {
 }
 
 /// Runs until the root has reached something; an outcome if the run is over before.
-fn run_until(simulation: &mut Simulation<Host, RandomFaults>, root: usize, reached: impl Fn(&Sender) -> bool) -> Option<Outcome> {
+fn run_until(
+    simulation: &mut Simulation<Host, RandomFaults>,
+    root: usize,
+    reached: impl Fn(&Sender) -> bool,
+) -> Option<Outcome> {
     let there = Cell::new(false);
     let mut turn = |number: usize, host: &mut Host, now: Instant| {
         let again = host.turn(now);

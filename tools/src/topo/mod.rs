@@ -13,7 +13,9 @@ use std::path::Path;
 /// A [`Failure`] whose code is the exit code.
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
-        TopoCommand::Show { file, drawing } => report(drawn(&read_topology(&file)?, &Overlay::default(), drawing).trim_end()),
+        TopoCommand::Show { file, drawing } => {
+            report(drawn(&read_topology(&file)?, &Overlay::default(), drawing).trim_end())
+        }
         TopoCommand::Import(args) => import(&args),
         TopoCommand::Check { file } => report(&described(&file.display().to_string(), &read_topology(&file)?)),
     }
@@ -47,7 +49,10 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
         return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path)).code(Code::Usage);
     }
     let folder = args.source.lldp.as_ref().ok_or_else(|| {
-        Failure::new(Code::Usage, "nothing to import: say where from with --slurm FILE, --slurm-addr FILE or --lldp DIR")
+        Failure::new(
+            Code::Usage,
+            "nothing to import: say where from with --slurm FILE, --slurm-addr FILE or --lldp DIR",
+        )
     })?;
     load_lldp(folder, args.interface.as_deref())
 }

@@ -90,7 +90,11 @@ fn a_saved_plan_decides_alone() {
         let ended = ended_here(&["send", "-i", "nosuch", "--plan", file, other, "source"]);
         ended.assert_code(2);
         let flag = other.split('=').next().expect("a flag");
-        assert!(ended.stderr.contains("cannot be used with") && ended.stderr.contains(flag), "{other}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("cannot be used with") && ended.stderr.contains(flag),
+            "{other}: {}",
+            ended.stderr
+        );
     }
     // By itself it is a good one: what is missing is the interface.
     place.send_is_refused("--plan", Path::new(file), 4, &["nosuch"]);
@@ -124,7 +128,11 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
     refused("[[edge]]", "[[edge]", &["plan.toml:7:"]);
     // What only all edges together show.
     refused("from = \"n1\"\nto = \"n2\"", "from = \"n1\"\nto = \"n0\"", &["plan.toml", "no plan", "root"]);
-    refused("from = \"n1\"\nto = \"n2\"\norder = 0", "from = \"n0\"\nto = \"n2\"\norder = 1", &["plan.toml", "no plan", "chain"]);
+    refused(
+        "from = \"n1\"\nto = \"n2\"\norder = 0",
+        "from = \"n0\"\nto = \"n2\"\norder = 1",
+        &["plan.toml", "no plan", "chain"],
+    );
     refused("[[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n", "", &["plan.toml", "no plan", "no parent"]);
     refused("members = \"n[0-2]\"", "members = \"n[0-3]\"", &["plan.toml", "no plan", "no parent"]);
 }
@@ -150,7 +158,10 @@ fn a_calibration_that_cannot_be_measured_is_refused_with_file_and_line() {
     refused(good.replace("4000", "0"), &["calibration.toml:4:", "gap above 0 ns"]);
     refused(good.replace("gap_ns = 4000\n", ""), &["calibration.toml:2:", "gap_ns"]);
     refused(good.replace("schema = 1\n", "schema = 1\nloss = 1.0\n"), &["calibration.toml:2:", "0.0 to below 1.0"]);
-    refused(good.replace("schema = 1\n", "schema = 1\ncast_max_frames_per_second = 0\n"), &["calibration.toml:2:", "above 0"]);
+    refused(
+        good.replace("schema = 1\n", "schema = 1\ncast_max_frames_per_second = 0\n"),
+        &["calibration.toml:2:", "above 0"],
+    );
 }
 
 #[test]
@@ -158,14 +169,25 @@ fn files_that_are_not_there_and_places_that_cannot_be_written_are_the_systems() 
     let place = Place::new();
     let missing = place.path("missing.toml");
     place.send_is_refused("--plan", &missing, 4, &["cannot read the plan file", "missing.toml", "No such file"]);
-    place.send_is_refused("--calibration", &missing, 4, &["cannot read the calibration file", "missing.toml", "No such file"]);
-    place.send_is_refused("--topology", &missing, 4, &["cannot read the topology file", "missing.toml", "No such file"]);
+    place.send_is_refused(
+        "--calibration",
+        &missing,
+        4,
+        &["cannot read the calibration file", "missing.toml", "No such file"],
+    );
+    place.send_is_refused(
+        "--topology",
+        &missing,
+        4,
+        &["cannot read the topology file", "missing.toml", "No such file"],
+    );
     let missing = missing.to_str().expect("UTF-8");
     plan(&["--calibration", missing]).assert_refusal(4, &["cannot read the calibration file", "missing.toml"]);
     ended_here(&["plan", "--topology", missing, "--root", "n0", "--size", "1"])
         .assert_refusal(4, &["missing.toml", "No such file"]);
     let nowhere = place.path("no/such/plan.toml");
-    plan(&["--via", "chain", "--out", nowhere.to_str().expect("UTF-8")]).assert_refusal(4, &["cannot write", "plan.toml"]);
+    plan(&["--via", "chain", "--out", nowhere.to_str().expect("UTF-8")])
+        .assert_refusal(4, &["cannot write", "plan.toml"]);
 }
 
 #[test]
@@ -221,7 +243,9 @@ fn a_plan_is_printed_drawn_compared_and_saved() {
     let best = plan(&["--json"]);
     assert!(predicted(&best.json()) <= times[0], "auto is the best of all: {} in {all}", best.json());
 
-    for (drawing, beginning) in [("--text", "chain from n0 to 31 others on fig9-4"), ("--dot", "digraph "), ("--svg", "<svg ")] {
+    for (drawing, beginning) in
+        [("--text", "chain from n0 to 31 others on fig9-4"), ("--dot", "digraph "), ("--svg", "<svg ")]
+    {
         let drawn = plan(&["--via", "chain", drawing]);
         drawn.assert_code(0);
         assert!(drawn.stdout_text().starts_with(beginning), "{drawing}: {}", drawn.stdout_text());

@@ -83,7 +83,10 @@ fn the_model_predicts_what_the_simulator_finds() {
         for cables in [&["--topology", "fig9-4"][..], &["--topology", "fig9-4", "--lab"]] {
             let report = report(&[cables, &["--via", via, "--compare"]].concat());
             let (seconds, predicted) = (number(&report["seconds"]), number(&report["predicted_seconds"]));
-            assert!((predicted / seconds - 1.0).abs() < 0.1, "via {via}: {predicted} s predicted, {seconds} s simulated");
+            assert!(
+                (predicted / seconds - 1.0).abs() < 0.1,
+                "via {via}: {predicted} s predicted, {seconds} s simulated"
+            );
         }
     }
 }
@@ -104,7 +107,8 @@ fn a_saved_plan_is_run_as_it_was_saved() {
 
 #[test]
 fn a_chain_uses_no_cable_twice_and_a_cast_each_once() {
-    let copy = |report: &Value, from: &str, to: &str| number(&cable(report, from, to)["bytes"]) / (FRAMES * FRAME_BYTES);
+    let copy =
+        |report: &Value, from: &str, to: &str| number(&cable(report, from, to)["bytes"]) / (FRAMES * FRAME_BYTES);
     let chain = report(&["--topology", "fig9-5", "--via", "chain"]);
     for load in chain["cables"].as_array().expect("a list") {
         // Acknowledgements of the next edge and signs of life come on top of at most one copy.
@@ -118,8 +122,14 @@ fn a_chain_uses_no_cable_twice_and_a_cast_each_once() {
         assert!((0.99..1.05).contains(&copy(&cast, &switch, &name)), "cast to {name}");
         assert!(copy(&cast, &name, &switch) < 0.05, "nobody relays a cast: {name}");
     }
-    assert!((0.99..1.05).contains(&copy(&cast, "n0", "s0")) && copy(&cast, "s0", "n0") < 0.2, "one copy leaves the root");
-    assert!((0.99..1.05).contains(&copy(&cast, "s1", "s2")) && copy(&cast, "s2", "s1") < 0.1, "one copy passes the switches");
+    assert!(
+        (0.99..1.05).contains(&copy(&cast, "n0", "s0")) && copy(&cast, "s0", "n0") < 0.2,
+        "one copy leaves the root"
+    );
+    assert!(
+        (0.99..1.05).contains(&copy(&cast, "s1", "s2")) && copy(&cast, "s2", "s1") < 0.1,
+        "one copy passes the switches"
+    );
 }
 
 #[test]
@@ -137,7 +147,10 @@ fn losses_are_repaired_and_the_same_seed_loses_the_same_frames() {
 fn the_object_has_every_key_and_all_ways_make_a_table() {
     let report = report(&["--hosts", "4", "--root", "n2"]);
     assert_eq!((&report["schema"], &report["hosts"], &report["bytes"]), (&1.into(), &4.into(), &1_048_576.into()));
-    assert!(report["via"].is_string() && report["topology"].is_string() && report["predicted_seconds"].is_null(), "{report}");
+    assert!(
+        report["via"].is_string() && report["topology"].is_string() && report["predicted_seconds"].is_null(),
+        "{report}"
+    );
     assert_eq!(number(&report["segment_bytes"]) % PAYLOAD_BYTES, 0.0, "{report}");
     let goodput = 1_048_576.0 * 8.0 / number(&report["seconds"]);
     assert!((number(&report["goodput_bits_per_second"]) / goodput - 1.0).abs() < 1e-6, "{report}");
@@ -147,9 +160,17 @@ fn the_object_has_every_key_and_all_ways_make_a_table() {
     assert_eq!(report["cables"].as_array().map(Vec::len), Some(8), "both directions of four cables");
     let table = simulate(&["--hosts", "6", "--size", "64K", "--via", "all"]);
     table.assert_code(0);
-    for via in
-        ["chain ", "binary ", "kary=3 ", "cast ", "flat ", "binomial ", "scatter-allgather ", "recursive-doubling ", "latency "]
-    {
+    for via in [
+        "chain ",
+        "binary ",
+        "kary=3 ",
+        "cast ",
+        "flat ",
+        "binomial ",
+        "scatter-allgather ",
+        "recursive-doubling ",
+        "latency ",
+    ] {
         assert!(table.stdout_text().lines().any(|line| line.starts_with(via)), "{via}: {}", table.stdout_text());
     }
 }
@@ -197,5 +218,6 @@ fn what_cannot_be_simulated_is_refused() {
         simulate(&["--hosts", "4", "--size", "1", file, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
             .assert_refusal(2, &["Cargo.toml:1:", "schema"]);
     }
-    simulate(&["--topology", "no-such-file.toml", "--size", "1"]).assert_refusal(4, &["cannot read", "no-such-file.toml"]);
+    simulate(&["--topology", "no-such-file.toml", "--size", "1"])
+        .assert_refusal(4, &["cannot read", "no-such-file.toml"]);
 }

@@ -76,13 +76,18 @@ fn addresses_and_neighbours_make_a_topology_too() {
     let addresses = write(directory.path(), "addresses", addresses);
     let imported = ended_here(&["topo", "import", "--slurm-addr", text(&addresses)]);
     imported.assert_code(0);
-    assert!(["\"n[0-1]\"", "\"n2\"", "\"top\""].iter().all(|part| imported.stdout_text().contains(part)), "{imported:?}");
+    assert!(
+        ["\"n[0-1]\"", "\"n2\"", "\"top\""].iter().all(|part| imported.stdout_text().contains(part)),
+        "{imported:?}"
+    );
 
     let heard = r#"{"lldp": [{"interface": [{"name": "eth0", "chassis": [{"name": [{"value": "sw1"}]}]}]}]}"#;
     let folder = directory.path().join("lldp");
     fs::create_dir(&folder).expect("made");
     ["n0.json", "n1.json"].into_iter().for_each(|host| drop(write(&folder, host, heard)));
-    for arguments in [&["topo", "import", "--lldp"][..], &["topo", "import", "--interface", "eth0", "--lldp"], &["topo", "show"]] {
+    for arguments in
+        [&["topo", "import", "--lldp"][..], &["topo", "import", "--interface", "eth0", "--lldp"], &["topo", "show"]]
+    {
         let read = ended_here(&[arguments, &[text(&folder)]].concat());
         read.assert_code(0);
         assert!(read.stdout_text().contains("sw1") && read.stdout_text().contains("n[0-1]"), "{read:?}");
@@ -103,14 +108,19 @@ fn what_is_no_topology_is_refused_with_file_line_and_what_was_expected() {
     refused("key.conf", b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Hosts=n4\n", &["key.conf:2:", "`Hosts`", "Nodes"]);
     let twice = b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n3\nSwitchName=t Switches=s[0-1]\n";
     refused("twice.conf", twice, &["twice.conf:2:", "`n3`", "s0"]);
-    let round = b"SwitchName=s0 Nodes=n0 Switches=s1\nSwitchName=s1 Nodes=n1 Switches=s2\nSwitchName=s2 Nodes=n2 Switches=s0\n";
+    let round =
+        b"SwitchName=s0 Nodes=n0 Switches=s1\nSwitchName=s1 Nodes=n1 Switches=s2\nSwitchName=s2 Nodes=n2 Switches=s0\n";
     refused("round.conf", round, &["round.conf:3:", "s0", "s1", "s2", "loop", "remove"]);
     refused(
         "apart.conf",
         b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n4\n",
         &["apart.conf", "no links join `s1`", "`s0`", "add a link"],
     );
-    refused("big.toml", b"schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-2000000]\"\n", &["big.toml:4:", "1048576"]);
+    refused(
+        "big.toml",
+        b"schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-2000000]\"\n",
+        &["big.toml:4:", "1048576"],
+    );
     refused("empty.toml", b"", &["empty.toml", "schema = 1"]);
     refused("not-text", b"\xff\xfe", &["not-text", "no text"]);
     fs::create_dir(directory.path().join("nobody")).expect("made");
@@ -124,8 +134,11 @@ fn what_is_no_topology_is_refused_with_file_line_and_what_was_expected() {
 fn what_is_not_there_or_cannot_be_meant_has_its_own_code() {
     let directory = scratch();
     let missing = directory.path().join("missing");
-    for arguments in [&["topo", "show"][..], &["topo", "check"], &["topo", "import", "--slurm"], &["topo", "import", "--lldp"]] {
-        ended_here(&[arguments, &[text(&missing)]].concat()).assert_refusal(4, &["cannot read", "missing", "No such file"]);
+    for arguments in
+        [&["topo", "show"][..], &["topo", "check"], &["topo", "import", "--slurm"], &["topo", "import", "--lldp"]]
+    {
+        ended_here(&[arguments, &[text(&missing)]].concat())
+            .assert_refusal(4, &["cannot read", "missing", "No such file"]);
     }
     ended_here(&["topo", "show", "fig9-9"]).assert_refusal(4, &["cannot read", "fig9-9"]);
     let slurm = write(directory.path(), "topology.conf", SLURM);

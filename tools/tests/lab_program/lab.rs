@@ -1,6 +1,8 @@
 //! The commands of the lab.
 
-use crate::harness::{Ended, LIMIT, MEBIBYTE, PROGRAM, content, ended_here, here, lab_name, names_in, namespaces, require_root};
+use crate::harness::{
+    Ended, LIMIT, MEBIBYTE, PROGRAM, content, ended_here, here, lab_name, names_in, namespaces, require_root,
+};
 use ethbcast_lab::Lab;
 use ethbcast_planning::topology::Topology;
 use std::fs;
@@ -45,7 +47,8 @@ fn a_lab_lives_from_up_to_down() {
     lab.run("exec", &["n1", "--", "sh", "-c", "exit 7"]).assert_code(7);
     lab.run("exec", &["n1", "--", "sh", "-c", "kill -9 $$"]).assert_code(137);
     lab.run("exec", &["n9", "--", "true"]).assert_refusal(2, &["no host `n9`", "n0, n1, n2"]);
-    let sleeper = here(&["lab", "exec", "--lab", &lab.name, "n2", "--", "sh", "-c", "echo inside >&2; exec sleep 1000"]);
+    let sleeper =
+        here(&["lab", "exec", "--lab", &lab.name, "n2", "--", "sh", "-c", "echo inside >&2; exec sleep 1000"]);
     sleeper.wait_for_line("inside");
     let down = lab.run("down", &[]);
     down.assert_code(0);
@@ -83,9 +86,24 @@ fn a_file_travels_through_the_lab_by_its_commands_alone() {
     let source = source.to_str().expect("UTF-8");
     let dest = directory.path().join("{}.bin");
     let dest = dest.to_str().expect("UTF-8");
-    let each = ["lab", "each", "--lab", &lab.name, "--except", "n0", "--", PROGRAM, "recv", "--quiet", "--max-wait", "10", dest];
+    let each = [
+        "lab",
+        "each",
+        "--lab",
+        &lab.name,
+        "--except",
+        "n0",
+        "--",
+        PROGRAM,
+        "recv",
+        "--quiet",
+        "--max-wait",
+        "10",
+        dest,
+    ];
     let receivers = here(&each);
-    let sent = lab.run("exec", &["n0", "--", PROGRAM, "send", "-n", "15", "--max-wait", "10", "--topology", "fig9-1", source]);
+    let sent =
+        lab.run("exec", &["n0", "--", PROGRAM, "send", "-n", "15", "--max-wait", "10", "--topology", "fig9-1", source]);
     sent.assert_code(0);
     receivers.end(LIMIT).assert_code(0);
     let files = (1..16).map(|host| directory.path().join(format!("n{host}.bin")));

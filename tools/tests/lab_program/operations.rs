@@ -13,7 +13,8 @@ fn perf_measures_the_communicators_operations_and_the_root_may_be_any_rank() {
     let site = Site::alone("perf_ops", one_switch(4));
     for op in ["barrier", "sendrecv", "allgather"] {
         let others = ["n0", "n1", "n3"].map(|host| rank(&site, host, &["--op", op]));
-        let root = rank(&site, "n2", &["--op", op, "--root", "--json", "--sizes", "64,20000", "--iterations", "30"]).end(LIMIT);
+        let root = rank(&site, "n2", &["--op", op, "--root", "--json", "--sizes", "64,20000", "--iterations", "30"])
+            .end(LIMIT);
         others.into_iter().for_each(|other| other.end(LIMIT).assert_code(0));
         root.assert_code(0);
         let report = root.json();
@@ -21,7 +22,8 @@ fn perf_measures_the_communicators_operations_and_the_root_may_be_any_rank() {
         let sizes: Vec<_> = results.iter().map(|result| result["size"].as_u64().expect("a number")).collect();
         let expected: &[u64] = if op == "barrier" { &[0] } else { &[64, 20_000] };
         assert_eq!((report["op"].as_str(), &sizes[..]), (Some(op), expected), "{report}");
-        let positive = |result: &serde_json::Value| result[format!("{op}_seconds")].as_f64().is_some_and(|seconds| seconds > 0.0);
+        let positive =
+            |result: &serde_json::Value| result[format!("{op}_seconds")].as_f64().is_some_and(|seconds| seconds > 0.0);
         assert!(results.iter().all(positive), "{report}");
     }
 }
@@ -87,7 +89,8 @@ fn two_roots_or_none_are_refused_on_every_rank() {
         end.assert_code(2);
         assert!(end.stderr.contains("no rank is the root"), "{}", end.stderr);
     }
-    let two = hosts.map(|host| rank(&site, host, if host < "n2" { &["--op", "barrier", "--root"] } else { &["--op", "barrier"] }));
+    let two = hosts
+        .map(|host| rank(&site, host, if host < "n2" { &["--op", "barrier", "--root"] } else { &["--op", "barrier"] }));
     for run in two {
         let end = run.end(LIMIT);
         end.assert_code(2);

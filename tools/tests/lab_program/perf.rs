@@ -43,7 +43,11 @@ fn seconds(result: &Value, name: &str) -> f64 {
 /// that was asked for.
 #[track_caller]
 fn assert_report(report: &Value, via: &str, sizes: &[u64]) {
-    assert_eq!((&report["schema"], &report["ranks"], &report["via"]), (&1.into(), &RANKS.into(), &via.into()), "{report}");
+    assert_eq!(
+        (&report["schema"], &report["ranks"], &report["via"]),
+        (&1.into(), &RANKS.into(), &via.into()),
+        "{report}"
+    );
     assert_eq!((&report["op"], &report["preset"]), (&"bcast".into(), &"default".into()), "{report}");
     let results = report["results"].as_array().expect("a list");
     let measured: Vec<u64> = results.iter().map(|result| result["size"].as_u64().expect("a number")).collect();
@@ -100,7 +104,9 @@ fn without_json_there_is_a_table_and_every_rank_says_what_it_saw() {
     assert_eq!(lines.len(), 4, "a title, a head and a line for each size: {table}");
     assert!(lines[0].starts_with("4 ranks") && lines[0].contains("verified by every rank"), "{table}");
     assert!(
-        ["bcast+bar", "barrier", "min", "median", "p99", "middle80", "Mbit/s"].iter().all(|name| lines[1].contains(name)),
+        ["bcast+bar", "barrier", "min", "median", "p99", "middle80", "Mbit/s"]
+            .iter()
+            .all(|name| lines[1].contains(name)),
         "{table}"
     );
     assert!(lines[2].contains("256 B") && lines[3].contains("4.00 KiB"), "{table}");
@@ -129,7 +135,8 @@ fn a_rank_that_is_missing_ends_the_run_in_time() {
 #[test]
 fn ranks_without_a_root_give_up_in_time() {
     let site = Site::beside("perfroot", one_switch(4));
-    let started = |host: &str| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "1"]));
+    let started =
+        |host: &str| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "1"]));
     let ended: Vec<Ended> = OTHERS.map(started).map(|run| run.end(LIMIT)).into();
     for ended in ended {
         ended.assert_refusal(3, &["no root was heard", "ethbcast perf --root", "-g"]);
@@ -163,7 +170,8 @@ fn ctrl_c_at_the_root_of_a_measurement_sends_everybody_home() {
     let site = Site::alone("perfint", one_switch(4));
     let members = OTHERS.map(|host| member(&site, host));
     let root = root(&site, &["--sizes", "256,4K", "--iterations", "1000000", "--no-probe"]);
-    within(LIMIT, || (site.lab().counters("n2").expect("a host").received_frames > 1000).then_some(())).expect("n2 receives");
+    within(LIMIT, || (site.lab().counters("n2").expect("a host").received_frames > 1000).then_some(()))
+        .expect("n2 receives");
     root.signal(Signal::SIGINT);
     root.end(Duration::from_secs(10)).assert_refusal(130, &["interrupted"]);
     for member in members {
@@ -176,7 +184,8 @@ fn frames_of(site: &Site, iterations: u64) -> (u64, u64) {
     let sent = |host: &str| site.lab().counters(host).expect("a host").sent_frames;
     let all = || (sent(ROOT), OTHERS.into_iter().map(sent).sum::<u64>());
     let before = all();
-    let report = measured(site, &["--via", "cast", "--sizes", "256", "--iterations", &iterations.to_string(), "--no-probe"]);
+    let report =
+        measured(site, &["--via", "cast", "--sizes", "256", "--iterations", &iterations.to_string(), "--no-probe"]);
     assert_report(&report, "cast", &[256]);
     let after = all();
     (after.0 - before.0, after.1 - before.1)
@@ -196,7 +205,10 @@ fn a_short_broadcast_costs_one_frame_a_release_another_and_each_an_acknowledgeme
     // Beside them, in either run, are signs of life and, when an acknowledgement is late on a busy machine, the root's
     // question for it.
     let allowance = messages / 4;
-    assert!((messages - allowance..=messages + allowance).contains(&root), "{root} frames of the root for {messages} messages");
+    assert!(
+        (messages - allowance..=messages + allowance).contains(&root),
+        "{root} frames of the root for {messages} messages"
+    );
     // The root waits for barriers and broadcasts, but not for releases, which may be acknowledged with the next
     // broadcast.
     let (least, most) = (3 * 2 * iterations - allowance, 3 * (messages + allowance));

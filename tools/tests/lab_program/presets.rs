@@ -24,7 +24,8 @@ fn frames(outcome: &Outcome, host: &str, name: &str) -> u64 {
 
 /// A transfer by cast that all receivers have verified, and what they threw away for being out of order.
 fn cast(site: &Site, preset: &str, content: &Arc<Vec<u8>>) -> (Outcome, u64) {
-    let outcome = Transfer::new(site, Arc::clone(content)).via("cast").send_option("--preset").send_option(preset).run();
+    let outcome =
+        Transfer::new(site, Arc::clone(content)).via("cast").send_option("--preset").send_option(preset).run();
     outcome.assert_verified();
     assert_eq!(outcome.root.json()["preset"], preset);
     let dropped = RECEIVERS.map(|host| frames(&outcome, host, "out_of_order_dropped")).iter().sum();
@@ -48,7 +49,10 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
         // Most losses leave the rest of a window of 16 out of order, and all of it is sent again.
         assert!(thrown_away as f64 > LOST_FRAMES, "{thrown_away} frames thrown away of some {LOST_FRAMES:.0} lost");
         let resent = strict.frames("data_resent") as f64;
-        assert!(resent > 2.0 * LOST_FRAMES && resent <= 2.0 * 16.0 * LOST_FRAMES, "it goes back by up to a window: {resent}");
+        assert!(
+            resent > 2.0 * LOST_FRAMES && resent <= 2.0 * 16.0 * LOST_FRAMES,
+            "it goes back by up to a window: {resent}"
+        );
         assert_eq!(strict.root.json()["surprise"], Value::Null, "the prediction is one of the default");
     }
 }
@@ -57,9 +61,10 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
 fn the_papers_broadcasts_are_measured_and_say_so() {
     let site = Site::alone("presetperf", lossy());
     let measured = |preset: &str, more: &[&str]| {
-        let members =
-            RECEIVERS.map(|host| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"])));
-        let arguments = ["perf", "-i", "eth0", "-n", "4", "--root", "--via", "cast", "--preset", preset, "--sizes", "256,64K"];
+        let members = RECEIVERS
+            .map(|host| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"])));
+        let arguments =
+            ["perf", "-i", "eth0", "-n", "4", "--root", "--via", "cast", "--preset", preset, "--sizes", "256,64K"];
         let arguments = arguments.iter().chain(&["--iterations", "20"]).chain(more);
         let root = Run::start("n0", site.ethbcast("n0", arguments)).end(LIMIT);
         root.assert_code(0);
@@ -71,9 +76,15 @@ fn the_papers_broadcasts_are_measured_and_say_so() {
         println!("{report}");
         assert_eq!((&report["via"], &report["preset"]), (&"cast".into(), &preset.into()), "{report}");
         let results = report["results"].as_array().expect("a list");
-        assert_eq!(results.iter().map(|result| result["size"].as_u64()).collect::<Vec<_>>(), [Some(256), Some(64 << 10)]);
+        assert_eq!(
+            results.iter().map(|result| result["size"].as_u64()).collect::<Vec<_>>(),
+            [Some(256), Some(64 << 10)]
+        );
         for name in ["median", "barrier_median", "middle_80_percent_mean", "barrier_middle_80_percent_mean"] {
-            assert!(results.iter().all(|result| result[name].as_f64().is_some_and(|seconds| seconds > 0.0)), "{name}: {report}");
+            assert!(
+                results.iter().all(|result| result[name].as_f64().is_some_and(|seconds| seconds > 0.0)),
+                "{name}: {report}"
+            );
         }
     }
     let table = measured("paper", &[]).stdout_text();

@@ -18,7 +18,10 @@ fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
     let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
     let report = root.stdout_text();
     let lines: Vec<_> = report.lines().collect();
-    assert!(lines.len() == 4 && lines[0].starts_with("n1 ") && lines[1].starts_with("n2 "), "a line for each receiver: {report}");
+    assert!(
+        lines.len() == 4 && lines[0].starts_with("n1 ") && lines[1].starts_with("n2 "),
+        "a line for each receiver: {report}"
+    );
     assert!(lines[2].starts_with("2 of 2 receivers verified"), "and a total: {report}");
     assert!(lines[3].contains("predicted"), "and why it went this way: {report}");
     for receiver in receivers {

@@ -65,7 +65,8 @@ fn the_rate_of_the_cables_is_found_and_written_as_a_calibration() {
     assert_eq!(names, ["n1", "n2"]);
 
     let text = std::fs::read_to_string(&file).expect("it was written");
-    let calibration = Calibration::parse(&text, "calibration.toml").unwrap_or_else(|error| panic!("{error} in\n{text}"));
+    let calibration =
+        Calibration::parse(&text, "calibration.toml").unwrap_or_else(|error| panic!("{error} in\n{text}"));
     let sizes: Vec<u64> = calibration.points().iter().map(|point| point.bytes).collect();
     assert_eq!(sizes, SIZES);
     for point in calibration.points().iter().filter(|point| point.bytes >= 1468) {
@@ -86,7 +87,10 @@ fn the_table_has_all_sizes_and_every_host() {
     let table = ended.stdout_text();
     println!("{table}");
     for size in SIZES {
-        assert!(table.lines().any(|line| line.split_whitespace().next() == Some(&size.to_string())), "{size} in\n{table}");
+        assert!(
+            table.lines().any(|line| line.split_whitespace().next() == Some(&size.to_string())),
+            "{size} in\n{table}"
+        );
     }
     for row in ["link rate", "path MTU", "loss", "broadcast", "n1", "n2"] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
@@ -100,7 +104,8 @@ fn a_host_that_answers_no_probe_is_named() {
     let answering = answerers(&site, &["n1"]);
     probe(&site, &["n1", "n2", "--max-wait", "1"]).assert_refusal(3, &["no answer from n2", "ethbcast probe --answer"]);
     probe(&site, &["-n", "2", "--max-wait", "1"]).assert_refusal(3, &["only 1 of 2 hosts answered", "n1"]);
-    probe(&site, &["-g", "other", "--max-wait", "1"]).assert_refusal(3, &["no host of group other answers", "--answer -g other"]);
+    probe(&site, &["-g", "other", "--max-wait", "1"])
+        .assert_refusal(3, &["no host of group other answers", "--answer -g other"]);
     dismiss(answering);
 }
 
@@ -137,7 +142,8 @@ fn policed_broadcast_is_found_and_its_rate_written() {
 #[test]
 fn answering_ends_when_its_time_is_over() {
     let site = Site::beside("probeend", one_switch(2));
-    let answerer = Run::start("n1", site.ethbcast("n1", ["probe", "--answer", "-i", "eth0", "--max-wait", "0.5", "--json"]));
+    let answerer =
+        Run::start("n1", site.ethbcast("n1", ["probe", "--answer", "-i", "eth0", "--max-wait", "0.5", "--json"]));
     let ended = answerer.end(LIMIT);
     ended.assert_code(0);
     assert_eq!(ended.json()["frames_sent"], 0);

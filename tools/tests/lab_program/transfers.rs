@@ -73,7 +73,8 @@ fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
     const RATE_BITS_PER_SECOND: u64 = 100_000_000;
     let bytes = 64 * MEBIBYTE;
-    let site = Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
+    let site =
+        Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
     let content = Arc::new(content(1, bytes));
     let limit_seconds = bytes as f64 * 8.0 / RATE_BITS_PER_SECOND as f64 * 1514.0 / PAYLOAD_BYTES as f64;
     for via in PATHS {
@@ -108,8 +109,16 @@ fn four_switches_in_a_row_are_served_from_the_middle() {
 #[test]
 fn two_groups_on_one_wire_get_each_its_own_file() {
     let site = Site::alone("groups", one_switch(HOSTS));
-    let red = Transfer::new(&site, content(1, 8 * MEBIBYTE)).root("n0").receivers(&["n1", "n2", "n3"]).group("red").via("cast");
-    let blue = Transfer::new(&site, content(2, 8 * MEBIBYTE)).root("n4").receivers(&["n5", "n6", "n7"]).group("blue").via("chain");
+    let red = Transfer::new(&site, content(1, 8 * MEBIBYTE))
+        .root("n0")
+        .receivers(&["n1", "n2", "n3"])
+        .group("red")
+        .via("cast");
+    let blue = Transfer::new(&site, content(2, 8 * MEBIBYTE))
+        .root("n4")
+        .receivers(&["n5", "n6", "n7"])
+        .group("blue")
+        .via("chain");
     let (red, blue) = (red.start(), blue.start());
     let (red, blue) = (red.end(LIMIT), blue.end(LIMIT));
     red.assert_verified();
@@ -127,7 +136,8 @@ fn without_a_path_given_the_prediction_decides() {
     for (policed, via) in [("", "cast"), ("cast_max_frames_per_second = 500\n", "chain")] {
         let calibration = site.file("calibration.toml", format!("schema = 1\n{policed}{points}").as_bytes());
         let option = calibration.display().to_string();
-        let outcome = Transfer::new(&site, content(3, MEBIBYTE)).send_option("--calibration").send_option(&option).run();
+        let outcome =
+            Transfer::new(&site, content(3, MEBIBYTE)).send_option("--calibration").send_option(&option).run();
         outcome.assert_verified();
         assert_eq!(outcome.root.json()["via"], via, "{policed}");
     }
@@ -139,9 +149,11 @@ fn a_pipe_into_send_comes_out_of_recv() {
     let bytes = content(5, 3 * MEBIBYTE + 1);
     let source = site.file("source.bin", &bytes);
     for via in PATHS {
-        let receivers = ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "20"], "-"));
+        let receivers =
+            ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "20"], "-"));
         // A pipe's size is not known in advance, unlike that of a file on stdin: `cat` makes it a true pipe.
-        let mut cat = std::process::Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
+        let mut cat =
+            std::process::Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
         let mut send = site.ethbcast("n0", ["send", "--json", "-i", "eth0", "-n", "3", "--via", via, "-"]);
         send.stdin(cat.stdout.take().expect("piped"));
         let root = Run::start("n0", send).end(LIMIT);
@@ -180,7 +192,8 @@ fn a_root_with_jumbo_frames_can_be_told_to_send_small_ones() {
     let site = Site::alone("mixed", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
     site.set_up("n2", "ip", &["link", "set", "eth0", "mtu", "1500"]);
     for via in PATHS {
-        let outcome = Transfer::new(&site, content(7, MEBIBYTE)).via(via).send_option("--mtu").send_option("1500").run();
+        let outcome =
+            Transfer::new(&site, content(7, MEBIBYTE)).via(via).send_option("--mtu").send_option("1500").run();
         outcome.assert_verified();
         assert_eq!(outcome.frames("data_sent"), frames(MEBIBYTE, PAYLOAD_BYTES), "{via}");
     }

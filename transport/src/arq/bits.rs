@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn the_first_mark_is_found_in_any_part_of_the_ring_and_around_its_end() {
         for slots in [16, 64, 256] {
-            for (begin, mark) in (0..slots * 3).flat_map(|begin| (begin..begin + slots).map(move |mark| (begin, mark))) {
+            for (begin, mark) in (0..slots * 3).flat_map(|begin| (begin..begin + slots).map(move |mark| (begin, mark)))
+            {
                 let mut bits = Bits::new(slots);
                 bits.set(mark);
                 assert_eq!(bits.first(begin, begin + slots), Some(mark), "{slots} slots from {begin}");

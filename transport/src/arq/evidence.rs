@@ -81,8 +81,11 @@ mod tests {
         let sent_at = |sequence: u64| Stamp(10 * (sequence as u32 + 1));
         // 2 and 4 have arrived of 0 to 9; the echo is 4's.
         let ack = ack(1, &[0b101], 50);
-        let evidence =
-            |tolerance| Evidence { echo: Stamp(50), tolerance: Duration::from_micros(tolerance), covered: ack.covered() };
+        let evidence = |tolerance| Evidence {
+            echo: Stamp(50),
+            tolerance: Duration::from_micros(tolerance),
+            covered: ack.covered(),
+        };
         assert_eq!(evidence(0).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(evidence(10).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
         let again = |sequence: u64| if sequence == 1 { Stamp(60) } else { sent_at(sequence) };

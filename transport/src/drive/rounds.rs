@@ -54,7 +54,12 @@ impl Rounds {
     }
 
     /// Sends a batch of what the machine has to say; whether it may have more for which there is room.
-    pub(crate) fn send<L: Link, M: Machine>(&mut self, link: &mut L, machine: &mut M, now: Instant) -> Result<bool, L::Error> {
+    pub(crate) fn send<L: Link, M: Machine>(
+        &mut self,
+        link: &mut L,
+        machine: &mut M,
+        now: Instant,
+    ) -> Result<bool, L::Error> {
         let mut exhausted = false;
         let write = |buffer: &mut [u8]| {
             let length = machine.poll_transmit(now, buffer);
@@ -75,7 +80,13 @@ impl Rounds {
     }
 
     /// What to do after a round; to poll busily before waiting is for those `in_a_hurry`.
-    pub(crate) fn rest<L: Link, M: Machine>(&mut self, link: &L, machine: &M, clock: &impl TimeSource, in_a_hurry: bool) -> Rest {
+    pub(crate) fn rest<L: Link, M: Machine>(
+        &mut self,
+        link: &L,
+        machine: &M,
+        clock: &impl TimeSource,
+        in_a_hurry: bool,
+    ) -> Rest {
         let room = link.blocked() == Some(Blocked::Room);
         if self.have_moved() {
             // Only a wait finds out that there is room to send again, and a loop that never rests would never learn.
@@ -96,7 +107,8 @@ impl Rounds {
     /// How long to rest: until the machine's or the link's moment, whichever is first; `None` if there is none.
     pub(crate) fn limit<L: Link, M: Machine>(&self, link: &L, machine: &M, now: Instant) -> Option<Duration> {
         let handled = |deadline| self.due == Some(deadline);
-        let machine = machine.poll_timeout(now).map(|next| if handled(next) { OVERDUE_WAIT } else { next.at.since(now) });
+        let machine =
+            machine.poll_timeout(now).map(|next| if handled(next) { OVERDUE_WAIT } else { next.at.since(now) });
         let link = if let Some(Blocked::Until(at)) = link.blocked() { Some(at.since(now)) } else { None };
         machine.into_iter().chain(link).min()
     }

@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn nothing_is_taken_too_far_ahead_nor_out_of_order_where_that_is_strict() {
         let holes = Arrivals::new(&Tuning::default());
-        assert_eq!([0, SPAN_FRAMES - 1, SPAN_FRAMES].map(|at| holes.class(at)), [Class::New, Class::New, Class::Unwanted]);
+        assert_eq!(
+            [0, SPAN_FRAMES - 1, SPAN_FRAMES].map(|at| holes.class(at)),
+            [Class::New, Class::New, Class::Unwanted]
+        );
         let strict = Arrivals::new(&Tuning::paper());
         assert_eq!([0, 1].map(|at| strict.class(at)), [Class::New, Class::Unwanted]);
     }

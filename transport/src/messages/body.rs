@@ -71,7 +71,9 @@ impl<'a> Push<'a> {
     pub(super) fn write(&self, payload: &mut [u8]) -> usize {
         let raw = RawPush {
             message: U64::new(self.message),
-            offset: U32::new(u32::try_from(self.offset).expect("a pushed part lies within the push, which has 32 bits")),
+            offset: U32::new(
+                u32::try_from(self.offset).expect("a pushed part lies within the push, which has 32 bits"),
+            ),
             pushed_bytes: U32::new(self.envelope.pushed_bytes),
             message_bytes: U64::new(self.envelope.message_bytes),
             tag: U32::new(self.envelope.tag),
@@ -147,7 +149,14 @@ impl<'a> Note<'a> {
     }
 
     /// Writes all but the acknowledgement's body, which lies behind it already; returns the length of both.
-    pub(super) fn write(word: Word, limit: Credit, cursor: u64, echo: u32, ack_bytes: usize, payload: &mut [u8]) -> usize {
+    pub(super) fn write(
+        word: Word,
+        limit: Credit,
+        cursor: u64,
+        echo: u32,
+        ack_bytes: usize,
+        payload: &mut [u8],
+    ) -> usize {
         let (what, message, pushed_bytes) = match word {
             Word::Credit => (0, 0, 0),
             Word::Grant { message } => (1, message, 0),
@@ -193,7 +202,10 @@ mod tests {
         for word in words.into_iter().chain([Word::Withdraw { message: 8, pushed_bytes: 9 }]) {
             let length = Note::write(word, Credit::INITIAL, 12, 13, 32, &mut buffer);
             let note = Note::parse(&buffer[..length]).expect("own bodies parse");
-            assert_eq!((note.word, note.limit, note.cursor, note.echo, note.ack.len()), (word, Credit::INITIAL, 12, 13, 32));
+            assert_eq!(
+                (note.word, note.limit, note.cursor, note.echo, note.ack.len()),
+                (word, Credit::INITIAL, 12, 13, 32)
+            );
         }
     }
 
@@ -206,7 +218,9 @@ mod tests {
             assert!(Push::parse(&buffer[..length]).is_none(), "{envelope:?}");
         }
         assert!(
-            Push::parse(&buffer[..31]).is_none() && Pull::parse(&buffer[..15]).is_none() && Note::parse(&buffer[..47]).is_none()
+            Push::parse(&buffer[..31]).is_none()
+                && Pull::parse(&buffer[..15]).is_none()
+                && Note::parse(&buffer[..47]).is_none()
         );
     }
 }

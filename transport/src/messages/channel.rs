@@ -196,7 +196,12 @@ impl Channel {
         if self.flight.take_ask() {
             endpoint.stats.asks_sent += 1;
             let stamp = endpoint.stamps.draw(now);
-            return Some(endpoint.seal(self.peer.mac, Label(Kind::ASK, Flags::default(), self.flight.next(), stamp), buffer, 0));
+            return Some(endpoint.seal(
+                self.peer.mac,
+                Label(Kind::ASK, Flags::default(), self.flight.next(), stamp),
+                buffer,
+                0,
+            ));
         }
         if self.flight.has_span()
             && let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word())
@@ -210,7 +215,12 @@ impl Channel {
             endpoint.stats.receipts_sent += 1;
             let body = &mut buffer[OVERHEAD_BYTES..][..endpoint.payload_bytes];
             let (length, cursor, echo) = self.arrivals.acknowledge(now, body);
-            return Some(endpoint.seal(self.peer.mac, Label(Kind::RECEIPT, Flags::default(), cursor, echo), buffer, length));
+            return Some(endpoint.seal(
+                self.peer.mac,
+                Label(Kind::RECEIPT, Flags::default(), cursor, echo),
+                buffer,
+                length,
+            ));
         }
         if let Some((sequence, piece, stamp)) = self.flight.repair(now, || endpoint.stamps.draw(now)) {
             endpoint.stats.resent += 1;

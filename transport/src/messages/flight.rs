@@ -192,7 +192,8 @@ impl Flight {
             return;
         }
         let sent_at = |sequence: u64| self.frames[(sequence - self.cursor) as usize].stamp;
-        let judged = evidence.search(self.cursor..self.next(), |evidence, sequence| strict || evidence.overtook(sent_at(sequence)));
+        let judged = evidence
+            .search(self.cursor..self.next(), |evidence, sequence| strict || evidence.overtook(sent_at(sequence)));
         let lost: Vec<u64> = judged.filter(|&(_, lost)| lost).map(|(sequence, _)| sequence).collect();
         for sequence in lost {
             let frame = &mut self.frames[(sequence - self.cursor) as usize];

@@ -94,7 +94,9 @@ impl Inbox {
             // Only what was granted may come.
             Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
             None if pull.message >= self.turn => Read::Malformed,
-            Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => self.put(pull.message, pull.offset, pull.bytes, ledger),
+            Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => {
+                self.put(pull.message, pull.offset, pull.bytes, ledger)
+            }
             _ => Read::Used,
         }
     }
@@ -185,8 +187,10 @@ impl Inbox {
                 return Read::Beyond;
             }
             let envelope = Envelope { tag: 0, pushed_bytes: 0, message_bytes: 0 };
-            self.messages
-                .insert(message, IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Withdrawn });
+            self.messages.insert(
+                message,
+                IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Withdrawn },
+            );
             self.account.release(pushed_bytes);
             self.take_turns(ledger);
             return Read::Used;
@@ -266,7 +270,8 @@ impl Inbox {
 
     /// Bytes of memory that the records of messages take beside their bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let records = self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
+        let records =
+            self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
         records + self.words.capacity() * size_of::<Word>()
     }
 

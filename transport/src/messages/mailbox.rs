@@ -40,8 +40,14 @@ impl Mailbox {
     /// If a peer's rank is not its place in the list, the own rank is not in it, `payload_bytes` is below 256, or
     /// [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
     pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
-        assert!(payload_bytes >= LEAST_PAYLOAD_BYTES, "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes");
-        assert!(peers.iter().enumerate().all(|(rank, peer)| usize::from(peer.rank) == rank), "peers are listed by rank");
+        assert!(
+            payload_bytes >= LEAST_PAYLOAD_BYTES,
+            "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes"
+        );
+        assert!(
+            peers.iter().enumerate().all(|(rank, peer)| usize::from(peer.rank) == rank),
+            "peers are listed by rank"
+        );
         assert!(usize::from(identity.rank) < peers.len(), "the own rank is one of the peers'");
         settings.tuning.assert_valid();
         let share = settings.share(peers.len());
@@ -106,7 +112,13 @@ impl Mailbox {
     ///
     /// # Errors
     /// If there is no such rank or the receive queue is full.
-    pub fn recv_until(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, RecvError> {
+    pub fn recv_until(
+        &mut self,
+        from: u16,
+        tag: u32,
+        max_bytes: usize,
+        deadline: Option<Instant>,
+    ) -> Result<RecvId, RecvError> {
         let ranks = self.channels.len();
         let channel = self.channels.get_mut(usize::from(from)).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
         let ledger = &mut self.endpoint.ledger;
@@ -210,7 +222,9 @@ impl Mailbox {
         let (messages, bytes) = self.endpoint.ledger.sends();
         let queued: usize = self.channels.iter().map(|channel| channel.queued_bytes()).sum();
         if queued != bytes {
-            return Err(AuditError::new(format!("{bytes} bytes counted in the send queue of {messages} messages, {queued} kept")));
+            return Err(AuditError::new(format!(
+                "{bytes} bytes counted in the send queue of {messages} messages, {queued} kept"
+            )));
         }
         self.channels.iter().try_for_each(Channel::audit)
     }
@@ -233,13 +247,15 @@ impl Mailbox {
                 ledger.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
-            Asked::Recv(id) => ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
-                if let Some(message) = message {
-                    self.channels[usize::from(from)].inbox().abandon(message);
-                }
-                ledger.end_receive(id, RecvOutcome::TimedOut);
-                from
-            }),
+            Asked::Recv(id) => {
+                ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
+                    if let Some(message) = message {
+                        self.channels[usize::from(from)].inbox().abandon(message);
+                    }
+                    ledger.end_receive(id, RecvOutcome::TimedOut);
+                    from
+                })
+            }
         };
         if let Some(rank) = rank {
             self.touch(rank);
@@ -255,7 +271,8 @@ impl Part for Mailbox {
             return;
         }
         let identity = self.endpoint.identity;
-        let ours = header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
+        let ours =
+            header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
         let channel = self.channels.get_mut(usize::from(header.rank));
         match channel.filter(|channel| ours && channel.takes_from(frame.source)) {
             Some(channel) => {

@@ -85,7 +85,16 @@ impl Outbox {
 
     /// Puts a message at the end of the queue.
     pub(super) fn add(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
-        self.waiting.push_back(QueuedMessage { id, tag, bytes, pushed: 0, allowed: 0, gone: 0, begun: false, flying: 0 });
+        self.waiting.push_back(QueuedMessage {
+            id,
+            tag,
+            bytes,
+            pushed: 0,
+            allowed: 0,
+            gone: 0,
+            begun: false,
+            flying: 0,
+        });
     }
 
     /// The next note to send.
@@ -129,7 +138,8 @@ impl Outbox {
     fn cut(&mut self, message: u64) -> Piece {
         let queued = self.begun.get_mut(&message).expect("what is pushed or pulled is there");
         let (offset, pushed) = (queued.gone, queued.pushed);
-        let (end, longest) = if offset < pushed { (pushed, self.fit.push_bytes) } else { (queued.allowed, self.fit.pull_bytes) };
+        let (end, longest) =
+            if offset < pushed { (pushed, self.fit.push_bytes) } else { (queued.allowed, self.fit.pull_bytes) };
         // A message that fits one frame has nothing to overlap with: BTP1 cuts longer ones.
         let alone = queued.bytes.len() == pushed && pushed <= longest;
         let longest = if offset == 0 && pushed > 0 && !alone { longest.min(self.btp1.max(1)) } else { longest };
@@ -151,7 +161,8 @@ impl Outbox {
     /// What a part carries: the message's envelope and the part's bytes; `None` once the message is out of the queue.
     pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
         let queued = self.begun.get(&message)?;
-        let envelope = Envelope { tag: queued.tag, pushed_bytes: queued.pushed as u32, message_bytes: queued.bytes.len() as u64 };
+        let envelope =
+            Envelope { tag: queued.tag, pushed_bytes: queued.pushed as u32, message_bytes: queued.bytes.len() as u64 };
         Some((envelope, &queued.bytes[offset as usize..][..bytes as usize]))
     }
 
@@ -248,7 +259,10 @@ impl Outbox {
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         if self.next_message > self.limit.messages || self.pushed_bytes > self.limit.bytes {
             let (message, pushed) = (self.next_message, self.pushed_bytes);
-            return Err(AuditError::new(format!("{message} messages and {pushed} bytes pushed into room for {:?}", self.limit)));
+            return Err(AuditError::new(format!(
+                "{message} messages and {pushed} bytes pushed into room for {:?}",
+                self.limit
+            )));
         }
         for (message, queued) in &self.begun {
             let to_send = self.pushing == Some(*message) || self.pulling.contains(message);

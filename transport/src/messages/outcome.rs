@@ -82,7 +82,9 @@ pub enum SendError {
         rank: u16,
     },
     /// The send queue is full.
-    #[error("the send queue holds {messages} messages of {bytes} bytes: take the outcomes of earlier sends, then send again")]
+    #[error(
+        "the send queue holds {messages} messages of {bytes} bytes: take the outcomes of earlier sends, then send again"
+    )]
     QueueFull {
         /// Messages in it.
         messages: usize,

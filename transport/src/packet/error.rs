@@ -44,7 +44,9 @@ impl From<Errno> for io::Error {
 #[non_exhaustive]
 pub enum OpenError {
     /// Raw sockets need a privilege this process lacks.
-    #[error("raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`")]
+    #[error(
+        "raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`"
+    )]
     Permission {
         /// The interface.
         interface: String,

@@ -186,7 +186,10 @@ mod tests {
             for ring_bytes in [0, 1 << 16, 8 << 20, 64 << 20, usize::MAX] {
                 let ring = Geometry::new(mtu_bytes, ring_bytes);
                 assert!(ring.slots() >= 64 && ring.bytes() <= 1 << 30, "{mtu_bytes} {ring:?}");
-                assert!(ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16), "{mtu_bytes} {ring:?}");
+                assert!(
+                    ring.slot_bytes >= 80 + mtu_bytes && ring.slot_bytes.is_multiple_of(16),
+                    "{mtu_bytes} {ring:?}"
+                );
                 assert!(ring.block_bytes.is_power_of_two() && ring.block_bytes >= 1 << 16, "{mtu_bytes} {ring:?}");
                 let used_bytes = ring.slots() * ring.slot_bytes;
                 assert!(used_bytes * 8 >= ring.bytes() * 7, "{mtu_bytes} {ring:?}");

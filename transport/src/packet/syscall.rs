@@ -74,7 +74,8 @@ pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_sta
     let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
     let value = (&raw mut stats).cast::<c_void>();
     // SAFETY: `value` points to `length` writable bytes, and any bytes make a valid `tpacket_stats`.
-    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut length) };
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut length) };
     Errno::result(result).map(|_| stats)
 }
 
@@ -114,7 +115,8 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize
 /// A timer as a descriptor that becomes readable; not set.
 pub(super) fn timer() -> nix::Result<OwnedFd> {
     // SAFETY: `timerfd_create` takes no pointer.
-    let fd = Errno::result(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
+    let fd =
+        Errno::result(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
     // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -190,5 +192,6 @@ fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Re
 unsafe fn set_option<T>(fd: BorrowedFd, level: c_int, name: c_int, value: &T) -> nix::Result<()> {
     let length = size_of::<T>() as socklen_t;
     // SAFETY: `value` is `length` readable bytes; the caller answers for pointers inside.
-    Errno::result(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) }).map(drop)
+    Errno::result(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) })
+        .map(drop)
 }

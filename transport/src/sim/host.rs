@@ -185,7 +185,12 @@ impl Host {
     }
 
     /// The first call.
-    pub(super) fn switch_on<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+    pub(super) fn switch_on<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
         if self.condition == Condition::Running {
             machine.handle_timeout(fabric.instant());
             self.serve(machine, fabric, application);
@@ -193,7 +198,12 @@ impl Host {
     }
 
     /// What follows every input of a running host: the application, sending, and the look at the timers.
-    pub(super) fn serve<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+    pub(super) fn serve<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
         if self.condition != Condition::Running {
             return;
         }
@@ -225,7 +235,12 @@ impl Host {
     }
 
     /// A frame has left a transmit ring that was full.
-    pub(super) fn use_room<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+    pub(super) fn use_room<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
         self.wants_room = false;
         self.serve(machine, fabric, application);
     }
@@ -277,7 +292,12 @@ impl Host {
     }
 
     /// A paused process goes on.
-    pub(super) fn resume<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric, application: &mut impl Application<M>) {
+    pub(super) fn resume<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        fabric: &mut Fabric,
+        application: &mut impl Application<M>,
+    ) {
         if self.condition == Condition::Paused {
             self.condition = Condition::Running;
             self.begin_processing(0, fabric);

@@ -39,7 +39,12 @@ impl<F: Faults> LastHop<F> {
     }
 
     /// Takes a frame that has come to the card of `host`; what is left of it for the receive ring now.
-    pub(super) fn pass(&mut self, frame: Rc<SharedFrame>, host: &mut Host, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+    pub(super) fn pass(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        host: &mut Host,
+        fabric: &mut Fabric,
+    ) -> Option<Rc<SharedFrame>> {
         let frame = host.filter(frame, fabric)?;
         match self.fate(&frame, host, fabric) {
             Fate::Deliver => Some(frame),

@@ -33,7 +33,9 @@ impl CableId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
     /// The switches would not form a tree.
-    #[error("switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this link out")]
+    #[error(
+        "switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this link out"
+    )]
     Loop {
         /// Number of the first switch.
         first: usize,
@@ -153,7 +155,10 @@ impl Network {
     /// # Panics
     /// If `switch` belongs to another network or a ring has no slot.
     pub fn add_host(&mut self, switch: SwitchId, cable: Cable, settings: HostSettings) -> usize {
-        assert!(switch.index() < self.switches.len(), "{switch:?} belongs to another network: add it to this one first");
+        assert!(
+            switch.index() < self.switches.len(),
+            "{switch:?} belongs to another network: add it to this one first"
+        );
         assert!(
             settings.nic_transmit_frames > 0 && settings.nic_receive_frames > 0,
             "a ring without slots carries nothing: give both rings at least one"

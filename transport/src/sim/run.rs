@@ -38,7 +38,11 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// # Panics
     /// If there are not as many machines as hosts.
     pub fn new(network: &Network, machines: Vec<M>, faults: F) -> Self {
-        assert_eq!(machines.len(), network.hosts(), "every host needs one machine: pass as many machines as the network has hosts");
+        assert_eq!(
+            machines.len(),
+            network.hosts(),
+            "every host needs one machine: pass as many machines as the network has hosts"
+        );
         Simulation {
             hosts: (0..machines.len()).map(|host| Host::new(network, host)).collect(),
             machines,
@@ -56,7 +60,11 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     ///
     /// `application(host, machine, now)` is called after each input of a host: it moves data in and out of the
     /// machine and may name the moment at which it wants to be called again; each answer replaces the one before.
-    pub fn run(&mut self, until: Instant, mut application: impl FnMut(usize, &mut M, Instant) -> Option<Instant>) -> Outcome {
+    pub fn run(
+        &mut self,
+        until: Instant,
+        mut application: impl FnMut(usize, &mut M, Instant) -> Option<Instant>,
+    ) -> Outcome {
         loop {
             if let Some(outcome) = self.step(until, &mut application) {
                 return outcome;
@@ -108,9 +116,13 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
                     host.receive(frame, machine, fabric, application);
                 }
             }),
-            Event::Process(host) => self.at(host, |host, machine, fabric, _| host.process_first(machine, fabric, application)),
+            Event::Process(host) => {
+                self.at(host, |host, machine, fabric, _| host.process_first(machine, fabric, application))
+            }
             Event::Room(host) => self.at(host, |host, machine, fabric, _| host.use_room(machine, fabric, application)),
-            Event::Start(host) => self.at(host, |host, machine, fabric, _| host.switch_on(machine, fabric, application)),
+            Event::Start(host) => {
+                self.at(host, |host, machine, fabric, _| host.switch_on(machine, fabric, application))
+            }
             Event::Wake(host) => self.at(host, |host, machine, fabric, _| host.serve(machine, fabric, application)),
             Event::Timer(host) => {
                 return self.at(host, |host, machine, fabric, _| host.look_at_timers(machine, fabric, application));
@@ -134,7 +146,9 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         match control {
             Control::Crash(host) => self.at(host, |host, _, fabric, _| host.crash(fabric)),
             Control::Pause(host) => self.at(host, |host, _, _, _| host.pause()),
-            Control::Resume(host) => self.at(host, |host, machine, fabric, _| host.resume(machine, fabric, application)),
+            Control::Resume(host) => {
+                self.at(host, |host, machine, fabric, _| host.resume(machine, fabric, application))
+            }
             Control::Cut(cable) => self.fabric.cut_cable(cable),
             Control::Restore(cable) => self.fabric.restore_cable(cable),
         }

@@ -14,10 +14,12 @@ pub struct Cable {
 
 impl Cable {
     /// 1 Gbit/s, 500 ns: some metres of copper and the transceivers at both ends.
-    pub const GIGABIT: Cable = Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
+    pub const GIGABIT: Cable =
+        Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
     /// 10 Gbit/s, 500 ns.
-    pub const TEN_GIGABIT: Cable = Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
+    pub const TEN_GIGABIT: Cable =
+        Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
     /// A cable with a rate and the time a bit needs from end to end.
     ///

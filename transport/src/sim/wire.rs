@@ -60,7 +60,8 @@ impl Wire {
             stats: DirectionStats::default(),
             rate_bits_per_second: cable.rate_bits_per_second(),
             delay_nanos: cable.delay().as_nanos() as u64,
-            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(cable.rate_bits_per_second())) as u64,
+            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(cable.rate_bits_per_second()))
+                as u64,
             overhead_bytes,
             limit,
             in_flight: VecDeque::new(),

@@ -175,7 +175,8 @@ impl Lane {
 
     /// Finds what the echo proves lost; returns how many frames.
     fn find_lost(&mut self, ack: &Ack<'_>) -> u64 {
-        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
+        let evidence =
+            Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
         let sent_at = &self.sent_at;
         let mut found = evidence.missing(ack, self.next, |sequence| sent_at.get(sequence));
         match self.policy {

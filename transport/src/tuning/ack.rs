@@ -47,7 +47,12 @@ impl AckTuning {
     pub(super) fn check(&self) -> Result<(), TuningError> {
         TuningError::unless(self.every_frames > 0, "ack.every_frames", self.every_frames, "at least 1")?;
         let turn = self.turn_permille;
-        TuningError::unless(turn.is_none_or(|permille| permille < 1000), "ack.turn_permille", turn, "None, or 0 to 999")?;
+        TuningError::unless(
+            turn.is_none_or(|permille| permille < 1000),
+            "ack.turn_permille",
+            turn,
+            "None, or 0 to 999",
+        )?;
         TuningError::unless(self.room_parts > 0, "ack.room_parts", self.room_parts, "at least 1")
     }
 }

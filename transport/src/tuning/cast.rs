@@ -34,7 +34,12 @@ impl Default for CastTuning {
 
 impl CastTuning {
     pub(super) fn check(&self) -> Result<(), TuningError> {
-        TuningError::unless(self.push_frames != Some(0), "cast.push_frames", self.push_frames, "None, or at least Some(1)")?;
+        TuningError::unless(
+            self.push_frames != Some(0),
+            "cast.push_frames",
+            self.push_frames,
+            "None, or at least Some(1)",
+        )?;
         TuningError::unless(self.round_frames > 0, "cast.round_frames", self.round_frames, "at least 1")
     }
 }

@@ -25,6 +25,10 @@ impl TuningError {
         found: impl fmt::Debug,
         instead: impl fmt::Display,
     ) -> Result<(), TuningError> {
-        if holds { Ok(()) } else { Err(TuningError { field, found: format!("{found:?}"), instead: instead.to_string() }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(TuningError { field, found: format!("{found:?}"), instead: instead.to_string() })
+        }
     }
 }

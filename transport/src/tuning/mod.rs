@@ -204,9 +204,15 @@ mod tests {
             change(&mut tuning);
             tuning.check().expect_err("a wrong number").to_string()
         };
-        assert_eq!(changed(|tuning| tuning.feed.frames = 1000), "feed.frames = 1000: write a power of two, such as 1024");
+        assert_eq!(
+            changed(|tuning| tuning.feed.frames = 1000),
+            "feed.frames = 1000: write a power of two, such as 1024"
+        );
         assert_eq!(changed(|tuning| tuning.feed.frames = 0), "feed.frames = 0: write a power of two, such as 4");
-        assert_eq!(changed(|tuning| tuning.feed.frames = u64::MAX).split(':').next(), Some("feed.frames = 18446744073709551615"));
+        assert_eq!(
+            changed(|tuning| tuning.feed.frames = u64::MAX).split(':').next(),
+            Some("feed.frames = 18446744073709551615")
+        );
         let above = "window.min_frames = 5000: write at most window.max_frames, which is 4096";
         assert_eq!(changed(|tuning| tuning.window.min_frames = 5000), above);
         assert_eq!(changed(|tuning| tuning.cast.round_frames = 0), "cast.round_frames = 0: write at least 1");

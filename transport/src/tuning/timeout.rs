@@ -34,10 +34,22 @@ impl Default for TimeoutTuning {
 
 impl TimeoutTuning {
     pub(super) fn check(&self) -> Result<(), TuningError> {
-        TuningError::unless(!self.max.is_zero(), "timeout.max", self.max, "more than 0 s, or a sender never stops asking")?;
-        for (field, timeout) in [("timeout.initial", self.initial), ("timeout.min", self.min), ("timeout.prompt", self.prompt)] {
+        TuningError::unless(
+            !self.max.is_zero(),
+            "timeout.max",
+            self.max,
+            "more than 0 s, or a sender never stops asking",
+        )?;
+        for (field, timeout) in
+            [("timeout.initial", self.initial), ("timeout.min", self.min), ("timeout.prompt", self.prompt)]
+        {
             let fits = !timeout.is_zero() && timeout <= self.max;
-            TuningError::unless(fits, field, timeout, format_args!("more than 0 s and at most timeout.max, {:?}", self.max))?;
+            TuningError::unless(
+                fits,
+                field,
+                timeout,
+                format_args!("more than 0 s and at most timeout.max, {:?}", self.max),
+            )?;
         }
         Ok(())
     }

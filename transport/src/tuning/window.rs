@@ -31,9 +31,19 @@ impl WindowTuning {
     pub(super) fn check(&self) -> Result<(), TuningError> {
         let (min, max) = (self.min_frames, self.max_frames);
         TuningError::unless(min > 0, "window.min_frames", min, "at least 1")?;
-        TuningError::unless(min <= max, "window.min_frames", min, format_args!("at most window.max_frames, which is {max}"))?;
+        TuningError::unless(
+            min <= max,
+            "window.min_frames",
+            min,
+            format_args!("at most window.max_frames, which is {max}"),
+        )?;
         let start = self.start_frames;
-        TuningError::unless((min..=max).contains(&start), "window.start_frames", start, format_args!("{min} to {max}"))?;
+        TuningError::unless(
+            (min..=max).contains(&start),
+            "window.start_frames",
+            start,
+            format_args!("{min} to {max}"),
+        )?;
         let tolerated = self.loss_tolerated_percent;
         TuningError::unless(tolerated <= 100, "window.loss_tolerated_percent", tolerated, "0 to 100")
     }

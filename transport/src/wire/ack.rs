@@ -56,7 +56,10 @@ impl AckBody {
     /// # Panics
     /// If `below` or `passed` is beyond the cursor, or the cursor beyond the limit.
     pub fn write(&self, cursor: u64, payload: &mut [u8], bitmap_bytes: usize) -> usize {
-        assert!(self.below <= cursor && self.passed <= cursor && cursor <= self.limit, "{self:?} does not fit cursor {cursor}");
+        assert!(
+            self.below <= cursor && self.passed <= cursor && cursor <= self.limit,
+            "{self:?} does not fit cursor {cursor}"
+        );
         // A distance that 32 bits do not hold is as good as the greatest that they do: nobody keeps so many frames.
         let distance = |far: u64| U32::new(u32::try_from(far).unwrap_or(u32::MAX));
         let raw = RawAck {
@@ -106,7 +109,10 @@ impl<'a> Ack<'a> {
             return sequence < self.cursor;
         }
         let bit = sequence - self.cursor - 1;
-        usize::try_from(bit / 8).ok().and_then(|byte| self.bitmap.get(byte)).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+        usize::try_from(bit / 8)
+            .ok()
+            .and_then(|byte| self.bitmap.get(byte))
+            .is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
     }
 }
 

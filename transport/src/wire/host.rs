@@ -39,7 +39,12 @@ impl Identity {
     /// # Panics
     /// As [`seal`].
     pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
-        seal(buffer, EthernetHeader { source: self.mac, destination, ether_type: self.ether_type }, header, payload_bytes)
+        seal(
+            buffer,
+            EthernetHeader { source: self.mac, destination, ether_type: self.ether_type },
+            header,
+            payload_bytes,
+        )
     }
 
     /// Writes a whole frame from this sender to `destination` into `buffer`; its length.

@@ -32,7 +32,9 @@ mod mac;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
-pub use header::{ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, Reject, parse, seal};
+pub use header::{
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, Reject, parse, seal,
+};
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
@@ -42,7 +44,9 @@ pub use mac::{MacAddr, ParseMacError};
 /// them apart).
 pub fn group_mac(group: &str) -> MacAddr {
     // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
-    let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = group
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
     MacAddr::new(0x03, a, b, c, d, e)
 }

@@ -103,7 +103,8 @@ impl Crowd {
     fn stream(&self, host: usize) -> Stream {
         let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
         let mac = host_mac(host);
-        let identity = Identity { session: self.session, stream: 1, rank: host as u16, mac, ether_type: EtherType::DEFAULT };
+        let identity =
+            Identity { session: self.session, stream: 1, rank: host as u16, mac, ether_type: EtherType::DEFAULT };
         let acknowledging: Vec<Peer> =
             (1..=self.receivers).filter(|&child| self.parent(child) == host && child != host).map(peer).collect();
         let position = host.saturating_sub(1);
@@ -115,7 +116,13 @@ impl Crowd {
             let outlet = Outlet::Cast { group: group_mac("crowd"), listeners: acknowledging };
             return Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning);
         }
-        Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &Outlet::RepairChildren(acknowledging), tuning)
+        Stream::receiver(
+            identity,
+            PAYLOAD_BYTES,
+            peer(self.parent(host)),
+            &Outlet::RepairChildren(acknowledging),
+            tuning,
+        )
     }
 
     /// Runs it under `faults`, and checks that everybody gets everything and that the cast goes quiet.
@@ -163,7 +170,8 @@ impl Crowd {
             machine.lone.part.audit().unwrap_or_else(|why| panic!("{why}"));
         }
         let done = taken[1..].iter().map(|(_, at)| at.since(BEGIN).as_secs_f64()).fold(0.0, f64::max);
-        let percent = |at: Instant| 100.0 * frame_time.as_secs_f64() * self.frames as f64 / at.since(BEGIN).as_secs_f64();
+        let percent =
+            |at: Instant| 100.0 * frame_time.as_secs_f64() * self.frames as f64 / at.since(BEGIN).as_secs_f64();
         let stats = |machine: &Host| machine.lone.part.stats();
         Found {
             goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),

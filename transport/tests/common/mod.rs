@@ -78,17 +78,22 @@ impl Case {
     fn tuning(&self, host: usize) -> Tuning {
         match self.path {
             Path::TunedCast => self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1)),
-            Path::AckTree(fan_out) => self.tuning.for_ack_tree(self.hosts - 1, fan_out, host.saturating_sub(1) % fan_out),
+            Path::AckTree(fan_out) => {
+                self.tuning.for_ack_tree(self.hosts - 1, fan_out, host.saturating_sub(1) % fan_out)
+            }
             _ => self.tuning.clone(),
         }
     }
 
     fn stream(&self, host: usize) -> Stream {
         let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let identity =
+            Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
-            (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => Outlet::Cast { group: group_mac("test"), listeners: children },
+            (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => {
+                Outlet::Cast { group: group_mac("test"), listeners: children }
+            }
             (Path::AckTree(_), _) => Outlet::RepairChildren(children),
             _ => Outlet::Lanes(children),
         };
@@ -155,8 +160,11 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let Outcome::Quiet { at } = outcome else { panic!("{replay}: not quiet: {outcome:?}, taken {taken:?}") };
     assert!(taken[1..].iter().all(|&count| count == case.frames), "{replay}: taken {taken:?} of {}", case.frames);
     assert!(simulation.machines().iter().all(|machine| machine.part.is_settled()), "{replay}: not settled");
-    let totals =
-        simulation.machines().iter().map(|machine| machine.part.stats()).fold(StreamStats::default(), |sum, one| sum + one);
+    let totals = simulation
+        .machines()
+        .iter()
+        .map(|machine| machine.part.stats())
+        .fold(StreamStats::default(), |sum, one| sum + one);
     assert_eq!(totals.forged_acks + totals.strangers, 0, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), totals, cable_frames }

@@ -145,7 +145,10 @@ fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
         mailbox.part.audit().expect("counts agree");
     }
     let memory = mailbox.part.memory();
-    assert!(memory.pushed_bytes as u64 <= INITIAL_BYTES && memory.pushed_messages as u64 <= INITIAL_MESSAGES, "{memory:?}");
+    assert!(
+        memory.pushed_bytes as u64 <= INITIAL_BYTES && memory.pushed_messages as u64 <= INITIAL_MESSAGES,
+        "{memory:?}"
+    );
     assert_eq!(mailbox.part.stats().beyond_credit, 1000 - INITIAL_BYTES / 1400);
     let receive = mailbox.part.recv(1, 0, 1 << 20).expect("there is room");
     let outcome = RecvOutcome::TooShort { message_bytes: 1 << 60 };
@@ -171,7 +174,10 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
             }
             mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
             let receive = mailbox.part.recv(1, 0, random.below(300) as usize);
-            assert!(matches!(receive, Ok(_) | Err(RecvError::QueueFull { .. })), "seed={seed} step={step}: {receive:?}");
+            assert!(
+                matches!(receive, Ok(_) | Err(RecvError::QueueFull { .. })),
+                "seed={seed} step={step}: {receive:?}"
+            );
             let send = mailbox.part.send(1, 0, vec![0; random.below(3000) as usize]);
             assert!(matches!(send, Ok(_) | Err(SendError::QueueFull { .. })), "seed={seed} step={step}: {send:?}");
             mailbox.handle_timeout(now);
@@ -258,7 +264,8 @@ fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     let [mut mailbox, _] = pair(&small());
     let mut frame = made_up(Kind::ASK, 0, 1, &[]);
     let mut header = parse(&frame).expect("own frames parse").header;
-    let link = |host| EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
+    let link =
+        |host| EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link(3), &header, 0);
     mailbox.handle_frame(Instant::START, &frame);
     (header.session, header.rank) = (78, 1);

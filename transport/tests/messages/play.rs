@@ -1,6 +1,8 @@
 //! Messages between simulated hosts: contents, order, ends, audits and quiescence checked, the price returned.
 
-use ethbcast_transport::messages::{Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings};
+use ethbcast_transport::messages::{
+    Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
+};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Identity, Peer};
 use ethbcast_transport::{Alone, Instant, Machine};
@@ -42,7 +44,8 @@ pub struct Price {
 
 pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Settings) -> Alone<Mailbox> {
     let peers: Vec<Peer> = (0..hosts).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
-    let identity = Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
+    let identity =
+        Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
     Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
@@ -80,8 +83,11 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
     let Outcome::Quiet { at } = outcome else {
         panic!("{replay}: not quiet: {outcome:?} {:?} {sends:?}", simulation.next_deadline())
     };
-    let totals =
-        simulation.machines().iter().map(|machine| machine.part.stats()).fold(MailboxStats::default(), |sum, one| sum + one);
+    let totals = simulation
+        .machines()
+        .iter()
+        .map(|machine| machine.part.stats())
+        .fold(MailboxStats::default(), |sum, one| sum + one);
     assert!(
         simulation.machines().iter().all(|machine| machine.poll_timeout(Instant::START).is_none()),
         "{replay}: a timer is left"
@@ -92,7 +98,8 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
 
 impl Application {
     fn of(host: usize, messages: &[Message]) -> Application {
-        let numbers = |mine: &dyn Fn(&Message) -> bool| (0..messages.len()).filter(|&at| mine(&messages[at])).collect::<Vec<_>>();
+        let numbers =
+            |mine: &dyn Fn(&Message) -> bool| (0..messages.len()).filter(|&at| mine(&messages[at])).collect::<Vec<_>>();
         let mut to_send = numbers(&|message| usize::from(message.from) == host);
         let mut to_receive = numbers(&|message| usize::from(message.to) == host && message.received_at.is_some());
         to_send.sort_by_key(|&at| messages[at].sent_at);
@@ -107,7 +114,9 @@ impl Application {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {
             let Message { to, tag, length, patience, .. } = messages[number];
-            let Ok(id) = mailbox.part.send_until(to, tag, content(number, length), patience.map(|patience| now + patience)) else {
+            let Ok(id) =
+                mailbox.part.send_until(to, tag, content(number, length), patience.map(|patience| now + patience))
+            else {
                 break;
             };
             self.to_send.pop();
@@ -133,7 +142,9 @@ impl Application {
     ) {
         while let Some(completion) = mailbox.part.poll_completion() {
             match completion {
-                Completion::Send { id, outcome } => sends.insert(self.sending.remove(&id).expect("asked for"), outcome).is_none(),
+                Completion::Send { id, outcome } => {
+                    sends.insert(self.sending.remove(&id).expect("asked for"), outcome).is_none()
+                }
                 Completion::Recv { id, outcome } => {
                     receives.insert(self.receiving.remove(&id).expect("asked for"), outcome).is_none()
                 }

@@ -89,7 +89,8 @@ impl World {
         };
         let endings: Vec<Ending> = (0..frames).map(|frame| ending(frame, random.below(24))).collect();
         let awaited = endings.iter().map(|&ending| ending == Ending::Message && random.below(3) == 0).collect();
-        let rests_micros = (0..count).map(|_| if random.below(3) == 0 { 10 + random.below(30_000) } else { 0 }).collect();
+        let rests_micros =
+            (0..count).map(|_| if random.below(3) == 0 { 10 + random.below(30_000) } else { 0 }).collect();
         let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
         World { protocol, deaths, learns, rests_micros, endings, awaited, loss }
     }
@@ -151,7 +152,8 @@ fn play(seed: u64) {
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         let news: Vec<usize> =
             (1..count).filter(|&dead| dead != host && world.deaths[dead].is_some() && !state.gone[dead]).collect();
-        let (known, unknown): (Vec<usize>, Vec<usize>) = news.into_iter().partition(|&dead| world.learns[host][dead] <= now);
+        let (known, unknown): (Vec<usize>, Vec<usize>) =
+            news.into_iter().partition(|&dead| world.learns[host][dead] <= now);
         if !known.is_empty() {
             known.into_iter().for_each(|dead| state.gone[dead] = true);
             world.reshape(now, host, &state.gone, stream);

@@ -23,7 +23,9 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
         let stream = &mut machine.part;
         match host {
             0 => {
-                while pushed < frames && stream.push(&[0; 10], if pushed + 1 == frames { Ending::Stream } else { Ending::None }) {
+                while pushed < frames
+                    && stream.push(&[0; 10], if pushed + 1 == frames { Ending::Stream } else { Ending::None })
+                {
                     pushed += 1;
                 }
             }
@@ -73,8 +75,10 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
                 // One message whose passing is waited for, two that nobody waits for, and the end once the first has been passed.
                 while pushed < 12 {
                     let ending = [(3, Ending::Message), (5, Ending::Quiet), (7, Ending::Quiet), (11, Ending::Stream)];
-                    let ending = ending.iter().find(|(end, _)| *end == pushed).map_or(Ending::None, |&(_, ending)| ending);
-                    let begins_ms = [(4, 20), (6, 40)].iter().find(|(first, _)| *first == pushed).map_or(0, |&(_, ms)| ms);
+                    let ending =
+                        ending.iter().find(|(end, _)| *end == pushed).map_or(Ending::None, |&(_, ending)| ending);
+                    let begins_ms =
+                        [(4, 20), (6, 40)].iter().find(|(first, _)| *first == pushed).map_or(0, |&(_, ms)| ms);
                     if now < at(begins_ms) {
                         return Some(at(begins_ms));
                     }

@@ -16,10 +16,17 @@ pub fn peer(host: usize) -> Peer {
 /// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
 pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
-        let identity = Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
-        let children: Vec<Peer> = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
+        let identity =
+            Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let children: Vec<Peer> =
+            (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         match host {
-            0 => Stream::origin(identity, 100, &Outlet::Cast { group: group_mac("test"), listeners: children }, tuning(0)),
+            0 => Stream::origin(
+                identity,
+                100,
+                &Outlet::Cast { group: group_mac("test"), listeners: children },
+                tuning(0),
+            ),
             _ => Stream::receiver(identity, 100, peer(parent(host)), &Outlet::RepairChildren(children), tuning(host)),
         }
     };

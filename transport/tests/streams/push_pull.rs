@@ -11,7 +11,15 @@ const PUSHED: u64 = 9;
 const OTHER: usize = 3;
 
 fn case(frames: u64, message_frames: u64) -> Case {
-    Case { path: Path::TunedCast, hosts: 6, frames, tuning: Tuning::push_pull(), lazy_frames: 0, last_takes: None, message_frames }
+    Case {
+        path: Path::TunedCast,
+        hosts: 6,
+        frames,
+        tuning: Tuning::push_pull(),
+        lazy_frames: 0,
+        last_takes: None,
+        message_frames,
+    }
 }
 
 fn is_new(frame: &Frame<'_>, sequence: u64) -> bool {
@@ -104,7 +112,11 @@ fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_go
         let messages = 48 / message_frames;
         assert_eq!((price.totals.data_resent, price.totals.heartbeats_sent), (0, 0), "{message_frames}");
         // Each is passed by all five; the designated one may answer its push beside that.
-        assert!(price.totals.acks_sent <= messages * 7, "{message_frames}: {} acknowledgements", price.totals.acks_sent);
+        assert!(
+            price.totals.acks_sent <= messages * 7,
+            "{message_frames}: {} acknowledgements",
+            price.totals.acks_sent
+        );
     }
 }
 

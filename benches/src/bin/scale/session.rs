@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use ethbcast_collectives::session::application::{Next, Participant, Sink, Source};
-use ethbcast_collectives::session::{Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted};
+use ethbcast_collectives::session::{
+    Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
+};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::sim::{
+    Cable, Delivery, Fate, Faults, HostSettings, Network, RandomFaults, Simulation, host_mac,
+};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{Ack, Flags, HEADER_BYTES, Kind, group_mac, parse};
 use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
@@ -196,7 +200,10 @@ impl Case {
     fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Host {
         let config = ReceiverConfig { tuning: self.tuning(), ..ReceiverConfig::new(self.station(host), host as u64) };
         let counter = Counter { bytes: 0, trailer: None, flow: Rc::clone(flow) };
-        Host { participant: Participant::receiver(Receiver::new(Instant::START, config), counter), flow: Rc::clone(flow) }
+        Host {
+            participant: Participant::receiver(Receiver::new(Instant::START, config), counter),
+            flow: Rc::clone(flow),
+        }
     }
 
     fn network(&self) -> Network {

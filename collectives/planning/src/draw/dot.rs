@@ -13,8 +13,11 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let (kind, line) = if marks.is_empty() { ("graph topology", "--") } else { ("digraph plan", "->") };
     let mut text = format!("{kind} {{\n{HEAD}");
     for switch in 0..topology.switches().len() {
-        text +=
-            &format!("  {} [label={}, shape=box];\n", id(topology, Vertex::Switch(switch)), quoted(&topology.switches()[switch]));
+        text += &format!(
+            "  {} [label={}, shape=box];\n",
+            id(topology, Vertex::Switch(switch)),
+            quoted(&topology.switches()[switch])
+        );
     }
     for (host, name) in topology.hosts().iter().enumerate() {
         let bold = if marks.root == Some(host) { ", penwidth=3" } else { "" };

@@ -47,13 +47,15 @@ pub(super) struct Annotations {
 impl Annotations {
     /// Sorts an overlay by hosts and switches; names that the topology does not have are left out.
     pub fn new(topology: &Topology, overlay: &Overlay) -> Self {
-        let switches: HashMap<&str, usize> = topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
+        let switches: HashMap<&str, usize> =
+            topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
         let node = |end: &CableEnd| match end {
             CableEnd::Host(name) => topology.host_named(name).map(Vertex::Host),
             CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
         };
-        let load =
-            |load: &CableLoad| Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }));
+        let load = |load: &CableLoad| {
+            Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }))
+        };
         let host = |rank: usize| overlay.host_of_rank.get(rank).copied();
         let mut sends: HashMap<usize, Vec<usize>> = HashMap::new();
         for (from, to) in overlay.plan.iter().flat_map(|plan| plan.edges()) {

@@ -6,7 +6,8 @@ use crate::topology::Topology;
 use std::fmt::Write;
 
 /// What the signs of a plan mean, printed above it.
-const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
+const LEGEND: &str =
+    "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 
 /// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each
 /// host is.
@@ -60,8 +61,11 @@ impl TextTree<'_> {
             Vertex::Host(host) => self.host_label(host),
             Vertex::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
             Vertex::Switch(switch) => {
-                let above =
-                    self.topology.neighbours(switch).iter().find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
+                let above = self
+                    .topology
+                    .neighbours(switch)
+                    .iter()
+                    .find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
                 let loads = above.and_then(|&above| self.marks.loads(node, Vertex::Switch(above)));
                 let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
                 format!("{}{loads}", self.topology.switches()[switch])

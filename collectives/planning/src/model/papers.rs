@@ -28,10 +28,13 @@ impl Cluster {
     /// g(m) and L(m) as measured (Table 2).
     pub fn calibration(self) -> Calibration {
         let rows: [(u64, i64); 8] = match self {
-            Self::Fast => [(30, 110), (51, 156), (89, 250), (177, 318), (351, 317), (695, 324), (1389, 325), (2781, 323)],
+            Self::Fast => {
+                [(30, 110), (51, 156), (89, 250), (177, 318), (351, 317), (695, 324), (1389, 325), (2781, 323)]
+            }
             Self::Gigabit => [(13, 46), (17, 54), (25, 68), (39, 83), (69, 82), (133, 78), (267, 62), (541, 30)],
         };
-        let point = |(&bytes, (gap_us, latency_us))| Point { bytes, gap_ns: gap_us * 1000, latency_ns: latency_us * 1000 };
+        let point =
+            |(&bytes, (gap_us, latency_us))| Point { bytes, gap_ns: gap_us * 1000, latency_ns: latency_us * 1000 };
         let points = SEGMENTS_BYTES.iter().zip(rows).map(point).collect();
         Calibration::from_points(points).expect("Table 2 has eight rising sizes and gaps")
     }
@@ -41,7 +44,8 @@ impl Cluster {
 pub const SEGMENTS_BYTES: [u64; 8] = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 
 /// The rows of Table 3: sizes of messages.
-pub const MESSAGES_BYTES: [u64; 9] = [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+pub const MESSAGES_BYTES: [u64; 9] =
+    [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
 
 /// A column of Table 3: the segments the paper's model finds best, by row.
 const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
@@ -96,9 +100,13 @@ pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
                     let job = Job { size_bytes: message_bytes, segment_bytes, frame_payload_bytes: SEGMENTS_BYTES[0] };
                     predict(shape, &job, &calibration)
                 };
-                let priced = SEGMENTS_BYTES.into_iter().filter(|&bytes| bytes <= message_bytes).map(|bytes| (bytes, price(bytes)));
-                let (ours_bytes, ours_seconds) =
-                    priced.reduce(|best, next| if next.1 < best.1 { next } else { best }).expect("every message has 8 KiB or more");
+                let priced = SEGMENTS_BYTES
+                    .into_iter()
+                    .filter(|&bytes| bytes <= message_bytes)
+                    .map(|bytes| (bytes, price(bytes)));
+                let (ours_bytes, ours_seconds) = priced
+                    .reduce(|best, next| if next.1 < best.1 { next } else { best })
+                    .expect("every message has 8 KiB or more");
                 let paper_seconds = price(paper_bytes);
                 cells.push(Cell {
                     network,

@@ -121,10 +121,15 @@ impl FromStr for Via {
 
     fn from_str(name: &str) -> Result<Self, UnknownVia> {
         let (stem, number) = name.split_once('=').map_or((name, None), |(stem, number)| (stem, Some(number)));
-        let known = Self::ALL.iter().copied().find(|via| via.stem() == stem).ok_or_else(|| UnknownVia::Name(name.to_string()))?;
+        let known = Self::ALL
+            .iter()
+            .copied()
+            .find(|via| via.stem() == stem)
+            .ok_or_else(|| UnknownVia::Name(name.to_string()))?;
         match (known, number) {
             (Self::Kary(_), number) => {
-                let children = number.and_then(|number| number.parse().ok()).filter(|k| Self::KARY_CHILDREN.contains(k));
+                let children =
+                    number.and_then(|number| number.parse().ok()).filter(|k| Self::KARY_CHILDREN.contains(k));
                 children.map(Self::Kary).ok_or_else(|| UnknownVia::Children(name.to_string()))
             }
             (via, None) => Ok(via),
@@ -165,7 +170,10 @@ mod tests {
     fn kary_wants_a_number_of_children() {
         for name in ["kary", "kary=", "kary=1", "kary=65", "kary=x"] {
             let error = name.parse::<Via>().expect_err(name);
-            assert_eq!(error.to_string(), format!("`{name}` needs a number of children from 2 to 64; use for example kary=3"));
+            assert_eq!(
+                error.to_string(),
+                format!("`{name}` needs a number of children from 2 to 64; use for example kary=3")
+            );
         }
     }
 }

@@ -41,7 +41,13 @@ impl Draft {
     }
 
     /// Adds the hosts of one node set, which stands in `line`, to the switch with the id `switch`, called `name`.
-    pub fn add_hosts(&mut self, switch: usize, name: &str, set: &str, line: Option<usize>) -> Result<(), TopologyError> {
+    pub fn add_hosts(
+        &mut self,
+        switch: usize,
+        name: &str,
+        set: &str,
+        line: Option<usize>,
+    ) -> Result<(), TopologyError> {
         let refuse = |error| TopologyError::at(line, TopologyProblem::Hosts { switch: name.to_string(), error });
         let hosts = nodeset::expand(set).map_err(refuse)?;
         if self.hosts.len() + hosts.len() > MAX_HOSTS {
@@ -110,7 +116,9 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
         return Err(TopologyError::at(line, TopologyProblem::NameTooLong(name.to_string())));
     }
     match name.chars().find(|&character| !is_name_character(character)) {
-        Some(character) => Err(TopologyError::at(line, TopologyProblem::NameCharacter { name: name.to_string(), character })),
+        Some(character) => {
+            Err(TopologyError::at(line, TopologyProblem::NameCharacter { name: name.to_string(), character }))
+        }
         None => Ok(()),
     }
 }

@@ -46,7 +46,8 @@ fn test_bed(switches: usize, cables: &[(usize, usize)], hosts: usize, switch_of:
         let links = links.map(|cable| DraftLink { to: format!("s{}", cable.1), line: None }).collect();
         draft.add_switch(format!("s{id}"), None).links = links;
     }
-    draft.hosts = (0..hosts).map(|id| DraftHost { name: format!("n{id}"), switch: switch_of(id), line: None }).collect();
+    draft.hosts =
+        (0..hosts).map(|id| DraftHost { name: format!("n{id}"), switch: switch_of(id), line: None }).collect();
     build::build(draft).expect("every test bed is a tree with distinct names")
 }
 

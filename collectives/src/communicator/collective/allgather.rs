@@ -69,7 +69,8 @@ impl Allgather {
         let signature = group.calls().begin(now, Operation::Allgather, 0, block_bytes)?;
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
-            let others = (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
+            let others =
+                (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
             Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
         } else {
             let outbound = BlockToSend::new((rank + 1) % size);
@@ -126,7 +127,13 @@ impl Work for Exchange {
 
 impl Casts {
     /// Casts the own block, and reads those of the others in whatever order they come.
-    fn advance(&mut self, group: &mut Group, now: Instant, call: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
+    fn advance(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        blocks: &mut [u8],
+    ) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
         let given = self.own.advance(group, now, call, &blocks[block_range(group.rank(), block_bytes)]);
         let mut at = 0;
@@ -157,7 +164,9 @@ impl Ring {
                 self.come += 1;
                 blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
             }
-            while self.handed < steps.min(self.come + 1) && self.outbound.advance(group, signature, &blocks[passing(self.handed)]) {
+            while self.handed < steps.min(self.come + 1)
+                && self.outbound.advance(group, signature, &blocks[passing(self.handed)])
+            {
                 self.handed += 1;
                 self.outbound = BlockToSend::new((rank + 1) % size);
             }

@@ -28,7 +28,8 @@ impl Broadcast {
     pub fn begin(member: &mut Member, now: Instant, root: u16, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
-        let part = if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
+        let part =
+            if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
         Ok(Call::new(signature, part))
     }
 
@@ -39,7 +40,12 @@ impl Broadcast {
     ///
     /// # Panics
     /// If the buffer has another length than was said.
-    pub fn advance(&mut self, member: &mut Member, now: Instant, buffer: &mut [u8]) -> Result<Progress, CommunicatorError> {
+    pub fn advance(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+        buffer: &mut [u8],
+    ) -> Result<Progress, CommunicatorError> {
         self.check_length(buffer);
         self.step(member, now, buffer)
     }

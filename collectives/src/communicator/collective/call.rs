@@ -23,7 +23,13 @@ pub trait Work: Debug {
     type Slices<'a>;
 
     /// Goes on as far as frames and room allow; true once this rank's work is done.
-    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, slices: Self::Slices<'_>) -> Result<bool, Failure>;
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        slices: Self::Slices<'_>,
+    ) -> Result<bool, Failure>;
 
     /// The collective ends without being done: nothing is awaited any more.
     fn give_up(&mut self, _group: &mut Group) {}
@@ -50,7 +56,12 @@ impl<W> Call<W> {
 }
 
 impl<W: Work> Call<W> {
-    pub(super) fn step(&mut self, member: &mut Member, now: Instant, slices: W::Slices<'_>) -> Result<Progress, CommunicatorError> {
+    pub(super) fn step(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+        slices: W::Slices<'_>,
+    ) -> Result<Progress, CommunicatorError> {
         if self.done {
             return Ok(Progress::Done);
         }

@@ -69,7 +69,13 @@ impl Gather {
 impl Work for Blocks {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
-    fn step(&mut self, group: &mut Group, _: Instant, call: Signature, (block, blocks): Self::Slices<'_>) -> Result<bool, Failure> {
+    fn step(
+        &mut self,
+        group: &mut Group,
+        _: Instant,
+        call: Signature,
+        (block, blocks): Self::Slices<'_>,
+    ) -> Result<bool, Failure> {
         if let Some(outbound) = &mut self.outbound {
             return Ok(outbound.advance(group, call, block));
         }

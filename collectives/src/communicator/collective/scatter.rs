@@ -70,7 +70,13 @@ impl Scatter {
 impl Work for Shares {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
-    fn step(&mut self, group: &mut Group, _: Instant, call: Signature, (blocks, block): Self::Slices<'_>) -> Result<bool, Failure> {
+    fn step(
+        &mut self,
+        group: &mut Group,
+        _: Instant,
+        call: Signature,
+        (blocks, block): Self::Slices<'_>,
+    ) -> Result<bool, Failure> {
         if group.rank() != call.root {
             return self.awaited.advance(group, call, |_, bytes| block.copy_from_slice(bytes));
         }

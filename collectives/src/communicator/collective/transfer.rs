@@ -85,10 +85,18 @@ impl Reading {
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.
-    fn find(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &mut [u8]) -> Result<bool, Failure> {
+    fn find(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &mut [u8],
+    ) -> Result<bool, Failure> {
         for name in [Way::Cast, Way::Chain].map(|way| StreamName { origin: self.origin, way }) {
             let Some(frame) = group.streams().peek(name) else { continue };
-            let Some((found, part)) = Signature::split(frame) else { return Err(group.calls().odd(self.origin, None, signature)) };
+            let Some((found, part)) = Signature::split(frame) else {
+                return Err(group.calls().odd(self.origin, None, signature));
+            };
             if found == signature && part.len() <= data.len() {
                 data[..part.len()].copy_from_slice(part);
                 (self.name, self.read) = (Some(name), part.len());

@@ -75,7 +75,10 @@ impl Communicator {
         let shared = &self.shared;
         let deadline = shared.now() + self.call_within;
         let Some(_turn) = self.collective.try_lock_for(self.call_within) else {
-            return Err(Error::TimedOut { what: "a collective behind those of other threads".into(), within: self.call_within });
+            return Err(Error::TimedOut {
+                what: "a collective behind those of other threads".into(),
+                within: self.call_within,
+            });
         };
         let (mut begin, mut call) = (Some(begin), None);
         let ended = shared.wait(Some(deadline), |member, now| {

@@ -158,7 +158,11 @@ impl Communicator {
     }
 
     /// Waits for a turn that asks for a message with this deadline, as soon as there is room in the queue.
-    fn until<T>(&self, deadline: Instant, mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>) -> Result<T, Error> {
+    fn until<T>(
+        &self,
+        deadline: Instant,
+        mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+    ) -> Result<T, Error> {
         // What it asks for in the moment of the deadline ends in the next round.
         let ended = match self.shared.wait(Some(deadline), &mut turn)? {
             None => self.shared.wait(None, turn)?,
@@ -172,7 +176,14 @@ impl Communicator {
         self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
     }
 
-    fn accept(&self, from: u16, tag: u32, outcome: RecvOutcome, within: Duration, buffer: &mut [u8]) -> Result<usize, Error> {
+    fn accept(
+        &self,
+        from: u16,
+        tag: u32,
+        outcome: RecvOutcome,
+        within: Duration,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
         let from = || self.named(from);
         match outcome {
             RecvOutcome::Received { bytes } => {
@@ -183,7 +194,9 @@ impl Communicator {
                 Err(Error::TooLong { from: from(), tag, message_bytes, buffer_bytes: buffer.len() })
             }
             RecvOutcome::Withdrawn => Err(Error::Withdrawn { from: from(), tag }),
-            RecvOutcome::TimedOut => Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within }),
+            RecvOutcome::TimedOut => {
+                Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within })
+            }
             RecvOutcome::PeerGone => Err(self.absence(from().rank)),
         }
     }

@@ -58,7 +58,8 @@ impl Agreement {
         let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
         // Rarely is anybody ahead; then all are looked at.
         let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
-        let mismatch = other.and_then(|rank| Some(Failure::mismatch((rank as u16, self.others[rank]?), (self.own, signature))));
+        let mismatch =
+            other.and_then(|rank| Some(Failure::mismatch((rank as u16, self.others[rank]?), (self.own, signature))));
         (signature, mismatch)
     }
 

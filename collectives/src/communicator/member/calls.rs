@@ -179,7 +179,9 @@ impl Calls {
             // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at
             // all.
             Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank, expected)),
-            Some(found) => self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, cause: Cause::Garbled { rank } }),
+            Some(found) => {
+                self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, cause: Cause::Garbled { rank } })
+            }
             None => Failure { from: 0, cause: Cause::Garbled { rank } },
         }
     }

@@ -31,7 +31,8 @@ pub struct Group {
 impl Group {
     pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: u16) -> Group {
         let station = &config.station;
-        let peers: Vec<Peer> = roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
+        let peers: Vec<Peer> =
+            roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
@@ -86,7 +87,8 @@ impl Group {
         }
         let header = frame.header;
         let roster = self.roster();
-        let member = header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        let member =
+            header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
         if !member || !self.calls.hear(now, header.rank) {
             stats.strangers += 1;
             return;

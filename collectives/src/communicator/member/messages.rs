@@ -2,7 +2,9 @@
 
 use super::asked::Asked;
 use crate::communicator::error::CommunicatorError;
-use ethbcast_transport::messages::{Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
+use ethbcast_transport::messages::{
+    Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,
+};
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Part};
 use std::sync::Arc;
@@ -79,7 +81,12 @@ impl Messages {
     }
 
     /// Receives a part of a collective; `None` if there is no room.
-    pub(in crate::communicator) fn receive_internal(&mut self, from: u16, tag: u32, max_bytes: usize) -> Option<RecvId> {
+    pub(in crate::communicator) fn receive_internal(
+        &mut self,
+        from: u16,
+        tag: u32,
+        max_bytes: usize,
+    ) -> Option<RecvId> {
         let id = self.mailbox.recv(from, tag, max_bytes).ok()?;
         self.receives.add(id);
         self.collect();

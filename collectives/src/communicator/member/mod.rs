@@ -185,7 +185,13 @@ impl Member {
     ///
     /// # Errors
     /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
-    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> Result<RecvId, CommunicatorError> {
+    pub fn recv(
+        &mut self,
+        from: u16,
+        tag: u32,
+        max_bytes: usize,
+        deadline: Option<Instant>,
+    ) -> Result<RecvId, CommunicatorError> {
         let group = self.group()?;
         group.calls().check_rank(from)?;
         group.messages().recv(from, tag, max_bytes, deadline)

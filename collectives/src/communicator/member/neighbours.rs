@@ -101,9 +101,10 @@ impl Neighbours {
     pub(super) fn parent(&self, name: StreamName) -> Option<Peer> {
         let own = self.identity.rank;
         let to = match name.way {
-            Way::Cast => {
-                self.ack_tree().parent(self.position(name.origin)?).map_or(name.origin, |at| self.rank_at(name.origin, at))
-            }
+            Way::Cast => self
+                .ack_tree()
+                .parent(self.position(name.origin)?)
+                .map_or(name.origin, |at| self.rank_at(name.origin, at)),
             Way::Chain => (own + self.size() - 1) % self.size(),
         };
         (name.origin != own).then(|| self.peers[usize::from(to)])
@@ -113,7 +114,9 @@ impl Neighbours {
     fn outlet(&self, name: StreamName) -> Outlet {
         let (own, position) = (self.identity.rank, self.position(name.origin));
         let there = |rank: &u16| !self.removed[usize::from(*rank)];
-        let peers = |ranks: &mut dyn Iterator<Item = u16>| ranks.filter(there).map(|rank| self.peers[usize::from(rank)]).collect();
+        let peers = |ranks: &mut dyn Iterator<Item = u16>| {
+            ranks.filter(there).map(|rank| self.peers[usize::from(rank)]).collect()
+        };
         match name.way {
             Way::Chain => {
                 let next = (own + 1) % self.size();

@@ -79,7 +79,10 @@ impl Streams {
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
         let size = self.neighbours.size();
-        self.slots.iter().enumerate().filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
     }
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
@@ -147,7 +150,8 @@ impl Streams {
 
     /// Recomputes the counts of every feed; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
-        let within = |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
+        let within =
+            |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
         self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|error| within(name, error)))
     }
 }

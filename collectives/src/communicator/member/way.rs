@@ -39,8 +39,14 @@ fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_b
     let topology = Topology::single_switch((0..ranks).map(|rank| format!("n{rank}"))).ok()?;
     let members: Vec<usize> = (0..ranks).collect();
     let (size_bytes, frame_payload_bytes) = (Some(bytes as u64), frame_payload_bytes as u64);
-    let situation =
-        Situation { topology: &topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes, calibration };
+    let situation = Situation {
+        topology: &topology,
+        root_host: 0,
+        members: &members,
+        size_bytes,
+        frame_payload_bytes,
+        calibration,
+    };
     let seconds = |via| Some(price(via, &situation).ok()?.estimate.predicted_seconds);
     Some(if seconds(Via::Chain)? < seconds(Via::Cast)? { Way::Chain } else { Way::Cast })
 }

@@ -113,7 +113,8 @@ impl Cast {
     /// The present run is over: what it says, and what comes next.
     fn judge(&mut self) {
         let reported = self.hearers.iter().filter_map(|it| it.report.as_ref().map(|report| (it.known, report)));
-        let passed = reported.clone().filter_map(|(known, report)| policed(self.run.pace, known, report)).reduce(f64::min);
+        let passed =
+            reported.clone().filter_map(|(known, report)| policed(self.run.pace, known, report)).reduce(f64::min);
         let somebody = reported.count() > 0;
         match (passed, self.suspicion.take()) {
             _ if !somebody => self.end(CastFinding::NotMeasured),

@@ -63,7 +63,8 @@ impl Step for RollCall {
         if self.due.is_some() || self.over {
             return None;
         }
-        let Some(skipped) = self.targets[self.next..].iter().position(|called| called.round_trip_nanos.is_none()) else {
+        let Some(skipped) = self.targets[self.next..].iter().position(|called| called.round_trip_nanos.is_none())
+        else {
             self.due = Some(now + self.patience);
             return None;
         };

@@ -179,7 +179,10 @@ impl Step for Train {
         self.next += 1;
         let flags = self.flags(now);
         self.due = Some(now + self.patience());
-        Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes }))
+        Some(writer.write(
+            buffer,
+            &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes },
+        ))
     }
 
     fn deadline(&self) -> Option<Deadline> {

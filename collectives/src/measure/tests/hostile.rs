@@ -29,7 +29,8 @@ fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
 /// Frames and bytes a responder sends until it has nothing more to say.
 fn drain(responder: &mut Alone<Responder>) -> (usize, usize) {
     let mut buffer = vec![0; 1514];
-    let lengths: Vec<usize> = std::iter::from_fn(|| responder.poll_transmit(Instant::START, &mut buffer)).take(100_000).collect();
+    let lengths: Vec<usize> =
+        std::iter::from_fn(|| responder.poll_transmit(Instant::START, &mut buffer)).take(100_000).collect();
     (lengths.len(), lengths.iter().sum())
 }
 
@@ -37,7 +38,10 @@ fn drain(responder: &mut Alone<Responder>) -> (usize, usize) {
 fn an_echo_has_a_limit() {
     let ask = |number: u32, payload_bytes: u16| {
         let mut responder = Alone::new(responder(1));
-        responder.handle_frame(Instant::START, &probe(ProbeBody { task: Task::Ping, payload_bytes, number }, Flags::LAST, 0, 1));
+        responder.handle_frame(
+            Instant::START,
+            &probe(ProbeBody { task: Task::Ping, payload_bytes, number }, Flags::LAST, 0, 1),
+        );
         drain(&mut responder).0
     };
     assert_eq!(ask(65_536, 1468), 45);
@@ -104,7 +108,8 @@ impl Liar {
 #[test]
 fn a_responder_that_lies_harms_only_the_result() {
     for seed in 0..50 {
-        let settings = ProbeSettings { budget: Duration::from_secs(5), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
+        let settings =
+            ProbeSettings { budget: Duration::from_secs(5), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
         let peer = Peer { rank: 1, mac: host_mac(1) };
         let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
         let mut liar = Liar { responder: Alone::new(responder(1)), random: ethbcast_transport::sim::Random::new(seed) };
@@ -125,7 +130,10 @@ fn a_responder_that_lies_harms_only_the_result() {
         }
         assert!(frames < 20_000_000, "seed {seed}: {frames} frames");
         let result = prober.part.result();
-        assert!(result.points.is_sorted_by_key(|point| point.gap_nanos) && result.loss <= 1.0, "seed {seed}: {result:?}");
+        assert!(
+            result.points.is_sorted_by_key(|point| point.gap_nanos) && result.loss <= 1.0,
+            "seed {seed}: {result:?}"
+        );
     }
 }
 

@@ -28,13 +28,19 @@ fn what_is_measured_is_what_the_cables_do() {
 fn loss_is_counted_and_spoils_nothing() {
     let rate = 100_000_000;
     for (loss, seed) in [(0.01, 1), (0.01, 2), (0.1, 3), (0.1, 4), (0.1, 5)] {
-        let (result, took) = measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], RandomFaults::new(seed).loss(loss));
+        let (result, took) =
+            measure(&star(3, rate), ProbeSettings::full(MTU_BYTES), &[], RandomFaults::new(seed).loss(loss));
         println!("{loss} loss: {:.4} found in {took:?}", result.loss);
         assert!((result.loss / loss - 1.0).abs() < 0.2, "{} of {loss}", result.loss);
         assert_eq!((result.points.len(), result.silent.len()), (10, 0));
         for point in &result.points {
             assert_near(point.gap_nanos, true_gap_nanos(point.bytes, rate), 0.05, &format!("g({})", point.bytes));
-            assert_near(point.round_trip_nanos, true_round_trip_nanos(point.bytes, rate), 0.05, &format!("RTT({})", point.bytes));
+            assert_near(
+                point.round_trip_nanos,
+                true_round_trip_nanos(point.bytes, rate),
+                0.05,
+                &format!("RTT({})", point.bytes),
+            );
         }
         assert_eq!(result.path_mtu_bytes, Some(MTU_BYTES));
     }
@@ -94,7 +100,10 @@ fn the_largest_frame_that_passes_is_found_to_the_byte() {
         assert_eq!(result.path_mtu_bytes, Some(limit));
         // Everything else is measured with frames that pass.
         assert_eq!((result.points.len(), result.loss), (10, 0.0), "{limit}");
-        assert!(result.points.iter().any(|point| point.bytes == limit - 32), "a full frame is one of the sizes: {result:?}");
+        assert!(
+            result.points.iter().any(|point| point.bytes == limit - 32),
+            "a full frame is one of the sizes: {result:?}"
+        );
     }
 }
 
@@ -133,15 +142,22 @@ fn a_short_probe_ends_within_its_budget_whatever_happens() {
     for rate in [1_000_000_000, 100_000_000, 25_000_000, 1_000_000] {
         for (loss, deaf) in [(0.0, &[][..]), (0.1, &[]), (0.9, &[]), (0.0, &[1]), (0.0, &[1, 2, 3])] {
             let network = star(4, rate);
-            let (result, took) = measure(&network, ProbeSettings::short(MTU_BYTES), deaf, RandomFaults::new(5).loss(loss));
+            let (result, took) =
+                measure(&network, ProbeSettings::short(MTU_BYTES), deaf, RandomFaults::new(5).loss(loss));
             assert!(took <= budget, "{took:?} at {rate} bit/s, loss {loss}, deaf {deaf:?}");
             if rate >= 100_000_000 && loss == 0.0 && deaf.is_empty() {
                 let sizes: Vec<usize> = result.points.iter().map(|point| point.bytes).collect();
                 assert_eq!(sizes, [64, 1468, 8 * 1468]);
                 for point in &result.points {
-                    let (gap, round_trip) = (true_gap_nanos(point.bytes, rate), true_round_trip_nanos(point.bytes, rate));
+                    let (gap, round_trip) =
+                        (true_gap_nanos(point.bytes, rate), true_round_trip_nanos(point.bytes, rate));
                     assert_near(point.gap_nanos, gap, 0.03, &format!("g({}) at {rate} bit/s", point.bytes));
-                    assert_near(point.round_trip_nanos, round_trip, 0.03, &format!("RTT({}) at {rate} bit/s", point.bytes));
+                    assert_near(
+                        point.round_trip_nanos,
+                        round_trip,
+                        0.03,
+                        &format!("RTT({}) at {rate} bit/s", point.bytes),
+                    );
                 }
                 println!("{rate} bit/s: short probe of three hosts in {took:?}");
             }
@@ -156,9 +172,13 @@ fn a_short_probe_ends_within_its_budget_whatever_happens() {
 fn two_probers_of_one_session_do_not_mistake_each_others_answers() {
     let network = star(2, 100_000_000);
     let peer = Peer { rank: 1, mac: host_mac(1) };
-    let begin = |at: Instant| Host::Prober(Box::new(Prober::new(at, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES))));
-    let mut simulation =
-        Simulation::new(&network, [begin(Instant::START), Host::Responder(responder(1))].map(Alone::new).into(), NoFaults);
+    let begin =
+        |at: Instant| Host::Prober(Box::new(Prober::new(at, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES))));
+    let mut simulation = Simulation::new(
+        &network,
+        [begin(Instant::START), Host::Responder(responder(1))].map(Alone::new).into(),
+        NoFaults,
+    );
     for round in 1..=3 {
         assert!(simulation.run(Instant::from_nanos(round * 1_000_000_000), |_, _, _| None).is_quiet());
         let Host::Prober(prober) = &simulation.machine_mut(0).part else { unreachable!("host 0 is the prober") };

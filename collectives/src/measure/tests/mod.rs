@@ -82,7 +82,8 @@ const DELAY: Duration = Duration::from_micros(5);
 fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
     let targets = (1..network.hosts()).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
     let prober = Prober::new(Instant::START, identity(0), targets, settings);
-    let others = (1..network.hosts()).map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });
+    let others = (1..network.hosts())
+        .map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });
     let machines = std::iter::once(Host::Prober(Box::new(prober))).chain(others).map(Alone::new).collect();
     let mut simulation = Simulation::new(network, machines, faults);
     let mut ended = None;

@@ -25,7 +25,7 @@ fn namespace() -> Option<String> {
     }
     let entries = std::fs::read_dir("/run/netns").ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names
-        .into_iter()
-        .find(|name| stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev))
+    names.into_iter().find(|name| {
+        stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev)
+    })
 }

@@ -158,6 +158,9 @@ mod tests {
         let refused = |wanted| check_mtu(&interface, Some(wanted)).expect_err("it cannot be").to_string();
         assert_eq!(refused(1501), "an MTU of 1501 is more than interface eth0 carries: use at most 1500");
         assert_eq!(refused(100), "an MTU of 100 is too small: ethbcast needs at least 576 on interface eth0");
-        assert_eq!(check_group("").expect_err("empty").to_string(), "the group name has 0 bytes: choose one of 1 to 64");
+        assert_eq!(
+            check_group("").expect_err("empty").to_string(),
+            "the group name has 0 bytes: choose one of 1 to 64"
+        );
     }
 }

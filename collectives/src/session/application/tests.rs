@@ -1,7 +1,9 @@
 //! Sources and sinks that do not do as they should, in the simulator.
 
 use super::*;
-use crate::session::{Done, End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Station, Trailer, Wanted};
+use crate::session::{
+    Done, End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Station, Trailer, Wanted,
+};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
 use ethbcast_transport::wire::group_mac;
@@ -49,7 +51,8 @@ impl Source for Torn {
 
 #[test]
 fn a_source_that_fails_half_way_is_the_end_for_everybody() {
-    let hosts = play(Torn { content: Content::new(vec![1; 300_000]), left_bytes: 100_000 }, vec![Collected::default(); 2]);
+    let hosts =
+        play(Torn { content: Content::new(vec![1; 300_000]), left_bytes: 100_000 }, vec![Collected::default(); 2]);
     let sending = hosts[0].sending().expect("the root");
     assert_eq!((sending.failed(), sending.trailer()), (Some("the tape tore"), None));
     for receiving in hosts.iter().filter_map(Participant::receiving) {
@@ -150,7 +153,9 @@ impl Source for Steps {
 
     fn on_event(&mut self, _now: Instant, event: &RootEvent) -> ControlFlow<String> {
         match event {
-            RootEvent::Reported(report) if report.outcome != Outcome::Delivered => ControlFlow::Break("all or nobody".into()),
+            RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
+                ControlFlow::Break("all or nobody".into())
+            }
             _ => ControlFlow::Continue(()),
         }
     }

@@ -43,13 +43,21 @@ impl Blocks {
         if view.via.is_in_blocks() {
             tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
         }
-        let open = |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
+        let open =
+            |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
         let streams: Vec<Stream> = view.trees().iter().zip(FIRST_STREAM..).map(open).collect();
         // From the view alone: root and receivers must deal alike, whatever the size of their feeds.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let turns = (0..streams.len()).collect();
-        let mut blocks =
-            Blocks { streams, block_frames, turn: 0, left: block_frames, fillers: Vec::new(), turns, consumed_at: None };
+        let mut blocks = Blocks {
+            streams,
+            block_frames,
+            turn: 0,
+            left: block_frames,
+            fillers: Vec::new(),
+            turns,
+            consumed_at: None,
+        };
         blocks.set_epoch(view.epoch);
         blocks
     }
@@ -95,7 +103,9 @@ impl Blocks {
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut streams = self.streams.iter().zip(FIRST_STREAM..);
-        streams.try_for_each(|(stream, number)| stream.audit().map_err(|error| error.within(format_args!("stream {number}"))))
+        streams.try_for_each(|(stream, number)| {
+            stream.audit().map_err(|error| error.within(format_args!("stream {number}")))
+        })
     }
 
     pub(super) fn set_epoch(&mut self, epoch: u32) {

@@ -191,7 +191,11 @@ impl Session {
     ///
     /// # Errors
     /// If the socket fails.
-    pub fn run_receiver<K: Sink>(&mut self, options: &Options, receiving: &mut Receiving<K>) -> Result<Receiver, Error> {
+    pub fn run_receiver<K: Sink>(
+        &mut self,
+        options: &Options,
+        receiving: &mut Receiving<K>,
+    ) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let mut receiver = Receiver::new(self.clock.now(), config);
@@ -269,7 +273,11 @@ impl fmt::Debug for Session {
 }
 
 /// Starts a thread that ends with the session.
-fn start<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<(), Error> {
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
 }

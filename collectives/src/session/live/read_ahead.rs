@@ -80,7 +80,9 @@ impl<R: Read> Reader<R> {
 
     fn end(&self, tally: &Tally) -> Chunk {
         match self.size.filter(|&size| size != tally.bytes()) {
-            Some(announced) => Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() }),
+            Some(announced) => {
+                Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() })
+            }
             None => Chunk::End(tally.trailer()),
         }
     }
@@ -193,7 +195,10 @@ mod tests {
         let error = ended.expect_err("it is broken");
         assert!(taken.len() == 300_000 && matches!(error, Error::Read { bytes: 300_000, .. }), "{error:?}");
         let error = drain(&[1; 10][..], Some(11)).1.expect_err("one is missing");
-        assert_eq!(error.to_string(), "the tape changed while it was read: 11 bytes at first, 10 in the end; send it again");
+        assert_eq!(
+            error.to_string(),
+            "the tape changed while it was read: 11 bytes at first, 10 in the end; send it again"
+        );
     }
 
     #[test]

@@ -60,7 +60,12 @@ impl Receiver {
     /// A receiver that listens from `now` on.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
         let station = config.station.clone();
-        Receiver { endpoint: Endpoint::new(config, station, 0, Header::NO_RANK), phase: Phase::Listening, began: now, root: None }
+        Receiver {
+            endpoint: Endpoint::new(config, station, 0, Header::NO_RANK),
+            phase: Phase::Listening,
+            began: now,
+            root: None,
+        }
     }
 
     fn running(&self) -> Option<&Running> {
@@ -235,7 +240,9 @@ impl Machine for Receiver {
     fn handle_timeout(&mut self, now: Instant) {
         let ReceiverConfig { patience, timing, .. } = *self.endpoint.config();
         let end = match (&mut self.phase, &self.root) {
-            (Phase::Listening, _) => patience.filter(|&patience| now.since(self.began) >= patience).map(|_| End::NobodyThere),
+            (Phase::Listening, _) => {
+                patience.filter(|&patience| now.since(self.began) >= patience).map(|_| End::NobodyThere)
+            }
             (Phase::Joining(joining), Some(root)) => {
                 joining.handle_timeout(now, root.mac, &mut self.endpoint);
                 if root.heard.silence(now) >= timing.dead {

@@ -88,7 +88,13 @@ impl Running {
     }
 
     /// Takes a frame of the stream.
-    pub(super) fn on_stream_frame(&mut self, now: Instant, frame: &Frame<'_>, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
+    pub(super) fn on_stream_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        root: MacAddr,
+        endpoint: &mut ReceiverEndpoint,
+    ) {
         self.blocks.handle_frame(now, frame);
         for rank in self.blocks.take_orphans() {
             endpoint.send(root, &Message::Orphan { rank });
@@ -96,12 +102,19 @@ impl Running {
     }
 
     /// Takes a part of a view; how the session ends if this host is no part of it any more.
-    pub(super) fn on_view_part(&mut self, now: Instant, part: &ViewPart, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+    pub(super) fn on_view_part(
+        &mut self,
+        now: Instant,
+        part: &ViewPart,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
         if part.epoch > self.view.epoch
             && let Some(view) = self.assembler.take(part)
         {
             let config = endpoint.config();
-            let Some(rank) = view.rank_of(config.nonce, config.station.mac) else { return Some(self.end(End::Dropped)) };
+            let Some(rank) = view.rank_of(config.nonce, config.station.mac) else {
+                return Some(self.end(End::Dropped));
+            };
             endpoint.adopt(rank, view.epoch);
             self.blocks.reshape(now, rank, &view);
             (self.rank, self.digest, self.view) = (rank, part.digest, view);
@@ -131,7 +144,12 @@ impl Running {
     }
 
     /// Lets time pass; how the session ends, if it does.
-    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        root: MacAddr,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::View, now) {
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest });

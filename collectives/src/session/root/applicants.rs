@@ -48,9 +48,18 @@ pub(super) struct Applicants {
 impl Applicants {
     /// Takes a request to join; an applicant that has not repeated its own for `alive_for` does not stand in the way of
     /// another.
-    pub(super) fn on_join(&mut self, now: Instant, mac: MacAddr, join: &Message, offer: Offer<'_>, alive_for: Duration) -> Answer {
+    pub(super) fn on_join(
+        &mut self,
+        now: Instant,
+        mac: MacAddr,
+        join: &Message,
+        offer: Offer<'_>,
+        alive_for: Duration,
+    ) -> Answer {
         let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Known };
-        if let Some(applicant) = self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac) {
+        if let Some(applicant) =
+            self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac)
+        {
             applicant.heard.hear(now);
             return Answer::Known;
         }
@@ -62,7 +71,9 @@ impl Applicants {
         let refused = refusal(host, *mtu_bytes, *free_bytes, offer)
             .or_else(|| twin.then(|| (Refusal::Twin, twin_text(host))))
             .or_else(|| (named && offer.known_hosts.is_some()).then(|| (Refusal::Twin, namesake_text(host))))
-            .or_else(|| full.then(|| (Refusal::Late, "the session is full: send to the rest in a second one".to_owned())));
+            .or_else(|| {
+                full.then(|| (Refusal::Late, "the session is full: send to the rest in a second one".to_owned()))
+            });
         if let Some((why, text)) = refused {
             let first_time = !self.refused.iter().any(|(known, _)| known == host);
             if first_time {
@@ -117,7 +128,9 @@ fn twin_text(host: &str) -> String {
 }
 
 fn namesake_text(host: &str) -> String {
-    format!("another host of this session is called {host}, too; give each the name the topology file has for it, with --host NAME")
+    format!(
+        "another host of this session is called {host}, too; give each the name the topology file has for it, with --host NAME"
+    )
 }
 
 fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Option<(Refusal, String)> {
@@ -129,8 +142,9 @@ fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Opt
         return Some((Refusal::SmallMtu, text));
     }
     if let Some(size) = offer.size.filter(|&size| size > free_bytes) {
-        let text =
-            format!("{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST");
+        let text = format!(
+            "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST"
+        );
         return Some((Refusal::NoSpace, text));
     }
     if offer.known_hosts.is_some_and(|known| !known.iter().any(|name| name == host)) {
@@ -201,18 +215,21 @@ mod tests {
         let mut applicants = Applicants::default();
         let known = ["n1".to_owned()];
         let offer = Offer { root: "n0", mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE)
+        else {
             panic!()
         };
         assert!(text.contains("--mtu 1500"));
         let offer = Offer { mtu_bytes: 1500, ..offer };
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE) else {
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE)
+        else {
             panic!()
         };
         assert!(text.contains("2000"));
         let offer = Offer { size: None, ..offer };
         assert_eq!(applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE), Answer::New);
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE) else {
+        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE)
+        else {
             panic!()
         };
         assert!(text.contains("n7"));

@@ -179,6 +179,7 @@ impl Gathering {
 
 /// Says no to a receiver that asks after the start.
 pub(super) fn refuse_late(to: MacAddr, nonce: u64, group: &str, host: &str, endpoint: &mut RootEndpoint) {
-    let text = format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
+    let text =
+        format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
     endpoint.send(to, &Message::Refuse { nonce, why: Refusal::Late, text });
 }

@@ -49,7 +49,8 @@ pub(super) struct Members {
 impl Members {
     /// So many receivers, all of them there.
     pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
-        let entry = |rank| Entry { rank, present: true, ready_epoch: 0, state: MemberState::Alive, frames: 0, report: None };
+        let entry =
+            |rank| Entry { rank, present: true, ready_epoch: 0, state: MemberState::Alive, frames: 0, report: None };
         let presence = Presence::new(now, 0, receivers + 1, timing.dead).suspecting_after(timing.suspect);
         Members { entries: (1..=receivers).map(entry).collect(), presence }
     }

@@ -313,7 +313,9 @@ impl Running {
         for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
-                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint),
+                Change::Gone(rank) => {
+                    self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint)
+                }
                 Change::Left(_) => {}
             }
         }

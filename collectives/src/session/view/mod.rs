@@ -104,7 +104,11 @@ impl View {
     fn is_rooted_at_zero(&self) -> bool {
         let parent = |rank: usize| self.members[rank].parent.map(usize::from);
         let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
-        if self.members.is_empty() || parent(0).is_some() || !self.members[0].present || !(1..self.members.len()).all(sound) {
+        if self.members.is_empty()
+            || parent(0).is_some()
+            || !self.members[0].present
+            || !(1..self.members.len()).all(sound)
+        {
             return false;
         }
         let mut reaches_root = vec![false; self.members.len()];

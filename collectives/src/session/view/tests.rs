@@ -62,7 +62,14 @@ fn the_papers_protocols_survive_the_journey() {
 #[test]
 fn the_documented_example_is_what_is_sent() {
     let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);
-    let member = |host: &str, mac, nonce, parent| ViewMember { host: host.to_owned(), mac, nonce, parent, order: 0, present: true };
+    let member = |host: &str, mac, nonce, parent| ViewMember {
+        host: host.to_owned(),
+        mac,
+        nonce,
+        parent,
+        order: 0,
+        present: true,
+    };
     let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(0))];
     let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size: Some(0), members, ..chain(0) };
     let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -72,7 +72,11 @@ fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
         let outcome = session.end(Duration::from_secs(5));
         for host in ["n1", "n2", "n3", "n4"] {
             outcome.assert_nothing(host, 3);
-            assert!(outcome.receiver(host).stderr.contains("the sender fell silent"), "{}", outcome.receiver(host).stderr);
+            assert!(
+                outcome.receiver(host).stderr.contains("the sender fell silent"),
+                "{}",
+                outcome.receiver(host).stderr
+            );
         }
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[test]
 fn ctrl_c_at_the_root_tells_every_receiver() {
     let site = Site::alone("rootint", slow(5));
-    for (via, signal, code) in [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)] {
+    for (via, signal, code) in
+        [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
+    {
         let session = half_way(&site, via, "n4");
         session.root.signal(signal);
         // Well before anybody would take the root for dead: they have been told.
@@ -25,7 +27,9 @@ fn ctrl_c_at_the_root_tells_every_receiver() {
 #[test]
 fn ctrl_c_at_one_receiver_concerns_nobody_else() {
     let site = Site::alone("recvint", slow(5));
-    for (via, signal, code) in [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)] {
+    for (via, signal, code) in
+        [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
+    {
         let session = half_way(&site, via, "n4");
         session.receiver("n2").signal(signal);
         let outcome = session.end(Duration::from_secs(10));

@@ -47,7 +47,8 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
     let site = Site::alone("full", slow(4));
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
-    let receivers = ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], site.path(host)));
+    let receivers =
+        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], site.path(host)));
     // All three have to be there to hear the same invitation.
     thread::sleep(Duration::from_millis(300));
     site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source).assert_code(0);

@@ -51,7 +51,11 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
         root.assert_code(0);
         slow.end(LIMIT).assert_code(0);
         fast.end(LIMIT).assert_code(0);
-        assert!(root.json()["seconds"].as_f64().is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8), "{}", root.json());
+        assert!(
+            root.json()["seconds"].as_f64().is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8),
+            "{}",
+            root.json()
+        );
         assert!(std::fs::read(&dest).expect("written") == bytes, "{via}");
     }
 }

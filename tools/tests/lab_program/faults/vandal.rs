@@ -3,10 +3,14 @@
 use ethbcast_collectives::session::{Done, Message, Outcome as Fate, ViewPart};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
-use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, parse, seal};
+use ethbcast_transport::wire::{
+    EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, parse, seal,
+};
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
+};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,8 +29,8 @@ pub struct Vandal {
 impl Vandal {
     /// Opens a socket on `eth0` of the thread's namespace that hears everything.
     pub fn new() -> Vandal {
-        let socket =
-            socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll).expect("a packet socket");
+        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+            .expect("a packet socket");
         let mut addresses = getifaddrs().expect("the interfaces");
         let interface = addresses
             .find_map(|entry| (entry.interface_name == "eth0").then_some(entry.address?.as_link_addr().copied()?))
@@ -133,8 +137,16 @@ impl Vandal {
         let message = match self.random.below(6) {
             0 => Message::Abort { text: "it is all over".to_owned() },
             1 => Message::Verdict { over: true, heard: vec![0xff] },
-            2 => Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() }),
-            3 => Message::View(ViewPart { epoch: 9, digest: *blake3::hash(&body).as_bytes(), at: 0, count: 1, bytes: body }),
+            2 => {
+                Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() })
+            }
+            3 => Message::View(ViewPart {
+                epoch: 9,
+                digest: *blake3::hash(&body).as_bytes(),
+                at: 0,
+                count: 1,
+                bytes: body,
+            }),
             4 => Message::Orphan { rank: 1 },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };

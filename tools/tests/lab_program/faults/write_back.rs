@@ -53,7 +53,11 @@ impl ThinDisk {
     /// The bytes of its unfinished file that are written so far; 0 when there is none.
     fn written(&self) -> u64 {
         let names = names_in(&self.mount).into_iter().filter(|name| name.ends_with(".part"));
-        names.filter_map(|name| fs::metadata(self.mount.join(name)).ok()).map(|metadata| metadata.len()).max().unwrap_or(0)
+        names
+            .filter_map(|name| fs::metadata(self.mount.join(name)).ok())
+            .map(|metadata| metadata.len())
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -77,14 +81,15 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
     let bytes = content(7, 48 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let (broken, sound) = (disk.mount.join("file"), site.path("sound"));
-    let receivers =
-        [("n1", &broken), ("n2", &sound)].map(|(host, dest)| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], dest));
+    let receivers = [("n1", &broken), ("n2", &sound)]
+        .map(|(host, dest)| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], dest));
     let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "2", "--via", "cast"]);
     send.arg(&source);
     let root = ethbcast_tests::lab::Run::start("n0", send);
     // By now blocks are lost; before the end there is room again, so that nothing fails any more.
     within(LIMIT, || (disk.written() > 4 << 20).then_some(())).expect("it is written to");
-    within(LIMIT, || (disk.written() > 26 << 20 || disk.written() == 0).then_some(())).expect("it is written to, or given up");
+    within(LIMIT, || (disk.written() > 26 << 20 || disk.written() == 0).then_some(()))
+        .expect("it is written to, or given up");
     disk.grow();
     let [broken_run, sound_run] = receivers.map(|run| run.end(LIMIT));
     broken_run.assert_refusal(4, &["cannot sync"]);

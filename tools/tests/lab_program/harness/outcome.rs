@@ -68,8 +68,10 @@ impl Outcome {
     pub fn status(&self, host: &str) -> String {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
-        let found =
-            receivers.iter().find(|receiver| receiver["host"] == host).unwrap_or_else(|| panic!("{host} is not in {report}"));
+        let found = receivers
+            .iter()
+            .find(|receiver| receiver["host"] == host)
+            .unwrap_or_else(|| panic!("{host} is not in {report}"));
         found["status"].as_str().expect("a word").to_owned()
     }
 

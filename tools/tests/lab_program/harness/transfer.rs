@@ -72,10 +72,12 @@ impl<'a> Transfer<'a> {
         let directory = tempfile::Builder::new().prefix("transfer-").tempdir_in(self.site.scratch()).expect("made");
         let source = directory.path().join("source.bin");
         fs::write(&source, self.content.as_slice()).expect("written");
-        let receivers = self.receivers.iter().map(|host| start_receiver(self.site, host, self.group, directory.path())).collect();
+        let receivers =
+            self.receivers.iter().map(|host| start_receiver(self.site, host, self.group, directory.path())).collect();
         let count = self.receivers.len().to_string();
-        let mut send =
-            self.site.ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
+        let mut send = self
+            .site
+            .ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
         send.args(["--max-wait", "20"]).args(&self.send_options).arg(source);
         let root = Run::start(&self.root, send);
         Session { root, receivers, directory, via: self.via, content: self.content }
@@ -113,7 +115,10 @@ pub struct Session {
 
 impl Session {
     fn of(&self, host: &str) -> &Receiver {
-        self.receivers.iter().find(|receiver| receiver.host == host).unwrap_or_else(|| panic!("{host} does not receive"))
+        self.receivers
+            .iter()
+            .find(|receiver| receiver.host == host)
+            .unwrap_or_else(|| panic!("{host} does not receive"))
     }
 
     /// The process that receives on a host.
@@ -138,10 +143,13 @@ impl Session {
         let deadline = Instant::now() + limit;
         let mut runs: Vec<&mut Run> = self.receivers.iter_mut().map(|receiver| &mut receiver.run).collect();
         runs.push(&mut self.root);
-        let late: Vec<String> =
-            runs.into_iter().filter_map(|run| run.ended_by(deadline).is_none().then(|| run.name().to_owned())).collect();
+        let late: Vec<String> = runs
+            .into_iter()
+            .filter_map(|run| run.ended_by(deadline).is_none().then(|| run.name().to_owned()))
+            .collect();
         assert!(late.is_empty(), "{late:?} did not end within {limit:?}:\n{}", self.all_stderr());
-        let receivers = self.receivers.into_iter().map(|receiver| (receiver.host, receiver.run.end(LIMIT), receiver.directory));
+        let receivers =
+            self.receivers.into_iter().map(|receiver| (receiver.host, receiver.run.end(LIMIT), receiver.directory));
         Outcome {
             receivers: receivers.collect(),
             root: self.root.end(LIMIT),

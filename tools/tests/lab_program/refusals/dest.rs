@@ -13,7 +13,8 @@ fn a_dest_that_cannot_be_written_is_refused_at_once() {
     let nowhere = site.path("no/such/file");
     site.run("n1", &["recv", "-i", "eth0"], &nowhere).assert_refusal(4, &["no/such", "does not exist", "mkdir -p"]);
     let closed = site.directory("closed");
-    let refused = Nobody::new().start(&site, "n1", "-all,+net_raw", &["recv", "-i", "eth0"], closed.join("file")).end(LIMIT);
+    let refused =
+        Nobody::new().start(&site, "n1", "-all,+net_raw", &["recv", "-i", "eth0"], closed.join("file")).end(LIMIT);
     refused.assert_refusal(4, &["cannot write", "closed", "another DEST"]);
     assert_eq!(names_in(&closed), [""; 0]);
 }

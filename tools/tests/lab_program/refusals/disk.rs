@@ -27,7 +27,11 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let status = Command::new("umount").arg(&self.path).status();
-        assert!(std::thread::panicking() || status.is_ok_and(|status| status.success()), "cannot unmount {}", self.path.display());
+        assert!(
+            std::thread::panicking() || status.is_ok_and(|status| status.success()),
+            "cannot unmount {}",
+            self.path.display()
+        );
     }
 }
 

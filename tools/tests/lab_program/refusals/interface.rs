@@ -20,7 +20,8 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     site.set_up("n0", "ip", &["link", "add", "eth1", "type", "veth", "peer", "name", "eth2"]);
     ["eth1", "eth2"].into_iter().for_each(|name| site.set_up("n0", "ip", &["link", "set", name, "up"]));
     site.run("n0", &["send"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
-    site.run("n0", &["send", "-i", "eth0", "--mtu", "1501"], &source).assert_refusal(2, &["--mtu 1501", "at most 1500"]);
+    site.run("n0", &["send", "-i", "eth0", "--mtu", "1501"], &source)
+        .assert_refusal(2, &["--mtu 1501", "at most 1500"]);
     site.run("n0", &["send", "-i", "eth0", "--mtu", "100"], &source).assert_refusal(2, &["100", "at least 576"]);
     // The only interface that is up needs no name.
     site.run("n1", &["send", "--max-wait", "0.1"], &source).assert_code(3);

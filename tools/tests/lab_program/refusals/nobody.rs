@@ -21,10 +21,21 @@ impl Nobody {
     }
 
     /// Starts the tool on a host as nobody, with these capabilities in the spelling of `setpriv`.
-    pub fn start(&self, site: &Site, host: &str, capabilities: &str, arguments: &[&str], path: impl AsRef<OsStr>) -> Run {
+    pub fn start(
+        &self,
+        site: &Site,
+        host: &str,
+        capabilities: &str,
+        arguments: &[&str],
+        path: impl AsRef<OsStr>,
+    ) -> Run {
         let mut command = site.command(host, "setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", capabilities]);
-        command.args(["--ambient-caps", capabilities]).arg(self.directory.path().join("ethbcast")).args(arguments).arg(path);
+        command
+            .args(["--ambient-caps", capabilities])
+            .arg(self.directory.path().join("ethbcast"))
+            .args(arguments)
+            .arg(path);
         Run::start(host, command)
     }
 }

@@ -27,7 +27,8 @@ fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
         assert_eq!(ended.stdout_text(), "", "{arguments:?}");
     }
     for sizes in ["0", "256,0,4K", "2G"] {
-        ended_here(&["perf", "-i", "nosuch", "-n", "4", "--sizes", sizes]).assert_refusal(2, &["cannot be measured", "1 to 1G"]);
+        ended_here(&["perf", "-i", "nosuch", "-n", "4", "--sizes", sizes])
+            .assert_refusal(2, &["cannot be measured", "1 to 1G"]);
     }
     let long = "g".repeat(65);
     ended_here(&["perf", "-i", "nosuch", "-n", "4", "-g", &long]).assert_refusal(2, &["1 to 59", "-g"]);
@@ -41,7 +42,8 @@ fn a_root_is_refused_before_it_waits_for_anybody() {
         let arguments = ["perf", "-i", "eth0", "-n", "2", "--root", "--max-wait", "20"];
         Run::start("n0", site.ethbcast("n0", arguments.iter().chain(more))).end(LIMIT)
     };
-    root(&["--via", "pigeon"]).assert_refusal(2, &["`pigeon` is no way to send", "chain", "scatter-allgather", "latency", "auto"]);
+    root(&["--via", "pigeon"])
+        .assert_refusal(2, &["`pigeon` is no way to send", "chain", "scatter-allgather", "latency", "auto"]);
     root(&["--via", "kary=1"]).assert_refusal(2, &["`kary=1`", "from 2 to 64", "kary=3"]);
     root(&["--preset", "paper"]).assert_refusal(2, &["--preset paper", "add --via cast"]);
     let missing = site.path("missing.toml");

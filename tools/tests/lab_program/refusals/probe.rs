@@ -34,7 +34,8 @@ fn a_calibration_that_cannot_be_written_is_the_systems_fault() {
     let answerer = Run::start("n1", site.ethbcast("n1", ["probe", "--answer", "-i", "eth0"]));
     answerer.wait_for_line("answers the probes");
     let nowhere = site.path("no/such.toml");
-    let probe = site.ethbcast("n0", ["probe", "-q", "-i", "eth0", "-n", "1", "--out", nowhere.to_str().expect("UTF-8")]);
+    let probe =
+        site.ethbcast("n0", ["probe", "-q", "-i", "eth0", "-n", "1", "--out", nowhere.to_str().expect("UTF-8")]);
     Run::start("n0", probe).end(LIMIT).assert_refusal(4, &["cannot write", "such.toml", "--out"]);
     answerer.signal(Signal::SIGINT);
     answerer.end(LIMIT).assert_code(130);

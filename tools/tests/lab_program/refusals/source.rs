@@ -9,13 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
     let site = Site::beside("source", one_switch(2));
     let missing = site.path("missing");
-    site.run("n0", &["send", "-i", "eth0"], &missing).assert_refusal(4, &["cannot read SOURCE", "missing", "No such file"]);
+    site.run("n0", &["send", "-i", "eth0"], &missing)
+        .assert_refusal(4, &["cannot read SOURCE", "missing", "No such file"]);
     let secret = site.file("secret", "text");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let unreadable = Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-i", "eth0"], &secret).end(LIMIT);
     unreadable.assert_refusal(4, &["cannot read SOURCE", "secret", "ermission denied"]);
     let directory = site.directory("directory");
-    site.run("n0", &["send", "-i", "eth0"], &directory).assert_refusal(2, &["is a directory", "tar c", "ethbcast send"]);
+    site.run("n0", &["send", "-i", "eth0"], &directory)
+        .assert_refusal(2, &["is a directory", "tar c", "ethbcast send"]);
 }
 
 #[test]

@@ -30,7 +30,8 @@ fn a_topology_file_that_cannot_be_true_is_refused_with_file_and_line() {
     refused("schema.toml", "[[switch]]\nname = \"s0\"\n", &["schema.toml", "schema = 1"]);
     let missing = site.path("missing.toml");
     let missing = missing.to_str().expect("UTF-8");
-    site.run("n0", &["send", "-i", "eth0", "--topology", missing], &source).assert_refusal(4, &["cannot read", "missing.toml"]);
+    site.run("n0", &["send", "-i", "eth0", "--topology", missing], &source)
+        .assert_refusal(4, &["cannot read", "missing.toml"]);
 }
 
 #[test]
@@ -46,6 +47,7 @@ fn a_host_that_the_topology_does_not_name_is_refused_on_either_side() {
     root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
     // Told what it is called there, it is let in.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--host", "n6", "--max-wait", "10"], site.path("dest"));
-    site.run("n0", &["send", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source).assert_code(0);
+    site.run("n0", &["send", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source)
+        .assert_code(0);
     receiver.end(LIMIT).assert_code(0);
 }

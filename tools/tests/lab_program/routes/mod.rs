@@ -95,15 +95,17 @@ impl Row {
 
     /// Starts a receiver on each of these hosts.
     fn receivers(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
-        let start =
-            |&host: &&'static str| (host, self.site.start(host, &["recv", "-i", "eth0", "--max-wait", "30"], self.site.path(host)));
+        let start = |&host: &&'static str| {
+            (host, self.site.start(host, &["recv", "-i", "eth0", "--max-wait", "30"], self.site.path(host)))
+        };
         hosts.iter().map(start).collect()
     }
 
     /// Sends a source from the root to so many receivers, with further arguments, to the end.
     fn send(&self, receivers: usize, more: &[&str], source: &Path) -> Ended {
         let count = receivers.to_string();
-        let arguments: Vec<&str> = ["send", "-i", "eth0", "--max-wait", "20", "-n", &count].iter().chain(more).copied().collect();
+        let arguments: Vec<&str> =
+            ["send", "-i", "eth0", "--max-wait", "20", "-n", &count].iter().chain(more).copied().collect();
         self.site.run(ROOT, &arguments, source)
     }
 

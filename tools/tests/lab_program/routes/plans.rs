@@ -36,7 +36,9 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
     let source = row.site.file("source.bin", &bytes);
     // Nobody would plan this: out to one end of the row first, then to the other.
     let edges = [("n2", "n5", 0), ("n2", "n0", 1), ("n5", "n1", 0), ("n0", "n4", 0), ("n0", "n3", 1)];
-    let edges = edges.map(|(from, to, order)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = {order}\n")).concat();
+    let edges = edges
+        .map(|(from, to, order)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = {order}\n"))
+        .concat();
     let head = "schema = 1\nvia = \"binary\"\nroot = \"n2\"\nepoch = 1\nsegment_bytes = 5872\nmembers = \"n[0-5]\"\n";
     let file = row.site.file("plan.toml", format!("{head}{edges}"));
     let receivers = row.receivers(&OTHERS);
@@ -96,7 +98,10 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert!(reason.contains("predicted, next ") && reason.contains("segment"), "{said}");
     // Who knows the switches needs no plan that does not, and doubling six is going round.
     for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial", "scatter-allgather", "latency"] {
-        assert!(said.lines().skip(1).any(|line| line.split_whitespace().next() == Some(via)), "{via} is no candidate in {said}");
+        assert!(
+            said.lines().skip(1).any(|line| line.split_whitespace().next() == Some(via)),
+            "{via} is no candidate in {said}"
+        );
     }
     let dry = row.send(5, &[&["--dry-run", "--json", "--via", "binary"][..], &calibrated].concat(), &source);
     dry.assert_code(0);
@@ -123,7 +128,8 @@ fn what_a_root_is_told_of_the_network_must_be_possible_and_about_itself() {
     row.send(5, &["--calibration", text(&falling)], &source).assert_refusal(2, &parts);
     let single = CALIBRATION.split("[[point]]").take(2).collect::<Vec<_>>().join("[[point]]");
     let single = row.site.file("single.toml", single);
-    row.send(5, &["--calibration", text(&single)], &source).assert_refusal(2, &["single.toml", "at least 2 sizes, found 1"]);
+    row.send(5, &["--calibration", text(&single)], &source)
+        .assert_refusal(2, &["single.toml", "at least 2 sizes, found 1"]);
     let rootless = row.site.file("rootless.toml", ROW.replace("n[2-3]", "n[3,6]"));
     let parts = ["rootless.toml", "no host n2", "n[0-1,3", "--host"];
     row.send(5, &["--topology", text(&rootless)], &source).assert_refusal(2, &parts);

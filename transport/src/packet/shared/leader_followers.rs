@@ -95,8 +95,19 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         let (rounds, driven_at) = (Rounds::new(&link), clock.now());
         let (failure, watches, following, news) = (None, [None; 2], 0, 0);
         let (more_to_send, left_over, stopped) = (false, false, false);
-        let driven =
-            Driven { link, machine, rounds, failure, watches, following, news, driven_at, more_to_send, left_over, stopped };
+        let driven = Driven {
+            link,
+            machine,
+            rounds,
+            failure,
+            watches,
+            following,
+            news,
+            driven_at,
+            more_to_send,
+            left_over,
+            stopped,
+        };
         LeaderFollowers { clock, shared: Mutex::new(driven), followers: Condvar::new(), nap: Condvar::new(), waiters }
     }
 

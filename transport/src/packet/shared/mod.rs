@@ -93,7 +93,9 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         let mut newly = true;
         loop {
             let now = self.core.now();
-            if let ControlFlow::Break(value) = self.core.round(&mut driven, now, newly, |machine| application(machine, now))? {
+            if let ControlFlow::Break(value) =
+                self.core.round(&mut driven, now, newly, |machine| application(machine, now))?
+            {
                 self.core.leave(&mut driven, now);
                 return Ok(Some(value));
             }

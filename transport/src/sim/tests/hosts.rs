@@ -89,7 +89,8 @@ fn a_host_paused_before_the_start_starts_when_it_goes_on() {
 
 #[test]
 fn a_crashed_host_neither_sends_nor_receives_nor_wakes() {
-    let senders = [Postbox::sending(full_frames(0, host_mac(1), 100)), Postbox::sending(full_frames(1, host_mac(0), 100))];
+    let senders =
+        [Postbox::sending(full_frames(0, host_mac(1), 100)), Postbox::sending(full_frames(1, host_mac(0), 100))];
     let mut machines = postboxes(2, senders);
     machines[1].deadline = Some(deadline(micros(900)));
     let mut simulation = Simulation::new(&star(2), machines, NoFaults);

@@ -148,7 +148,8 @@ fn an_application_that_never_waits_is_a_live_lock_too() {
 fn eventful(seed: u64, duplicate: f64) -> (Vec<Postbox>, Stats, Outcome) {
     let mut network = Network::line(3, 3, Cable::GIGABIT, &member());
     network.host_mut(4).per_frame_cost = Duration::from_micros(30);
-    let faults = RandomFaults::new(seed).loss(0.1).duplicate(duplicate).reorder(0.1, Duration::from_micros(300)).corrupt(0.1);
+    let faults =
+        RandomFaults::new(seed).loss(0.1).duplicate(duplicate).reorder(0.1, Duration::from_micros(300)).corrupt(0.1);
     let mut simulation = Simulation::new(&network, postboxes(9, []), faults);
     simulation.crash(7, micros(400));
     simulation.pause(3, micros(100));

@@ -34,7 +34,11 @@ impl Machine for Load {
 /// Host 0 sends to all.
 fn cast(hosts: usize, frames: u32) -> Vec<Load> {
     (0..hosts)
-        .map(|host| Load { left: if host == 0 { frames } else { 0 }, answers: false, frame: frame(host, GROUP, 0, 1514) })
+        .map(|host| Load {
+            left: if host == 0 { frames } else { 0 },
+            answers: false,
+            frame: frame(host, GROUP, 0, 1514),
+        })
         .collect()
 }
 

@@ -64,7 +64,8 @@ fn short_frames_are_padded_with_zeros_whatever_their_buffer_held() {
 #[test]
 fn both_directions_of_a_cable_run_at_full_rate() {
     let count = 200;
-    let senders = [Postbox::sending(full_frames(0, host_mac(1), count)), Postbox::sending(full_frames(1, host_mac(0), count))];
+    let senders =
+        [Postbox::sending(full_frames(0, host_mac(1), count)), Postbox::sending(full_frames(1, host_mac(0), count))];
     let mut simulation = Simulation::new(&star(2), postboxes(2, senders), NoFaults);
     settle(&mut simulation);
     let last = 500 * 2 + FULL_FRAME_NANOS * (u64::from(count) + 1);

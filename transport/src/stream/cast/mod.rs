@@ -156,7 +156,11 @@ impl Cast {
         let Some(loser) = to else {
             self.cast_at.set(sequence, stamp);
             self.listeners.iter_mut().for_each(|listener| listener.remote_mut().outstanding_mut().remove(sequence));
-            return Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent: false }, to: self.group, stamp });
+            return Some(Departure {
+                outgoing: Outgoing::Data { sequence, again: true, urgent: false },
+                to: self.group,
+                stamp,
+            });
         };
         let last = self.next >= bound;
         let remote = self.listeners[loser].remote_mut();
@@ -200,7 +204,8 @@ impl Cast {
             let end = |listener: &Listener| listener.end(self.window);
             let holds_up = |listener: &Listener| end(listener) <= self.next && listener.remote().cursor() < self.next;
             let blocked = self.designation.is_some() && self.next >= self.credit && self.listeners.iter().any(holds_up);
-            let asked = |listener: &&Listener| if blocked { end(listener) <= self.next } else { self.lags(listener, feed) };
+            let asked =
+                |listener: &&Listener| if blocked { end(listener) <= self.next } else { self.lags(listener, feed) };
             let mut asked = self.listeners.iter().filter(asked).map(|listener| listener.remote().peer().mac);
             return Some(match (asked.next(), asked.next()) {
                 (Some(only), None) => only,

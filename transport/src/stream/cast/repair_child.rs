@@ -114,10 +114,12 @@ impl RepairChild {
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
         let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
-        let judged = from_root.search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
+        let judged = from_root
+            .search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
         for (sequence, _) in judged {
             let outstanding = self.remote.outstanding_mut();
-            let lost = outstanding.get(sequence).is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
+            let lost =
+                outstanding.get(sequence).is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
             if lost && !ack.has(sequence) && feed.keeps(sequence) && !outstanding.queue(sequence) {
                 return;
             }
@@ -155,7 +157,13 @@ impl RepairChild {
     }
 
     /// What to send next, if anything.
-    pub(super) fn poll(&mut self, now: Instant, feed: &Feed, arrivals: &OwnArrivals, stamps: &mut Stamps) -> Option<Departure> {
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        arrivals: &OwnArrivals,
+        stamps: &mut Stamps,
+    ) -> Option<Departure> {
         let outgoing = if self.question.take() {
             self.asked = stamps.draw(now);
             Outgoing::Heartbeat { highest: feed.highest(), designated: None }

@@ -94,7 +94,8 @@ impl Repairs {
     /// All that is queued, lowest number first.
     fn iter(&self) -> impl Iterator<Item = (u64, Losers)> + '_ {
         let next = |from: u64| if self.count == 0 { None } else { self.queued.first(from, self.end) };
-        std::iter::successors(next(self.tail), move |&found| next(found + 1)).map(|sequence| (sequence, self.get(sequence)))
+        std::iter::successors(next(self.tail), move |&found| next(found + 1))
+            .map(|sequence| (sequence, self.get(sequence)))
     }
 
     /// The lowest number that may go now.
@@ -120,7 +121,8 @@ impl Repairs {
 
     /// Takes out what only `rank` has lost.
     pub(super) fn forget_rank(&mut self, rank: u16) {
-        let only: Vec<u64> = self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
+        let only: Vec<u64> =
+            self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
         only.into_iter().for_each(|sequence| self.remove(sequence));
     }
 
@@ -241,7 +243,10 @@ mod tests {
         assert_eq!(outstanding.queued().collect::<Vec<_>>(), [3, 7]);
         outstanding.sent(3, Stamp(20));
         outstanding.sent(4, Stamp(21));
-        assert_eq!((outstanding.get(3), outstanding.get(4), outstanding.get(7)), (Some(Stamp(20)), None, Some(Stamp::NONE)));
+        assert_eq!(
+            (outstanding.get(3), outstanding.get(4), outstanding.get(7)),
+            (Some(Stamp(20)), None, Some(Stamp::NONE))
+        );
         assert!((100..100 + MOST as u64 - 2).all(|sequence| outstanding.queue(sequence)));
         assert!(!outstanding.queue(99) && outstanding.queue(3), "no room for another, but for one that is known");
         assert!(outstanding.bytes() <= MOST * 16);

@@ -81,7 +81,11 @@ impl Gap {
 
     /// Both in one report, when the first is due.
     pub(super) fn and(self, earlier: Option<Gap>) -> Gap {
-        earlier.map_or(self, |gap| Gap { from: gap.from.min(self.from), to: gap.to.max(self.to), due: gap.due.min(self.due) })
+        earlier.map_or(self, |gap| Gap {
+            from: gap.from.min(self.from),
+            to: gap.to.max(self.to),
+            due: gap.due.min(self.due),
+        })
     }
 
     /// Whether any of it is still missing.
@@ -96,7 +100,10 @@ mod tests {
     use crate::wire::{EtherType, MacAddr};
 
     fn backoff_of(rank: u16, tuning: &Tuning) -> ReportBackoff {
-        ReportBackoff::new(Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT }, tuning)
+        ReportBackoff::new(
+            Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT },
+            tuning,
+        )
     }
 
     #[test]
@@ -126,7 +133,9 @@ mod tests {
     fn a_gap_that_was_filled_needs_no_report() {
         let mut feed = Feed::new(16, 1);
         feed.add_reader(0);
-        [0, 3, 5].into_iter().for_each(|sequence| assert_ne!(feed.insert(sequence, &[], false), crate::feed::Inserted::Beyond));
+        [0, 3, 5]
+            .into_iter()
+            .for_each(|sequence| assert_ne!(feed.insert(sequence, &[], false), crate::feed::Inserted::Beyond));
         let gap = Gap::new(1, 3, Instant::START);
         assert!(gap.is_open(&feed));
         feed.insert(1, &[], false);

@@ -99,7 +99,13 @@ impl Intake {
     }
 
     /// Takes a data frame; whether it is new.
-    pub(super) fn on_data(&mut self, now: Instant, received: Received<'_>, feed: &mut Feed, stats: &mut StreamStats) -> bool {
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        received: Received<'_>,
+        feed: &mut Feed,
+        stats: &mut StreamStats,
+    ) -> bool {
         let Received { header, payload, .. } = received;
         self.heard = true;
         if received.from_parent {
@@ -174,7 +180,13 @@ impl Intake {
     }
 
     /// Writes the body of an acknowledgement; returns its length and the stamp echoed.
-    pub(super) fn acknowledge(&mut self, now: Instant, feed: &Feed, standing: Standing, body: &mut [u8]) -> (usize, Stamp) {
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        standing: Standing,
+        body: &mut [u8],
+    ) -> (usize, Stamp) {
         self.gap = None;
         let Standing { below, passed, limit } = standing;
         (self.advertised, self.below, self.passed) = (limit, below, passed);
@@ -201,7 +213,8 @@ impl Intake {
         let (sequence, flags) = (received.header.sequence, received.header.flags);
         // What is sent again was meant for this receiver.
         let used_up = sequence + 1 >= self.advertised;
-        let asked = flags.has(Flags::ACK_NOW) && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));
+        let asked = flags.has(Flags::ACK_NOW)
+            && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));
         if asked || flags.has(Flags::LAST) {
             self.receipt.hasten(now + self.stagger);
         } else if self.schedule.is_due(sequence, unacknowledged, received.pushed, self.half_credit) {

@@ -31,16 +31,24 @@ struct Picture<'a> {
 impl Picture<'_> {
     /// The cables between switches, from the bottom of the upper to the top of the lower, with their loads halfway.
     fn cables(&self) -> String {
-        let pairs = self.hung.children.iter().enumerate().flat_map(|(upper, list)| list.iter().map(move |&lower| (upper, lower)));
+        let pairs = self
+            .hung
+            .children
+            .iter()
+            .enumerate()
+            .flat_map(|(upper, list)| list.iter().map(move |&lower| (upper, lower)));
         pairs
             .map(|(upper, lower)| {
                 let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
                 // Not from the middle: there the cables to the hosts begin.
                 let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
-                let (start, end) = (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
+                let (start, end) =
+                    (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
                 let loads = self.marks.loads(Vertex::Switch(lower), Vertex::Switch(upper));
                 let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
-                let label = loads.map(|loads| shapes::label(start.halfway(end), &describe(loads), contended)).unwrap_or_default();
+                let label = loads
+                    .map(|loads| shapes::label(start.halfway(end), &describe(loads), contended))
+                    .unwrap_or_default();
                 shapes::drop(start, end, contended) + &label
             })
             .collect()

@@ -79,7 +79,11 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
     let Rect { x, y, width, height } = rect;
     let baseline = y + height / 2.0 + 4.5;
     let text = if loads.is_empty() {
-        format!("<text x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>", rect.middle().x, escape(&shown(name)))
+        format!(
+            "<text x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>",
+            rect.middle().x,
+            escape(&shown(name))
+        )
     } else {
         format!(
             "<text x=\"{:.1}\" y=\"{baseline:.1}\">{}</text><text class=\"load\" x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\">{}</text>",
@@ -152,7 +156,8 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     );
     let number = order.map(|order| {
         // Near the receiver, which is the end of no other edge: there numbers do not meet.
-        let near_end = |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
+        let near_end =
+            |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
         let x = near_end(start, bend_start, bend_end, end);
         label(Position { x, y: near_end(start_y, start_y, end_y, end_y) }, &order.to_string(), false)
     });
@@ -185,6 +190,9 @@ mod tests {
     fn a_long_name_is_cut_but_not_lost() {
         let name = "x".repeat(40);
         let drawn = named_box(Rect { x: 0.0, y: 0.0, width: 9.0, height: 9.0 }, &name, "", Paint::Host);
-        assert!(drawn.contains(&format!(">{}…</text>", "x".repeat(23))) && drawn.contains(&format!("<title>{name}</title>")));
+        assert!(
+            drawn.contains(&format!(">{}…</text>", "x".repeat(23)))
+                && drawn.contains(&format!("<title>{name}</title>"))
+        );
     }
 }

@@ -41,10 +41,14 @@ pub enum CalibrationProblem {
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
     /// Fewer than two points: no line can be drawn.
-    #[error("expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured")]
+    #[error(
+        "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
+    )]
     MissingSizes(usize),
     /// A size that is not above the one before it.
-    #[error("expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once")]
+    #[error(
+        "expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once"
+    )]
     UnsortedSizes {
         /// The size that is too small.
         bytes: u64,
@@ -123,7 +127,10 @@ impl Calibration {
         let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: ASSUMED_LATENCY_NS };
         let mut points = Vec::from_iter((frame_payload_bytes > unpadded).then(|| point(unpadded, frame(unpadded))));
         points.push(point(frame_payload_bytes, frame(frame_payload_bytes)));
-        points.push(point(frame_payload_bytes * ASSUMED_FRAMES, frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES)));
+        points.push(point(
+            frame_payload_bytes * ASSUMED_FRAMES,
+            frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES),
+        ));
         Self { points, loss: 0.0, cast_max_frames_per_second: None }
     }
 

@@ -37,7 +37,10 @@ fn refusal(from: &str, to: &str) -> String {
 #[test]
 fn a_file_is_read_as_it_is_written() {
     let calibration = file();
-    assert_eq!((calibration.loss(), calibration.cast_max_frames_per_second(), calibration.points().len()), (0.001, Some(9000), 3));
+    assert_eq!(
+        (calibration.loss(), calibration.cast_max_frames_per_second(), calibration.points().len()),
+        (0.001, Some(9000), 3)
+    );
     assert_eq!(calibration.points()[1], Point { bytes: 200, gap_ns: 1500, latency_ns: 6000 });
     assert_eq!(calibration.to_toml(), FILE);
 }
@@ -76,23 +79,36 @@ fn a_bad_table_is_answered_with_the_line_and_what_was_expected() {
         refusal("gap_ns = 1000", "gap_ns = 0"),
         "c.toml:7: expected a gap above 0 ns, found 0 for 100 bytes; measure again with `ethbcast probe`"
     );
-    let unsorted = "expected sizes that rise, found 100 bytes after 100; sort the points by size and give each size once";
+    let unsorted =
+        "expected sizes that rise, found 100 bytes after 100; sort the points by size and give each size once";
     assert_eq!(refusal("bytes = 200", "bytes = 100"), format!("c.toml:11: {unsorted}"));
-    assert!(refusal("bytes = 400", "bytes = 150").starts_with("c.toml:16: expected sizes that rise, found 150 bytes after 200"));
+    assert!(
+        refusal("bytes = 400", "bytes = 150")
+            .starts_with("c.toml:16: expected sizes that rise, found 150 bytes after 200")
+    );
     let one = FILE.split("\n[[point]]").take(2).collect::<Vec<_>>().join("\n[[point]]");
     assert_eq!(
         Calibration::parse(&one, "c.toml").expect_err("one point").to_string(),
         "c.toml: expected at least 2 sizes, found 1; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
     );
-    assert!(Calibration::parse("schema = 1", "c.toml").expect_err("none").to_string().contains("at least 2 sizes, found 0"));
+    assert!(
+        Calibration::parse("schema = 1", "c.toml").expect_err("none").to_string().contains("at least 2 sizes, found 0")
+    );
 }
 
 #[test]
 fn a_bad_file_is_answered_with_the_line_and_what_was_expected() {
-    assert!(refusal("schema = 1", "schema = \"1\"").starts_with("c.toml:1: expected `schema = 1`, found `schema = \"1\"`"));
+    assert!(
+        refusal("schema = 1", "schema = \"1\"").starts_with("c.toml:1: expected `schema = 1`, found `schema = \"1\"`")
+    );
     assert!(refusal("schema = 1\n", "").starts_with("c.toml:1: expected `schema = 1`, which says how"));
-    assert!(refusal("loss = 0.001", "loss = 1").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found 1;"));
-    assert!(refusal("loss = 0.001", "loss = nan").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found NaN;"));
+    assert!(
+        refusal("loss = 0.001", "loss = 1").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found 1;")
+    );
+    assert!(
+        refusal("loss = 0.001", "loss = nan")
+            .starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found NaN;")
+    );
     assert!(refusal("9000", "0").starts_with("c.toml:3: expected cast_max_frames_per_second above 0"));
     assert!(refusal("gap_ns = 1500", "gap = 1500").starts_with("c.toml:12: unknown field `gap`"));
     assert!(
@@ -109,7 +125,10 @@ fn loss_and_policing_are_checked_when_they_are_added() {
     let calibration = Calibration::assumed(1_000_000_000, 1454);
     assert_eq!(calibration.clone().with_loss(0.25).expect("a quarter").loss(), 0.25);
     for loss in [-0.1, 1.0, f64::NAN] {
-        assert!(matches!(*calibration.clone().with_loss(loss).expect_err("no loss").problem, CalibrationProblem::Loss(_)));
+        assert!(matches!(
+            *calibration.clone().with_loss(loss).expect_err("no loss").problem,
+            CalibrationProblem::Loss(_)
+        ));
     }
     assert_eq!(calibration.clone().with_cast_max(5).expect("five").cast_max_frames_per_second(), Some(5));
     assert_eq!(*calibration.with_cast_max(0).expect_err("none").problem, CalibrationProblem::ZeroCastRate);

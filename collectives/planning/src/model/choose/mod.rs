@@ -130,7 +130,8 @@ pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
 /// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
 pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Choice {
     let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
-    let (predicted, segment) = (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
+    let (predicted, segment) =
+        (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
     let reason = format!("{}, as asked: {predicted} predicted; {segment}", estimate.via);
     Choice::of(plan, vec![estimate], reason)
 }

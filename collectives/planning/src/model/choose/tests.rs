@@ -9,8 +9,12 @@ use std::time::{Duration, Instant};
 /// What the lab's links cost, about: 100 Mbit/s with frames of 1468 bytes.
 fn fast() -> Calibration {
     let point = |bytes, gap_ns, latency_ns| Point { bytes, gap_ns, latency_ns };
-    Calibration::from_points(vec![point(64, 10_000, 40_000), point(1468, 121_000, 45_000), point(14_680, 1_210_000, 50_000)])
-        .expect("three points")
+    Calibration::from_points(vec![
+        point(64, 10_000, 40_000),
+        point(1468, 121_000, 45_000),
+        point(14_680, 1_210_000, 50_000),
+    ])
+    .expect("three points")
 }
 
 fn one_switch(ranks: usize) -> Topology {
@@ -35,7 +39,11 @@ fn a_cast_wins_where_nothing_is_lost_or_policed() {
     assert_eq!(choice.predicted_seconds, choice.candidates[0].predicted_seconds);
     let next = &choice.candidates[1];
     assert_eq!(next.via, Via::Chain);
-    assert!(choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next chain 6."), "{}", choice.reason);
+    assert!(
+        choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next chain 6."),
+        "{}",
+        choice.reason
+    );
     assert!(choice.reason.ends_with(" %); segment 1 frame"), "{}", choice.reason);
 }
 
@@ -47,7 +55,11 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     // Unknown length counts as 1 GiB.
     assert!((85.0..95.0).contains(&long.predicted_seconds), "{}", long.predicted_seconds);
     let lossy = fast().with_loss(0.05).expect("a share");
-    assert_eq!(choice(&one_switch(32), Some(64 << 20), &lossy).plan.via(), Via::Chain, "somebody misses most frames of a cast");
+    assert_eq!(
+        choice(&one_switch(32), Some(64 << 20), &lossy).plan.via(),
+        Via::Chain,
+        "somebody misses most frames of a cast"
+    );
 }
 
 #[test]

@@ -114,7 +114,9 @@ impl<'a> Sends<'a> {
     fn sharing(&self) -> Vec<usize> {
         let mut together: HashMap<(usize, Direction), usize> = HashMap::new();
         for (from, to) in self.plan.edges() {
-            self.path(from, to).into_iter().for_each(|direction| *together.entry((self.step[to], direction)).or_default() += 1);
+            self.path(from, to)
+                .into_iter()
+                .for_each(|direction| *together.entry((self.step[to], direction)).or_default() += 1);
         }
         let mut sharing = vec![1; self.plan.ranks()];
         for (from, to) in self.plan.edges() {
@@ -145,7 +147,8 @@ impl<'a> Sends<'a> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
         if self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two() {
-            let distances = std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
+            let distances =
+                std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
             rounds.extend(distances.map(|distance| {
                 let partner = |rank: usize| rank ^ distance;
                 BlockRound { blocks: distance, flows: self.flows(partner), times: 1 }

@@ -30,8 +30,11 @@ pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Resul
     let line = Line::new(topology, root_host, members)?;
     let forks = line.forks();
     let places = members.len();
-    let parents =
-        if places <= ALGORITHM_2_RANKS { Heights::new(&forks).parents(0, places - 1) } else { layers::parents(&forks, 2) };
+    let parents = if places <= ALGORITHM_2_RANKS {
+        Heights::new(&forks).parents(0, places - 1)
+    } else {
+        layers::parents(&forks, 2)
+    };
     line.plan(Via::Binary, &parents)
 }
 
@@ -79,7 +82,8 @@ impl<'a> Heights<'a> {
         for root in (0..places).rev() {
             heights.list_lefts(root, &mut lefts);
             for last in root + 1..places {
-                heights.to[last][root] = if last == root + 1 { 1 } else { lowest(&lefts, &heights.to[last][root + 2..]) + 1 };
+                heights.to[last][root] =
+                    if last == root + 1 { 1 } else { lowest(&lefts, &heights.to[last][root + 2..]) + 1 };
             }
         }
         heights
@@ -113,7 +117,8 @@ impl<'a> Heights<'a> {
     /// The first place that makes the tree over `root..=last` as low as it is (lines (16) to (23)).
     fn right_child(&self, root: usize, last: usize) -> usize {
         let is_best = |&right: &usize| {
-            may_pass(self.forks, root, right) && self.to[right - 1][root + 1].max(self.to[last][right]) + 1 == self.to[last][root]
+            may_pass(self.forks, root, right)
+                && self.to[right - 1][root + 1].max(self.to[last][right]) + 1 == self.to[last][root]
         };
         (root + 2..=last).find(is_best).expect("the height came from one of these places")
     }

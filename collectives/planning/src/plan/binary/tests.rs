@@ -28,10 +28,12 @@ impl<'a> Printed<'a> {
     /// Nodes by name; the switches between are found by going from one towards the other, whichever way that is.
     fn path(&self, from: usize, to: usize) -> BTreeSet<(String, String)> {
         let (from, to) = (self.route[from], self.route[to]);
-        let switches =
-            self.switches(self.topology.switch_of(from), self.topology.switch_of(to), None).expect("switches are joined");
+        let switches = self
+            .switches(self.topology.switch_of(from), self.topology.switch_of(to), None)
+            .expect("switches are joined");
         let named = switches.iter().map(|&switch| format!("switch {switch}"));
-        let nodes: Vec<String> = [format!("host {from}")].into_iter().chain(named).chain([format!("host {to}")]).collect();
+        let nodes: Vec<String> =
+            [format!("host {from}")].into_iter().chain(named).chain([format!("host {to}")]).collect();
         nodes.windows(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
     }
 

@@ -30,7 +30,8 @@ pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckR
 ///
 /// Hosts that send along several plans are one sender: they still send one thing at a time.
 pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
-    let mut report = CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
+    let mut report =
+        CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
     let mut measured = Vec::new();
     for plan in plans {
         report.ranks = plan.ranks();
@@ -47,7 +48,13 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
     report
 }
 
-fn judge_spanning(topology: &Topology, ranks: usize, root: usize, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Vec<Fault> {
+fn judge_spanning(
+    topology: &Topology,
+    ranks: usize,
+    root: usize,
+    edges: &[(usize, usize)],
+    host_of_rank: &[usize],
+) -> Vec<Fault> {
     let mut faults = judge_hosts(topology, ranks, host_of_rank);
     let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
     faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank { rank }));

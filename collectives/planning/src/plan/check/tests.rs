@@ -84,7 +84,8 @@ fn every_cable_that_is_used_is_listed_once() {
     // ways.
     let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");
     let report = check(&bed, &plan, &[0, 16, 1]);
-    let named: Vec<String> = report.loads.iter().map(|load| format!("{} to {}: {}", load.from, load.to, load.flows)).collect();
+    let named: Vec<String> =
+        report.loads.iter().map(|load| format!("{} to {}: {}", load.from, load.to, load.flows)).collect();
     let expected = [
         "host n0 to switch s0: 1",
         "host n16 to switch s1: 1",
@@ -146,7 +147,10 @@ fn ranks_need_hosts_of_their_own() {
     let plan = rank_order(3);
     let report = |hosts: &[usize]| check(&bed("fig9-1"), &plan, hosts).to_string();
     assert_eq!(report(&[0, 1]), "does not span 3 ranks: hosts are given for 2 ranks (1 fault in all)");
-    assert_eq!(report(&[0, 1, 16]), "does not span 3 ranks: rank 2 is on host 16, which does not exist (1 fault in all)");
+    assert_eq!(
+        report(&[0, 1, 16]),
+        "does not span 3 ranks: rank 2 is on host 16, which does not exist (1 fault in all)"
+    );
     assert_eq!(report(&[7, 7, 7]), "does not span 3 ranks: rank 1 shares host 7 with another rank (2 faults in all)");
 }
 

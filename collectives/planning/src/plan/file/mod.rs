@@ -89,11 +89,15 @@ impl SavedPlan {
         }
         let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
         let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
-        let missing: Vec<&str> = self.members.iter().map(String::as_str).filter(|name| !ranks.contains_key(name)).collect();
+        let missing: Vec<&str> =
+            self.members.iter().map(String::as_str).filter(|name| !ranks.contains_key(name)).collect();
         let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
         if !missing.is_empty() || !extra.is_empty() {
             let fold = |names: Vec<&str>| nodeset::fold(&names);
-            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherMembers { missing: fold(missing), extra: fold(extra) }));
+            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherMembers {
+                missing: fold(missing),
+                extra: fold(extra),
+            }));
         }
         if names.first() != Some(&self.root.as_str()) {
             let root = names.first().map_or_else(String::new, |name| (*name).to_string());
@@ -108,14 +112,16 @@ impl SavedPlan {
         for &(from, to) in &self.edges {
             children[rank_of(from)].push(rank_of(to));
         }
-        let root = self.members.iter().position(|name| *name == self.root).expect("the root of a saved plan is a member");
+        let root =
+            self.members.iter().position(|name| *name == self.root).expect("the root of a saved plan is a member");
         Plan::from_children(self.via, rank_of(root), &children)
     }
 
     /// Writes the plan as a file that [`SavedPlan::parse`] reads.
     pub fn to_toml(&self) -> String {
         // Names consist of letters, digits and `-_.:`: nothing in them needs escaping.
-        let mut text = format!("schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n", self.via, self.root, self.epoch);
+        let mut text =
+            format!("schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n", self.via, self.root, self.epoch);
         text += &format!("segment_bytes = {}\n", self.segment_bytes);
         if let Some(size) = self.size_bytes {
             text += &format!("size_bytes = {size}\n");

@@ -71,7 +71,8 @@ fn read(text: &str) -> Result<SavedPlan, SavedPlanError> {
 
 impl PlanFile {
     fn resolve(self) -> Result<SavedPlan, ProblemAt> {
-        let via: Via = self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
+        let via: Via =
+            self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
         if *self.segment_bytes.get_ref() == 0 {
             return Err((self.segment_bytes.span().start, SavedPlanProblem::ZeroSegment));
         }

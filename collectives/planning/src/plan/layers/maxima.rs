@@ -55,7 +55,10 @@ mod tests {
     fn maxima_are_those_of_what_is_left() {
         let mut maxima = Maxima::default();
         maxima.set([3, 9, 4, 7, 5].into_iter());
-        assert_eq!([maxima.greatest(0, 5), maxima.greatest(2, 5), maxima.greatest(4, 5), maxima.greatest(3, 3)], [9, 7, 5, 0]);
+        assert_eq!(
+            [maxima.greatest(0, 5), maxima.greatest(2, 5), maxima.greatest(4, 5), maxima.greatest(3, 3)],
+            [9, 7, 5, 0]
+        );
         maxima.clear(1);
         maxima.clear(3);
         assert_eq!([maxima.greatest(0, 5), maxima.greatest(1, 2), maxima.greatest(0, 3)], [5, 0, 4]);

@@ -134,7 +134,8 @@ impl<'a> Tables<'a> {
             return None;
         }
         let limit = last.min(self.groups[group].last + 1).min(reaches[child] as usize + 1);
-        let fits = |next: &usize| self.forks[next - 1].first <= child && self.value(group, left - 1, *next) as usize >= last;
+        let fits =
+            |next: &usize| self.forks[next - 1].first <= child && self.value(group, left - 1, *next) as usize >= last;
         let even = (child + (last + 1 - child).div_ceil(left)).clamp(child + 1, limit);
         let later = (even..=limit).find(fits);
         let earlier = (child + 1..even).rev().find(fits);

@@ -38,7 +38,13 @@ impl Default for Costs {
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree
 /// of a number of children out of range.
-pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], costs: &Costs) -> Result<Plan, PlanError> {
+pub fn make(
+    via: Via,
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    costs: &Costs,
+) -> Result<Plan, PlanError> {
     let rank_of = rank_hosts(topology, members)?;
     let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
     let ranks = members.len();
@@ -49,10 +55,14 @@ pub fn make(via: Via, topology: &Topology, root_host: usize, members: &[usize], 
         Via::Latency => {
             let hops = Hops::new(topology);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
-            let weight = |from: usize, to: usize| costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns);
+            let weight = |from: usize, to: usize| {
+                costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns)
+            };
             latency(root, ranks, &weight, &|_, _| costs.injection_ns)
         }
-        Via::Cast | Via::Flat | Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling => by_rank(via, root, ranks),
+        Via::Cast | Via::Flat | Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling => {
+            by_rank(via, root, ranks)
+        }
         Via::ChainUnaware | Via::BinaryUnaware => by_rank(via, root, ranks),
     }
 }

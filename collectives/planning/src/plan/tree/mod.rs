@@ -40,7 +40,9 @@ impl Plan {
     pub fn from_children(via: Via, root: usize, children: &[Vec<usize>]) -> Result<Self, PlanError> {
         let ranks = children.len();
         let mut parents = vec![None; ranks];
-        for (parent, rank) in children.iter().enumerate().flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank))) {
+        for (parent, rank) in
+            children.iter().enumerate().flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank)))
+        {
             match parents.get_mut(rank) {
                 None => return Err(PlanError::NoSuchChild { rank, parent, ranks }),
                 Some(Some(first)) => return Err(PlanError::TwoParents { rank, first: *first, second: parent }),
@@ -165,7 +167,9 @@ impl Plan {
             Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling | Via::Latency => return Ok(()),
         };
         match (0..self.ranks()).find(|&rank| self.children(rank).len() > most) {
-            Some(rank) => Err(PlanError::TooManyChildren { via: self.via, rank, children: self.children(rank).len(), most }),
+            Some(rank) => {
+                Err(PlanError::TooManyChildren { via: self.via, rank, children: self.children(rank).len(), most })
+            }
             None => Ok(()),
         }
     }

@@ -36,7 +36,12 @@ fn what_is_no_tree_of_the_promised_shape_is_refused() {
             "rank 1 is not reached from the root; its parents run in a circle and must lead to the root",
         ),
         (Via::Chain, 0, &[None, Some(0), Some(0)], "rank 0 has 2 children; with chain give every rank at most 1"),
-        (Via::Cast, 0, &[None, Some(0), Some(1)], "rank 2 receives from rank 1; with cast everybody receives from the root"),
+        (
+            Via::Cast,
+            0,
+            &[None, Some(0), Some(1)],
+            "rank 2 receives from rank 1; with cast everybody receives from the root",
+        ),
     ];
     for (via, root, parents, message) in cases {
         assert_eq!(refusal(via, root, parents), message);

@@ -68,7 +68,10 @@ fn what_the_toml_parser_refuses_is_told_with_its_line() {
             "schema = 1\n[[switch]]\nname = 's0'\nhosts = [\n'n1',\n7]\n",
             "rack.toml:6: invalid type: integer `7`, expected a string",
         ),
-        ("schema = 1\n[[switch]]\nname = 's0'\nlinks = 's1'\n", "rack.toml:4: invalid type: string \"s1\", expected a sequence"),
+        (
+            "schema = 1\n[[switch]]\nname = 's0'\nlinks = 's1'\n",
+            "rack.toml:4: invalid type: string \"s1\", expected a sequence",
+        ),
         ("schema = 1\nswitch = 's0'\n", "rack.toml:2: invalid type: string \"s0\", expected a sequence"),
     ];
     for (text, message) in cases {
@@ -78,7 +81,10 @@ fn what_the_toml_parser_refuses_is_told_with_its_line() {
 
 #[test]
 fn the_schema_is_judged_before_the_keys_it_defines() {
-    assert_eq!(refusal(""), "rack.toml:1: expected `schema = 1`, which says how to read this file, but there is no `schema`");
+    assert_eq!(
+        refusal(""),
+        "rack.toml:1: expected `schema = 1`, which says how to read this file, but there is no `schema`"
+    );
     assert_eq!(
         refusal("# new\nschema = 2\nvlan = 7\n"),
         "rack.toml:2: expected `schema = 1`, found `schema = 2`; write the file anew with this version"
@@ -100,7 +106,10 @@ fn switches(tables: &[(&str, &str, &str)]) -> String {
 
 #[test]
 fn names_must_be_usable_and_unique() {
-    assert_eq!(refusal("schema = 1"), "rack.toml: the topology names no switch; add a `[[switch]]` with a name and hosts");
+    assert_eq!(
+        refusal("schema = 1"),
+        "rack.toml: the topology names no switch; add a `[[switch]]` with a name and hosts"
+    );
     assert_eq!(
         refusal("schema = 1\n[[switch]]\nname = 's0'"),
         "rack.toml: the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`"

@@ -26,7 +26,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
     })?;
     let interfaces = output.lldp.into_iter().flat_map(|lldp| lldp.interface);
     Ok(interfaces
-        .flat_map(|interface| interface.chassis.into_iter().filter_map(move |chassis| chassis.neighbour(&interface.name)))
+        .flat_map(|interface| {
+            interface.chassis.into_iter().filter_map(move |chassis| chassis.neighbour(&interface.name))
+        })
         .collect())
 }
 
@@ -73,7 +75,8 @@ struct JsonCapability {
 
 impl JsonChassis {
     fn neighbour(self, interface: &str) -> Option<Neighbour> {
-        let forwards = |capability: &JsonCapability| capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router");
+        let forwards =
+            |capability: &JsonCapability| capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router");
         let may_switch = self.capability.is_empty() || self.capability.iter().any(forwards);
         let mut names = self.name.into_iter().chain(self.id).map(|text| text.value);
         let name = names.find(|name| is_usable(name))?;

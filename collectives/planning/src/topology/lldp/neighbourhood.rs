@@ -29,7 +29,8 @@ impl<'a> Neighbourhood<'a> {
         let mut devices = BTreeMap::new();
         for file in files {
             let refuse = |line, problem| TopologyError::at(line, problem).named(&file.source_name);
-            let neighbours = neighbour::read(&file.text).map_err(|(line, text)| refuse(Some(line), LldpProblem::Json(text)))?;
+            let neighbours =
+                neighbour::read(&file.text).map_err(|(line, text)| refuse(Some(line), LldpProblem::Json(text)))?;
             let device = Device { source_name: file.source_name.clone(), neighbours };
             if devices.insert(file.name.clone(), device).is_some() {
                 return Err(refuse(None, LldpProblem::FileTwice(file.name.clone())));
@@ -56,7 +57,10 @@ impl<'a> Neighbourhood<'a> {
         }
         let core = (cables.is_empty() && names.len() > 1).then(|| free_name(&names));
         if let Some(core) = &core {
-            notes.push(format!("nothing says what joins the {} switches; a switch {core} between them is assumed", names.len()));
+            notes.push(format!(
+                "nothing says what joins the {} switches; a switch {core} between them is assumed",
+                names.len()
+            ));
             cables.extend(names.iter().map(|&name| (core.as_str(), name)));
             names.insert(core);
         }
@@ -69,7 +73,8 @@ impl<'a> Neighbourhood<'a> {
         let mut deaf = Vec::new();
         for (name, device) in self.devices.iter().filter(|(name, _)| !self.switches.contains(*name)) {
             let wanted = |heard: &&Neighbour| interface.is_none_or(|interface| heard.interface == interface);
-            let mut switches = device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
+            let mut switches =
+                device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
             let Some(first) = switches.next() else {
                 deaf.push(name.clone());
                 continue;
@@ -93,8 +98,8 @@ impl<'a> Neighbourhood<'a> {
     /// What the switches' own outputs say: a bundle of cables counts as one, and so does one heard from both ends.
     fn cables(&self) -> BTreeSet<(&str, &str)> {
         let listening = self.devices.iter().filter(|(name, _)| self.switches.contains(*name));
-        let heard =
-            listening.flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
+        let heard = listening
+            .flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
         let between = heard.filter(|(near, far)| near != far && self.switches.contains(*far));
         between.map(|(near, far)| (near.min(far), near.max(far))).collect()
     }
@@ -115,8 +120,10 @@ fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
 /// those with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a
 /// host.
 fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
-    let heard = || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
-    let candidates: BTreeSet<&str> = heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
+    let heard =
+        || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
+    let candidates: BTreeSet<&str> =
+        heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
     let mut partners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (near, far) in heard().map(|(near, heard)| (near, heard.name.as_str())).filter(|(near, far)| near != far) {
         partners.entry(near).or_default().insert(far);
@@ -140,7 +147,9 @@ fn prune<'a>(
     let mut pruned = Vec::new();
     loop {
         let degree = |name: &str| cables.iter().filter(|(low, high)| *low == name || *high == name).count();
-        let Some(idle) = names.iter().copied().find(|name| !used.contains(name) && degree(name) <= 1) else { return pruned };
+        let Some(idle) = names.iter().copied().find(|name| !used.contains(name) && degree(name) <= 1) else {
+            return pruned;
+        };
         names.remove(idle);
         cables.retain(|(low, high)| *low != idle && *high != idle);
         pruned.push(idle);

@@ -40,7 +40,12 @@ fn refusal(files: &[LldpFile], interface: Option<&str>) -> String {
 }
 
 fn shape(topology: &Topology) -> String {
-    topology.to_toml().replace("schema = 1\n", "").replace("\n[[switch]]\n", "").replace("name = ", "\n").replace('\n', " ")
+    topology
+        .to_toml()
+        .replace("schema = 1\n", "")
+        .replace("\n[[switch]]\n", "")
+        .replace("name = ", "\n")
+        .replace('\n', " ")
 }
 
 #[test]
@@ -67,11 +72,20 @@ fn edge_switches_are_joined_by_an_assumed_core_and_a_note_says_so() {
 #[test]
 fn outputs_of_switches_say_what_joins_them() {
     // leaf1 and leaf2 hang on spine by a bundle of two cables each; the spine also hears the way out and a telephone.
-    let leaf = |name, host| file(name, &[("swp1", host, STATION), ("swp49", "spine", BRIDGE), ("swp50", "spine", BRIDGE)]);
-    let spine = [("swp1", "leaf1", BRIDGE), ("swp2", "leaf2", BRIDGE), ("swp30", "uplink", CONTAINERS), ("swp31", "phone", BRIDGE)];
+    let leaf =
+        |name, host| file(name, &[("swp1", host, STATION), ("swp49", "spine", BRIDGE), ("swp50", "spine", BRIDGE)]);
+    let spine = [
+        ("swp1", "leaf1", BRIDGE),
+        ("swp2", "leaf2", BRIDGE),
+        ("swp30", "uplink", CONTAINERS),
+        ("swp31", "phone", BRIDGE),
+    ];
     let files = [on("n0", "leaf1"), on("n1", "leaf2"), leaf("leaf1", "n0"), leaf("leaf2", "n1"), file("spine", &spine)];
     let Imported { topology, notes } = read(&files, None, "d").expect("a topology");
-    assert_eq!(shape(&topology), r#" "leaf1" hosts = "n0" links = ["spine"]  "leaf2" hosts = "n1" links = ["spine"]  "spine" "#);
+    assert_eq!(
+        shape(&topology),
+        r#" "leaf1" hosts = "n0" links = ["spine"]  "leaf2" hosts = "n1" links = ["spine"]  "spine" "#
+    );
     assert_eq!(notes, ["d: left out phone, uplink: no host is behind any of them"]);
     let from_leaves_only = read(&files[..4], None, "d").expect("a topology");
     assert_eq!((from_leaves_only.topology, from_leaves_only.notes.len()), (topology, 0));
@@ -89,8 +103,12 @@ fn a_host_that_runs_containers_is_still_a_host() {
 #[test]
 fn neighbours_that_are_hosts_are_ignored() {
     // Through an unmanaged switch in between, hosts hear each other.
-    let heard = |other| file(if other == "n1" { "n0" } else { "n1" }, &[("eth0", other, STATION), ("eth0", "sw1", BRIDGE)]);
-    assert_eq!(shape(&read(&[heard("n0"), heard("n1")], None, "d").expect("a topology").topology), r#" "sw1" hosts = "n[0-1]" "#);
+    let heard =
+        |other| file(if other == "n1" { "n0" } else { "n1" }, &[("eth0", other, STATION), ("eth0", "sw1", BRIDGE)]);
+    assert_eq!(
+        shape(&read(&[heard("n0"), heard("n1")], None, "d").expect("a topology").topology),
+        r#" "sw1" hosts = "n[0-1]" "#
+    );
 }
 
 #[test]
@@ -121,14 +139,18 @@ fn a_second_network_is_ignored_if_the_interface_is_said() {
 
 #[test]
 fn files_are_named_after_hosts() {
-    for (file, host) in [("n0.json", "n0"), ("n0", "n0"), ("n1.cluster.lan", "n1.cluster.lan"), ("n1.lan.json0", "n1.lan")] {
+    for (file, host) in
+        [("n0.json", "n0"), ("n0", "n0"), ("n1.cluster.lan", "n1.cluster.lan"), ("n1.lan.json0", "n1.lan")]
+    {
         assert_eq!(LldpFile::name_of(file), host);
     }
 }
 
 #[test]
 fn what_is_no_output_is_told_with_file_and_line() {
-    let with = |text: &str| [LldpFile { name: "n0".to_string(), source_name: "d/n0.json".to_string(), text: text.to_string() }];
+    let with = |text: &str| {
+        [LldpFile { name: "n0".to_string(), source_name: "d/n0.json".to_string(), text: text.to_string() }]
+    };
     let expected = "expected the output of `lldpcli -f json0 show neighbors`: ";
     let cases = [
         ("", "d/n0.json:1: ", "EOF while parsing a value"),

@@ -78,7 +78,10 @@ fn merge_at(items: Vec<MergedName>, position: usize) -> Vec<MergedName> {
 
 fn differ_only_at(left: &MergedName, right: &MergedName, position: usize) -> bool {
     let numbers = |item: &MergedName| matches!(item.get(position), Some(NamePart::Numbers(_)));
-    numbers(left) && numbers(right) && left[..position] == right[..position] && left[position + 1..] == right[position + 1..]
+    numbers(left)
+        && numbers(right)
+        && left[..position] == right[..position]
+        && left[position + 1..] == right[position + 1..]
 }
 
 /// Appends single numbers: at the position being merged nothing has been merged before.
@@ -129,7 +132,9 @@ mod tests {
 
     #[test]
     fn what_was_folded_comes_back_as_a_person_would_write_it() {
-        for text in ["login", "n[0-7]", "rack[1-2]n[01-08],login", "n[08-11]", "n[2,0-1]", "n[0,4,8]", "n1,n1x", "a,b,c"] {
+        for text in
+            ["login", "n[0-7]", "rack[1-2]n[01-08],login", "n[08-11]", "n[2,0-1]", "n[0,4,8]", "n1,n1x", "a,b,c"]
+        {
             assert_eq!(refold(text), text);
         }
         assert_eq!(refold("n[9-10],n11"), "n[9-11]");

@@ -155,7 +155,9 @@ impl<'a> Scanner<'a> {
         }
         match digits.parse() {
             Ok(value) => Ok((digits, value)),
-            Err(_) => Err(NodeSetError { position: start, problem: NodeSetProblem::NumberTooLarge(digits.to_string()) }),
+            Err(_) => {
+                Err(NodeSetError { position: start, problem: NodeSetProblem::NumberTooLarge(digits.to_string()) })
+            }
         }
     }
 

@@ -33,7 +33,8 @@ impl<'a> Address<'a> {
             let pattern = pattern.unwrap_or_default().to_string();
             return Err(SlurmProblem::ShortAddress { address: address.to_string(), pattern });
         }
-        let host = parts.pop().filter(|host| !host.is_empty()).ok_or_else(|| SlurmProblem::NoHost(address.to_string()))?;
+        let host =
+            parts.pop().filter(|host| !host.is_empty()).ok_or_else(|| SlurmProblem::NoHost(address.to_string()))?;
         // A level without a switch, above a leaf that hangs higher than others, is an empty part.
         parts.retain(|part| !part.is_empty());
         match parts.iter().find(|part| part.contains(['[', ','])) {
@@ -64,7 +65,8 @@ pub fn from_topology_addrs(text: &str, source_name: &str) -> Result<Imported, To
 }
 
 fn read(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.split('#').next().unwrap_or_default().trim()));
+    let lines =
+        text.lines().enumerate().map(|(index, line)| (index + 1, line.split('#').next().unwrap_or_default().trim()));
     let mut paths = Vec::new();
     for (line, words) in lines.filter(|(_, words)| !words.is_empty()) {
         let address = read_line(words).map_err(|problem| TopologyError::at(line, problem))?;

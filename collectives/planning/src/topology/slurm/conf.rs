@@ -24,9 +24,9 @@ pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     let named = |error: TopologyError| error.named(source_name);
     let mut reader = ConfReader::default();
     logical_lines(text).iter().try_for_each(|line| reader.read_line(line)).map_err(named)?;
-    let notes = reader
-        .link_speed_line
-        .map(|line| format!("{source_name}:{line}: LinkSpeed is ignored; what cables carry is measured by `ethbcast probe`"));
+    let notes = reader.link_speed_line.map(|line| {
+        format!("{source_name}:{line}: LinkSpeed is ignored; what cables carry is measured by `ethbcast probe`")
+    });
     let topology = reader.finish().and_then(build::build).map_err(named)?;
     Ok(Imported { topology, notes: notes.into_iter().collect() })
 }
@@ -64,7 +64,8 @@ impl ConfReader {
         }
         let switch = self.draft.add_switch(name.value.to_string(), Some(name.line));
         if let Some(Pair { value, line, .. }) = switches {
-            let refuse = |error| TopologyError::at(*line, SlurmProblem::Switches { switch: name.value.to_string(), error });
+            let refuse =
+                |error| TopologyError::at(*line, SlurmProblem::Switches { switch: name.value.to_string(), error });
             let children = nodeset::expand(value).map_err(refuse)?;
             switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line) }).collect();
         }
@@ -92,7 +93,10 @@ fn sort<'a>(pairs: &'a [Pair<'a>]) -> Result<[Option<&'a Pair<'a>>; KEYS.len()],
     let mut sorted = [None; KEYS.len()];
     for pair in pairs {
         let refuse = |problem: fn(String) -> SlurmProblem| TopologyError::at(pair.line, problem(pair.key.to_string()));
-        let key = KEYS.iter().position(|key| pair.key.eq_ignore_ascii_case(key)).ok_or_else(|| refuse(SlurmProblem::UnknownKey))?;
+        let key = KEYS
+            .iter()
+            .position(|key| pair.key.eq_ignore_ascii_case(key))
+            .ok_or_else(|| refuse(SlurmProblem::UnknownKey))?;
         if sorted[key].replace(pair).is_some() {
             return Err(refuse(SlurmProblem::KeyTwice));
         }

@@ -36,7 +36,8 @@ fn a_file_with_everything_slurm_allows() {
     let Imported { topology, notes } = conf(THREE_LEVELS);
     assert_eq!(topology.switches(), ["s0", "s1", "s2", "s4", "s5"]);
     assert_eq!(topology.cables(), [(0, 3), (1, 3), (2, 4), (3, 4)]);
-    let names = |switch: usize| topology.hosts_on(switch).map(|host| topology.hosts()[host].as_str()).collect::<Vec<_>>();
+    let names =
+        |switch: usize| topology.hosts_on(switch).map(|host| topology.hosts()[host].as_str()).collect::<Vec<_>>();
     assert_eq!(names(0), ["tux0", "tux1", "tux2", "tux3", "tux12", "tux18", "tux19", "tux20"]);
     assert_eq!(names(1), ["rack1n01", "rack1n02", "rack2n01", "rack2n02"]);
     assert_eq!(names(2), ["login"]);
@@ -68,10 +69,16 @@ fn files_are_told_apart_by_their_content() {
 fn lines_that_are_none_are_told_by_number() {
     let cases = [
         ("SwitchName=s0 Nodes", "topology.conf:1: expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `Nodes`"),
-        ("\n\nSwitchName=s0 Nodes=n[0-3, 5]", "topology.conf:3: expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `5]`"),
+        (
+            "\n\nSwitchName=s0 Nodes=n[0-3, 5]",
+            "topology.conf:3: expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `5]`",
+        ),
         ("SwitchName=s0 =n1", "topology.conf:1: expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `=n1`"),
         ("SwitchName=s0 Nodes= ", "topology.conf:1: `Nodes=` has no value; give one, such as `Nodes=n[0-7]`"),
-        ("SwitchName=\"\" Nodes=n1", "topology.conf:1: `SwitchName=` has no value; give one, such as `SwitchName=n[0-7]`"),
+        (
+            "SwitchName=\"\" Nodes=n1",
+            "topology.conf:1: `SwitchName=` has no value; give one, such as `SwitchName=n[0-7]`",
+        ),
         (
             "SwitchName=s0 Nodes=\"n1",
             "topology.conf:1: the value of `Nodes=` opens a quotation mark and does not close it; close it on the same line",
@@ -80,13 +87,22 @@ fn lines_that_are_none_are_told_by_number() {
             "SwitchName=s0 \\\n # gone\nSwitchName=s1 \\\n  Node=n1",
             "topology.conf:4: unknown key `Node`, expected one of `SwitchName`, `Switches`, `Nodes`, `LinkSpeed`",
         ),
-        ("Nodes=n1 SwitchName=s0", "topology.conf:1: expected `SwitchName=` at the beginning of the line, found `Nodes=`"),
-        ("SwitchName=s0 Nodes=n1 nodes=n2", "topology.conf:1: `nodes=` stands twice in this line; join its values with a comma"),
+        (
+            "Nodes=n1 SwitchName=s0",
+            "topology.conf:1: expected `SwitchName=` at the beginning of the line, found `Nodes=`",
+        ),
+        (
+            "SwitchName=s0 Nodes=n1 nodes=n2",
+            "topology.conf:1: `nodes=` stands twice in this line; join its values with a comma",
+        ),
         (
             "blockname=b1 Nodes=n[1-4]",
             "topology.conf:1: `blockname=` is for Slurm's block plugin; expected the tree plugin's `SwitchName=` lines",
         ),
-        ("Include other.conf", "topology.conf:1: `Include` is not followed; put the `SwitchName=` lines of all files into one"),
+        (
+            "Include other.conf",
+            "topology.conf:1: `Include` is not followed; put the `SwitchName=` lines of all files into one",
+        ),
         ("# nothing\n", "topology.conf: expected lines such as `SwitchName=s0 Nodes=n[0-7]`, found none"),
         ("SwitchName=s0", "topology.conf: no switch has hosts; give at least one a `Nodes=n[0-7]`"),
     ];
@@ -122,7 +138,10 @@ fn node_sets_and_trees_are_judged_as_everywhere() {
             "SwitchName=s0 Nodes=n[1-3]\nSwitchName=s1 Nodes=n[3-4]",
             "topology.conf:2: host `n3` is on switch `s0` already; name every host once",
         ),
-        ("SwitchName=s0 Nodes=n1\nSwitchName=s0 Nodes=n2", "topology.conf:2: switch `s0` exists already; name every switch once"),
+        (
+            "SwitchName=s0 Nodes=n1\nSwitchName=s0 Nodes=n2",
+            "topology.conf:2: switch `s0` exists already; name every switch once",
+        ),
         (
             "SwitchName=a Nodes=n1\nSwitchName=b Switches=a\nSwitchName=c Switches=a,b",
             "topology.conf:3: the switches `b`, `a`, `c` form a loop; remove one of their links",
@@ -131,7 +150,10 @@ fn node_sets_and_trees_are_judged_as_everywhere() {
             "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2",
             "topology.conf: no links join `b` to switch `a`; add a link to each group of switches",
         ),
-        ("SwitchName=s[0-1] Nodes=n1", "topology.conf:1: the name `s[0-1]` may not contain `[`; use letters, digits and `-_.:`"),
+        (
+            "SwitchName=s[0-1] Nodes=n1",
+            "topology.conf:1: the name `s[0-1]` may not contain `[`; use letters, digits and `-_.:`",
+        ),
     ];
     for (text, message) in cases {
         assert_eq!(refusal(text), message, "{text}");
@@ -143,8 +165,12 @@ fn as_conf(topology: &Topology) -> String {
     let mut text = String::new();
     for (id, name) in topology.switches().iter().enumerate() {
         let hosts: Vec<&str> = topology.hosts_on(id).map(|host| topology.hosts()[host].as_str()).collect();
-        let below: Vec<&str> =
-            topology.cables().iter().filter(|cable| cable.0 == id).map(|cable| topology.switches()[cable.1].as_str()).collect();
+        let below: Vec<&str> = topology
+            .cables()
+            .iter()
+            .filter(|cable| cable.0 == id)
+            .map(|cable| topology.switches()[cable.1].as_str())
+            .collect();
         text += &format!("SwitchName={name}");
         text += &if hosts.is_empty() { String::new() } else { format!(" Nodes={}", hosts.join(",")) };
         text += &if below.is_empty() { String::new() } else { format!(" Switches={}", below.join(",")) };
@@ -169,8 +195,7 @@ proptest! {
 
 #[test]
 fn the_addresses_of_a_job_make_the_tree_in_any_order() {
-    let text =
-        "s0.s5.n10 switch.switch.node\n# from rack 4\ns0.s4.n2 switch.switch.node\n\ns0.s4.n2 switch.switch.node\ns0.s5.n9\n";
+    let text = "s0.s5.n10 switch.switch.node\n# from rack 4\ns0.s4.n2 switch.switch.node\n\ns0.s4.n2 switch.switch.node\ns0.s5.n9\n";
     let Imported { topology, notes } = addrs(text);
     assert_eq!(topology.switches(), ["s0", "s4", "s5"]);
     assert_eq!(topology.hosts(), ["n2", "n9", "n10"]);
@@ -212,7 +237,10 @@ fn addresses_that_are_none_are_told_by_line() {
             "s[0-1].s4.n3 switch.switch.node",
             "addrs:1: the address goes through several switches at once, `s[0-1]`; only a tree of switches can be read",
         ),
-        ("s0.n1\nn2\n", "addrs:2: the address `n2` names no switch, though others do; collect the addresses from one job"),
+        (
+            "s0.n1\nn2\n",
+            "addrs:2: the address `n2` names no switch, though others do; collect the addresses from one job",
+        ),
         ("s0.s1.n1\ns0.s2.n1\n", "addrs:2: host `n1` is on switch `s1` already; name every host once"),
         ("a.c.n1\nb.c.n2\na.b.n3\n", "addrs:2: the switches `b`, `a`, `c` form a loop; remove one of their links"),
         ("a.n1\nb.n2\n", "addrs: no links join `b` to switch `a`; add a link to each group of switches"),

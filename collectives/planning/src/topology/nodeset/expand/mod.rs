@@ -89,7 +89,9 @@ fn write_pattern(pattern: &NamePattern) -> Vec<String> {
 fn write_range(range: &Range) -> Vec<String> {
     // Counting steps rather than comparing with `last` cannot overflow at the top of u64.
     let more = (range.last - range.first) / range.step;
-    (0..=more).map(|index| format!("{:0width$}", range.first + index * range.step, width = range.width_digits)).collect()
+    (0..=more)
+        .map(|index| format!("{:0width$}", range.first + index * range.step, width = range.width_digits))
+        .collect()
 }
 
 fn append_each(heads: &[String], tails: &[String]) -> Vec<String> {

@@ -57,7 +57,10 @@ fn errors_name_the_character_and_what_was_expected() {
         ("n[0-8/]", "node set, character 7: expected the step of the range, found `]`"),
         ("n[0-8/0]", "node set, character 7: a step of 0 never ends; use a step of 1 or more"),
         ("n[7-0]", "node set, character 3: the range 7-0 runs backwards; write 0-7"),
-        ("n[1-010]", "node set, character 3: the range 1-010 pads its ends differently; give both ends the same number of digits"),
+        (
+            "n[1-010]",
+            "node set, character 3: the range 1-010 pads its ends differently; give both ends the same number of digits",
+        ),
         (
             "n[99999999999999999999]",
             "node set, character 3: the number 99999999999999999999 is too large; use at most 19 digits in a bracket",
