@@ -1,5 +1,6 @@
 //! What the application asks a mailbox for, and what it is told.
 
+use crate::wire::Rank;
 use thiserror::Error;
 
 /// A message on its way.
@@ -71,7 +72,7 @@ pub enum SendError {
     #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
         /// How many there are.
         ranks: usize,
     },
@@ -79,7 +80,7 @@ pub enum SendError {
     #[error("rank {rank} has left or is silent: send to those who are left")]
     PeerGone {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
     },
     /// The send queue is full.
     #[error(
@@ -100,7 +101,7 @@ pub enum RecvError {
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
         /// How many there are.
         ranks: usize,
     },

@@ -7,7 +7,7 @@ use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer};
+use crate::wire::{Ack, Peer, Rank};
 use std::fmt::Debug;
 
 /// The remote readers of one stream at one host.
@@ -39,10 +39,10 @@ pub(super) trait Readers: Debug + Send + Sync {
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning);
 
     /// Takes a reader away, and what only it needed with it.
-    fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed);
+    fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed);
 
     /// Every reader's rank and cursor.
-    fn cursors(&self) -> Vec<(u16, u64)>;
+    fn cursors(&self) -> Vec<(Rank, u64)>;
 
     /// What has arrived at all of them, and at everybody behind them for whom they answer.
     fn below(&self) -> u64 {
