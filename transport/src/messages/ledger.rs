@@ -64,7 +64,7 @@ impl Ledger {
     }
 
     pub(super) fn add_send(&mut self, to: Rank, bytes: usize, deadline: Option<Instant>) -> SendId {
-        let id = SendId(self.draw());
+        let id = SendId::new(self.draw());
         self.sends.insert(id, Sending { to, bytes, deadline });
         self.send_bytes += bytes;
         *self.open.entry(to).or_default() += 1;
@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     pub(super) fn add_receive(&mut self, from: Rank, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
-        let id = RecvId(self.draw());
+        let id = RecvId::new(self.draw());
         self.receives.insert(id, Receiving { from, tag, max_bytes, message: None, deadline });
         self.posted.entry((from, tag)).or_default().push_back(id);
         *self.open.entry(from).or_default() += 1;

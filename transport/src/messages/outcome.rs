@@ -5,11 +5,23 @@ use thiserror::Error;
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SendId(pub(super) u64);
+pub struct SendId(u64);
 
 /// A posted receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecvId(pub(super) u64);
+pub struct RecvId(u64);
+
+impl SendId {
+    pub(super) fn new(number: u64) -> SendId {
+        SendId(number)
+    }
+}
+
+impl RecvId {
+    pub(super) fn new(number: u64) -> RecvId {
+        RecvId(number)
+    }
+}
 
 /// The end of a send or of a receive; each has exactly one, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
