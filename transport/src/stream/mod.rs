@@ -28,9 +28,7 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Rank, Reject};
 use boundaries::Boundaries;
-use cast::{Cast, RepairChildren};
 use intake::{Intake, Received, Standing};
-use lanes::Lanes;
 use outgoing::{AckFrom, Departure, Outgoing};
 use readers::Readers;
 
@@ -81,11 +79,7 @@ impl Stream {
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
-        let readers: Box<dyn Readers> = match outlet {
-            Outlet::Lanes(children) => Box::new(Lanes::new(children, &mut feed, &tuning)),
-            Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, &mut feed, &tuning)),
-            Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, &mut feed, &tuning)),
-        };
+        let readers = readers::of(outlet, &mut feed, &tuning);
         Stream {
             identity,
             epoch: 0,
@@ -153,9 +147,7 @@ impl Stream {
     fn ending(&self, sequence: u64) -> Ending {
         match sequence {
             last if self.feed.last() == Some(last) => Ending::Stream,
-            last if self.boundaries.is_reported(last) => Ending::Message,
-            last if self.boundaries.has(last) => Ending::Quiet,
-            _ => Ending::None,
+            _ => self.boundaries.ending(sequence),
         }
     }
 
