@@ -58,7 +58,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that listens from `now` on.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
+        config.tuning.check().expect("the receiver's tuning passes its check");
         let station = config.station.clone();
         Receiver {
             endpoint: Endpoint::new(config, station, 0, Rank::NONE),

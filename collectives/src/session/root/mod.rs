@@ -84,7 +84,11 @@ pub struct Root {
 
 impl Root {
     /// A root that starts inviting at `now`.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
     pub fn new(now: Instant, config: RootConfig) -> Root {
+        config.tuning.check().expect("the root's tuning passes its check");
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
         let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
