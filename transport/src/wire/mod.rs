@@ -11,7 +11,8 @@
 //!
 //! const TEMPERATURE: Kind = Kind(200);
 //! let [own, other] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
-//! let identity = Identity { session: 7, stream: StreamId(0), rank: Rank(3), mac: own, ether_type: EtherType::DEFAULT };
+//! let (stream, rank, ether_type) = (StreamId(0), Rank(3), EtherType::DEFAULT);
+//! let identity = Identity { session: 7, stream, rank, mac: own, ether_type };
 //! let mut buffer = [0; 1514];
 //! let header = Header { sequence: 41, flags: Flags::ACK_NOW, ..identity.header(TEMPERATURE) };
 //! let length = identity.write(&mut buffer, other, &header, b"21.5");
