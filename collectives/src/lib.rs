@@ -35,7 +35,7 @@
 //! use ethbcast_collectives::membership::Station;
 //! use ethbcast_transport::Instant;
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
-//! use ethbcast_transport::wire::group_mac;
+//! use ethbcast_transport::wire::{Rank, group_mac};
 //! use std::time::Duration;
 //!
 //! let settings = HostSettings { groups: vec![group_mac("demo")], ..HostSettings::default() };
@@ -49,10 +49,10 @@
 //!
 //! let mut buffers = [*b"hello", [0; 5], [0; 5], [0; 5]];
 //! let mut calls: [Option<Broadcast>; 4] = Default::default();
-//! simulation.run(Instant::START + Duration::from_secs(1), |rank, member, now| {
+//! simulation.run(Instant::START + Duration::from_secs(1), |host, member, now| {
 //!     if member.joined() == Ok(true) {
-//!         let call = calls[rank].get_or_insert_with(|| Broadcast::begin(member, now, 0, 5).expect("no other call"));
-//!         let progress = call.advance(member, now, &mut buffers[rank]);
+//!         let call = calls[host].get_or_insert_with(|| Broadcast::begin(member, now, Rank::ROOT, 5).expect("room"));
+//!         let progress = call.advance(member, now, &mut buffers[host]);
 //!         assert!(matches!(progress, Ok(Progress::Done | Progress::Waiting)));
 //!     }
 //!     None

@@ -1,13 +1,13 @@
 //! Whole sessions under the simulator: seeded faults, exhaustive loss patterns, deaths.
 
-use ethbcast_collectives::session::{End, Outcome};
+use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Script, SwitchSettings,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
-use ethbcast_transport::{Policy, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -316,4 +316,24 @@ fn a_receiver_behind_a_slow_cable_slows_a_cast_down_to_its_rate_and_no_further()
     );
     assert!(ratio < 1.6, "{ratio:.2} of the slow cable's limit");
     assert!(played.totals.data_resent < played.totals.data_sent, "{} frames sent again", played.totals.data_resent);
+}
+
+fn station() -> Station {
+    Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500)
+}
+
+#[test]
+#[should_panic(expected = "window.min_frames")]
+fn a_root_is_not_made_with_numbers_that_its_streams_cannot_run_on() {
+    let mut config = RootConfig::new(station(), 1, "numbers");
+    config.tuning.window.min_frames = 0;
+    Root::new(Instant::START, config);
+}
+
+#[test]
+#[should_panic(expected = "window.min_frames")]
+fn a_receiver_is_not_made_with_numbers_that_its_streams_cannot_run_on() {
+    let mut config = ReceiverConfig::new(station(), 1);
+    config.tuning.window.min_frames = 0;
+    Receiver::new(Instant::START, config);
 }

@@ -2,6 +2,7 @@
 
 use crate::units;
 use ethbcast_collectives::session::{Options, Outcome, Progress};
+use ethbcast_transport::wire::Rank;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +33,7 @@ impl Bar {
                 let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
                 self.line(&format!("{host} offers {source}, {size}"));
             }
-            Progress::Started { rank: 0, receivers, via, size } => {
+            Progress::Started { rank: Rank::ROOT, receivers, via, size } => {
                 let what = size.map_or("a stream".to_owned(), units::bytes);
                 self.line(&format!("sending {what} to {receivers} receivers via {via}"));
                 self.start(*size);

@@ -5,7 +5,7 @@
 
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-use ethbcast_transport::wire::EtherType;
+use ethbcast_transport::wire::{EtherType, Rank, StreamId};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Alone, Instant};
 use std::time::Duration;
@@ -37,10 +37,15 @@ fn main() {
 fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
     let host_settings = HostSettings { wake_up: WAKE_UP, ..HostSettings::default() };
     let network = Network::star(2, Cable::GIGABIT, &host_settings);
-    let peers = [0, 1].map(|rank| Peer { rank, mac: host_mac(rank.into()) });
+    let peers = [0, 1].map(|rank| Peer { rank: Rank(rank), mac: host_mac(rank.into()) });
     let machine = |rank: u16| {
-        let identity =
-            Identity { session: 7, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session: 7,
+            stream: StreamId(0),
+            rank: Rank(rank),
+            mac: host_mac(rank.into()),
+            ether_type: EtherType::DEFAULT,
+        };
         Alone::new(Mailbox::new(identity, &peers, PAYLOAD_BYTES, settings.clone()))
     };
     let mut simulation = Simulation::new(&network, vec![machine(0), machine(1)], NoFaults);
@@ -51,8 +56,8 @@ fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
             if !asked[host] && now >= at {
                 asked[host] = true;
                 match host {
-                    0 => drop(mailbox.part.send(1, TAG, vec![7; length]).expect("the send queue is empty")),
-                    _ => drop(mailbox.part.recv(0, TAG, length).expect("the receive queue is empty")),
+                    0 => drop(mailbox.part.send(Rank(1), TAG, vec![7; length]).expect("the send queue is empty")),
+                    _ => drop(mailbox.part.recv(Rank(0), TAG, length).expect("the receive queue is empty")),
                 }
             }
             while let Some(completion) = mailbox.part.poll_completion() {

@@ -11,7 +11,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
+use ethbcast_transport::wire::{EtherType, HEADER_BYTES, Rank, StreamId};
 use ethbcast_transport::wire::{Identity, Peer};
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -27,8 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let rank: u16 = rank.parse()?;
     let bytes: usize = macs.get(2).map_or(Ok(64), |bytes| bytes.parse())?;
-    let peers =
-        (0..2).map(|rank| Ok(Peer { rank, mac: macs.get(usize::from(rank)).ok_or("two MACs are needed")?.parse()? }));
+    let peers = (0..2).map(|rank| {
+        Ok(Peer { rank: Rank(rank), mac: macs.get(usize::from(rank)).ok_or("two MACs are needed")?.parse()? })
+    });
     let peers = peers.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
     let mailbox = open(interface, rank, &peers)?;
     let mut times = Vec::with_capacity(ROUND_TRIPS);
@@ -61,20 +62,26 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
     let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
-    let identity = Identity { session: 1, stream: 0, rank, mac: interface.mac, ether_type: EtherType::DEFAULT };
+    let identity = Identity {
+        session: 1,
+        stream: StreamId(0),
+        rank: Rank(rank),
+        mac: interface.mac,
+        ether_type: EtherType::DEFAULT,
+    };
     let mailbox = Alone::new(Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default()));
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }
 
 /// Sends a message, which goes on by itself.
 fn send(mailbox: &Shared<Alone<Mailbox>>, to: u16, bytes: Vec<u8>) -> Result<(), Box<dyn Error>> {
-    mailbox.with(|mailbox, _| mailbox.part.send(to, TAG, bytes))??;
+    mailbox.with(|mailbox, _| mailbox.part.send(Rank(to), TAG, bytes))??;
     Ok(())
 }
 
 /// Waits for a message.
 fn receive(mailbox: &Shared<Alone<Mailbox>>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
-    let id = mailbox.with(|mailbox, _| mailbox.part.recv(from, TAG, max_bytes))??;
+    let id = mailbox.with(|mailbox, _| mailbox.part.recv(Rank(from), TAG, max_bytes))??;
     let outcome = mailbox.wait(Some(mailbox.now() + Duration::from_secs(60)), |mailbox, _| {
         while let Some(completion) = mailbox.part.poll_completion() {
             match completion {

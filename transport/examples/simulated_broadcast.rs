@@ -5,7 +5,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
@@ -18,10 +18,15 @@ fn main() {
     let group = group_mac("example");
     let settings = HostSettings { groups: vec![group], ..HostSettings::default() };
     let network = Network::star(HOSTS, Cable::GIGABIT, &settings);
-    let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
+    let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
     let machine = |host: usize| {
-        let identity =
-            Identity { session: 7, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session: 7,
+            stream: StreamId(1),
+            rank: Rank(host as u16),
+            mac: host_mac(host),
+            ether_type: EtherType::DEFAULT,
+        };
         Alone::new(match host {
             0 => {
                 let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };

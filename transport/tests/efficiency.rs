@@ -7,7 +7,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Policy, Tuning};
 use std::fs;
@@ -94,9 +94,14 @@ fn tuning(policy: Policy, window_frames: u64) -> Tuning {
 }
 
 fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {
-    let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-    let identity =
-        Identity { session: 5, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+    let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
+    let identity = Identity {
+        session: 5,
+        stream: StreamId(1),
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+        ether_type: EtherType::DEFAULT,
+    };
     let tuning = tuning(policy, window_frames);
     Alone::new(if host == 0 {
         let outlet = Outlet::Cast { group: group_mac("efficiency"), listeners: (1..=receivers).map(peer).collect() };

@@ -8,6 +8,7 @@ mod transfer;
 use channel_link::{WallClock, cable};
 use ethbcast_transport::link::Waiter;
 use ethbcast_transport::sim::Random;
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Link, Machine, Timer, drive};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -137,11 +138,11 @@ fn blocking_calls_work_over_any_link() {
     let [a, b] = cable(64);
     let (a, b) = (start(0, a), start(1, b));
     std::thread::scope(|scope| {
-        scope.spawn(|| (0..100).for_each(|_| send(&b, 0, receive(&b, 0))));
+        scope.spawn(|| (0..100).for_each(|_| send(&b, Rank(0), receive(&b, Rank(0)))));
         for length in (0..100).map(|round| round * round * 10) {
             let message = content(length);
-            send(&a, 1, message.clone());
-            assert!(receive(&a, 1) == message, "{length} bytes come back as they were");
+            send(&a, Rank(1), message.clone());
+            assert!(receive(&a, Rank(1)) == message, "{length} bytes come back as they were");
         }
     });
 }

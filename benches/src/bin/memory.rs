@@ -14,7 +14,7 @@ use ethbcast_benches::table::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Tuning};
 
@@ -151,11 +151,17 @@ impl Row {
 }
 
 fn peer(host: usize) -> Peer {
-    Peer { rank: host as u16, mac: host_mac(host) }
+    Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
 fn identity(host: usize) -> Identity {
-    Identity { session: 42, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
+    Identity {
+        session: 42,
+        stream: StreamId(1),
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+        ether_type: EtherType::DEFAULT,
+    }
 }
 
 fn cast(nodes: usize, payload_bytes: usize) -> Stream {

@@ -10,7 +10,7 @@ use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
 };
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Shared};
-use ethbcast_transport::wire::{EtherType, HEADER_BYTES};
+use ethbcast_transport::wire::{EtherType, HEADER_BYTES, Rank, StreamId};
 use ethbcast_transport::wire::{Identity, Peer};
 
 use super::hop::Hop;
@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// One host's end of a conversation of two.
 pub struct Post {
     shared: Shared<Alone<Mailbox>>,
-    peer: u16,
+    peer: Rank,
 }
 
 impl Post {
@@ -35,17 +35,22 @@ impl Post {
     /// # Errors
     /// If an interface or a socket cannot be had.
     pub fn open_both(hop: &Hop, settings: &Settings, spin: Duration) -> anyhow::Result<[Post; 2]> {
-        let peers = [0, 1].map(|rank: u16| Peer { rank, mac: hop.mac(rank.into()) });
+        let peers = [0, 1].map(|rank: u16| Peer { rank: Rank(rank), mac: hop.mac(rank.into()) });
         hop.on_both(|host| {
             let interface = Interface::find(Some(INTERFACE))?;
-            let identity =
-                Identity { session: 7, stream: 0, rank: host as u16, mac: interface.mac, ether_type: ETHER_TYPE };
+            let identity = Identity {
+                session: 7,
+                stream: StreamId(0),
+                rank: Rank(host as u16),
+                mac: interface.mac,
+                ether_type: ETHER_TYPE,
+            };
             let mut config = PortConfig::new(ETHER_TYPE);
             config.busy_poll = spin;
             let port = Port::open(&interface, config)?;
             let mailbox =
                 Alone::new(Mailbox::new(identity, &peers, interface.mtu_bytes - HEADER_BYTES, settings.clone()));
-            Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: 1 - host as u16 })
+            Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: Rank(1 - host as u16) })
         })
     }
 

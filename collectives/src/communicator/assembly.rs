@@ -5,6 +5,7 @@ use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
 use super::roster::{Digest, Entry, Roster};
 use crate::membership::LEAST_MTU_BYTES;
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 
@@ -159,7 +160,7 @@ impl Assembly {
     }
 
     /// A frame of the session that this list makes: its sender knows that all have the list.
-    pub(super) fn is_of_session(&self, session: u32, rank: u16, mac: MacAddr) -> bool {
+    pub(super) fn is_of_session(&self, session: u32, rank: Rank, mac: MacAddr) -> bool {
         self.roster
             .as_ref()
             .is_some_and(|roster| roster.session() == session && roster.is(rank, mac) && mac != self.config.station.mac)

@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::communicator::failure::Cause;
     use crate::communicator::signature::Operation;
+    use ethbcast_transport::wire::Rank;
     use proptest::prelude::*;
 
     #[test]
@@ -107,8 +108,8 @@ mod tests {
         };
         assert_eq!(Call::decode(&call.encode()), Some(call.clone()));
         assert_eq!(Call::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
-        let last = Some(Signature { number: 0, operation: Operation::Barrier, root: 0, bytes: 0 });
-        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: 1 } });
+        let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });
+        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: Rank(1) } });
         let calls = [last, None, None, None];
         for notice in [Notice { calls, failure, repeats: 2 }, Notice { calls: [None; 4], failure: None, repeats: 0 }] {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));

@@ -103,6 +103,18 @@ pub(super) fn gone_after(size: u16) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_transport::MacAddr;
+
+    #[test]
+    fn the_engine_can_run_on_every_preset_in_whatever_room() {
+        for preset in Preset::ALL {
+            for (size, feed_bytes) in [(1, u64::MAX), (2, 0), (MAX_RANKS, 1)] {
+                let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+                let config = Config { preset, feed_bytes, ..Config::new(station, size, 1) };
+                assert_eq!((config.tuning().check(), config.settings().tuning.check()), (Ok(()), Ok(())), "{config:?}");
+            }
+        }
+    }
 
     #[test]
     fn signs_of_life_become_rarer_so_that_nobody_hears_more_than_it_can_take() {

@@ -2,6 +2,7 @@
 
 use super::signature::Signature;
 use ethbcast_transport::messages::{RecvError, SendError};
+use ethbcast_transport::wire::Rank;
 use std::fmt;
 use thiserror::Error;
 
@@ -9,7 +10,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The rank.
-    pub rank: u16,
+    pub rank: Rank,
     /// Its host.
     pub host: String,
 }
@@ -134,7 +135,7 @@ pub enum CommunicatorError {
     #[error("there is no rank {rank} among {size}: name a rank from 0 to {}", size - 1)]
     NoSuchRank {
         /// The rank named.
-        rank: u16,
+        rank: Rank,
         /// How many there are.
         size: u16,
     },

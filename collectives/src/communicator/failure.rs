@@ -4,6 +4,7 @@ use super::error::{CommunicatorError, Named};
 use super::roster::Roster;
 use super::signature::Signature;
 use crate::membership::codec::{Reader, Writer};
+use ethbcast_transport::wire::Rank;
 
 /// A reason, and the first collective it stands in the way of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +17,16 @@ pub struct Failure {
 /// See the variants of [`CommunicatorError`] with the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    Mismatch { one: (u16, Signature), other: (u16, Signature) },
-    Gone { rank: u16 },
-    Left { rank: u16 },
-    Abandoned { rank: u16, signature: Signature },
-    Garbled { rank: u16 },
+    Mismatch { one: (Rank, Signature), other: (Rank, Signature) },
+    Gone { rank: Rank },
+    Left { rank: Rank },
+    Abandoned { rank: Rank, signature: Signature },
+    Garbled { rank: Rank },
 }
 
 impl Failure {
     /// Two ranks have called different collectives with one number.
-    pub(super) fn mismatch(one: (u16, Signature), other: (u16, Signature)) -> Failure {
+    pub(super) fn mismatch(one: (Rank, Signature), other: (Rank, Signature)) -> Failure {
         Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }
 
@@ -34,11 +35,11 @@ impl Failure {
     pub(super) fn write(failure: Option<Failure>, out: &mut Writer) {
         let (code, ranks, signatures) = match failure.map(|failure| failure.cause) {
             None => (0, [0, 0], [None, None]),
-            Some(Cause::Mismatch { one, other }) => (1, [one.0, other.0], [Some(one.1), Some(other.1)]),
-            Some(Cause::Gone { rank }) => (2, [rank, 0], [None, None]),
-            Some(Cause::Left { rank }) => (3, [rank, 0], [None, None]),
-            Some(Cause::Abandoned { rank, signature }) => (4, [rank, 0], [Some(signature), None]),
-            Some(Cause::Garbled { rank }) => (5, [rank, 0], [None, None]),
+            Some(Cause::Mismatch { one, other }) => (1, [one.0.0, other.0.0], [Some(one.1), Some(other.1)]),
+            Some(Cause::Gone { rank }) => (2, [rank.0, 0], [None, None]),
+            Some(Cause::Left { rank }) => (3, [rank.0, 0], [None, None]),
+            Some(Cause::Abandoned { rank, signature }) => (4, [rank.0, 0], [Some(signature), None]),
+            Some(Cause::Garbled { rank }) => (5, [rank.0, 0], [None, None]),
         };
         out.u8(code).zeros(1).u16(ranks[0]).u16(ranks[1]).zeros(2).u64(failure.map_or(0, |failure| failure.from));
         signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
@@ -46,7 +47,7 @@ impl Failure {
 
     /// Reads what `write` writes, for a group of `size` ranks; `None` if it is malformed.
     pub(super) fn read(from: &mut Reader<'_>, size: u16) -> Option<Option<Failure>> {
-        let (code, _, rank, other, _) = (from.u8()?, from.u8()?, from.u16()?, from.u16()?, from.u16()?);
+        let (code, _, rank, other, _) = (from.u8()?, from.u8()?, Rank(from.u16()?), Rank(from.u16()?), from.u16()?);
         let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
         let signatures = [one, from.bytes(Signature::BYTES)?];
         let signature = |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
@@ -59,12 +60,12 @@ impl Failure {
             5 => Cause::Garbled { rank },
             _ => return None,
         };
-        (rank < size && other < size).then_some(Some(Failure { from: first, cause }))
+        (rank.max(other).0 < size).then_some(Some(Failure { from: first, cause }))
     }
 
     /// The same as an error of rank `own`, ranks by their names.
-    pub(super) fn error(&self, own: u16, roster: &Roster) -> CommunicatorError {
-        let named = |rank: u16| Named { rank, host: roster.host(rank).to_owned() };
+    pub(super) fn error(&self, own: Rank, roster: &Roster) -> CommunicatorError {
+        let named = |rank: Rank| Named { rank, host: roster.host(rank).to_owned() };
         match self.cause {
             Cause::Mismatch { one, other } => {
                 CommunicatorError::Mismatch { one: named(one.0), other: named(other.0), signatures: (one.1, other.1) }
@@ -84,17 +85,17 @@ mod tests {
     use crate::communicator::signature::Operation;
 
     fn signature(number: u64) -> Signature {
-        Signature { number, operation: Operation::Gather, root: 3, bytes: 9 }
+        Signature { number, operation: Operation::Gather, root: Rank(3), bytes: 9 }
     }
 
     #[test]
     fn every_failure_is_read_as_it_was_written_and_ranks_that_do_not_exist_are_refused() {
         let causes = [
-            Cause::Mismatch { one: (3, signature(7)), other: (1, signature(8)) },
-            Cause::Gone { rank: 3 },
-            Cause::Left { rank: 3 },
-            Cause::Abandoned { rank: 3, signature: signature(1) },
-            Cause::Garbled { rank: 3 },
+            Cause::Mismatch { one: (Rank(3), signature(7)), other: (Rank(1), signature(8)) },
+            Cause::Gone { rank: Rank(3) },
+            Cause::Left { rank: Rank(3) },
+            Cause::Abandoned { rank: Rank(3), signature: signature(1) },
+            Cause::Garbled { rank: Rank(3) },
         ];
         let write = |failure| {
             let mut out = Writer::default();

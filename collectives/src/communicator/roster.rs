@@ -3,6 +3,7 @@
 use crate::Preset;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::Rank;
 
 /// BLAKE3 of a roster.
 pub(super) type Digest = [u8; 32];
@@ -65,17 +66,17 @@ impl Roster {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    pub(super) fn host(&self, rank: u16) -> &str {
-        &self.entries[usize::from(rank)].host
+    pub(super) fn host(&self, rank: Rank) -> &str {
+        &self.entries[rank.index()].host
     }
 
-    pub(super) fn rank_of(&self, mac: MacAddr) -> Option<u16> {
-        self.entries.iter().position(|entry| entry.mac == mac).map(|rank| rank as u16)
+    pub(super) fn rank_of(&self, mac: MacAddr) -> Option<Rank> {
+        self.entries.iter().position(|entry| entry.mac == mac).map(|rank| Rank(rank as u16))
     }
 
     /// Whether `rank` has this address.
-    pub(super) fn is(&self, rank: u16, mac: MacAddr) -> bool {
-        self.entries.get(usize::from(rank)).is_some_and(|entry| entry.mac == mac)
+    pub(super) fn is(&self, rank: Rank, mac: MacAddr) -> bool {
+        self.entries.get(rank.index()).is_some_and(|entry| entry.mac == mac)
     }
 }
 

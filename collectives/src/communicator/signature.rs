@@ -1,6 +1,7 @@
 //! What a collective is told apart by: its number, what it does, its root and its length; and the same as bytes.
 
 use crate::membership::codec::{Reader, Writer};
+use ethbcast_transport::wire::Rank;
 use std::fmt;
 
 /// A call that all ranks make together.
@@ -37,7 +38,7 @@ pub struct Signature {
     /// What it does.
     pub operation: Operation,
     /// The root; 0 where there is none.
-    pub root: u16,
+    pub root: Rank,
     /// The length of the message or of each block, in bytes.
     pub bytes: u64,
 }
@@ -48,7 +49,7 @@ impl Signature {
 
     /// Appends the signature to a message.
     pub(super) fn write(self, out: &mut Writer) {
-        out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root).zeros(4).u64(self.bytes);
+        out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root.0).zeros(4).u64(self.bytes);
     }
 
     /// The same, with zeros for one that is not there.
@@ -71,7 +72,7 @@ impl Signature {
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Signature> {
         let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
         let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
-        Some(Signature { number, operation, root, bytes })
+        Some(Signature { number, operation, root: Rank(root), bytes })
     }
 
     /// Reads a signature and what follows it; `None` if there is none.
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn every_signature_is_read_as_it_was_written() {
         for (number, operation) in Operation::ALL.into_iter().enumerate() {
-            let signature = Signature { number: number as u64, operation, root: 0x0102, bytes: 1 << 40 };
+            let signature = Signature { number: number as u64, operation, root: Rank(0x0102), bytes: 1 << 40 };
             let wire = signature.head(b"data");
             assert_eq!(wire.len(), Signature::BYTES + 4);
             assert_eq!(Signature::split(&wire), Some((signature, &b"data"[..])));
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_too_short_or_no_operation_is_no_signature() {
-        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: 0, bytes: 0 }.head(&[]);
+        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: Rank(0), bytes: 0 }.head(&[]);
         assert_eq!(Signature::split(&wire[..23]), None);
         for operation in [0, 6, 255] {
             wire[8] = operation;

@@ -1,7 +1,7 @@
 //! What measuring comes to.
 
 use super::findings::{CastFinding, Findings, Target, median};
-use ethbcast_transport::wire::Peer;
+use ethbcast_transport::wire::{Peer, Rank};
 
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct ProbeResult {
     /// Broadcast.
     pub cast: CastFinding,
     /// Ranks of the hosts that did not answer, or fell silent.
-    pub silent: Vec<u16>,
+    pub silent: Vec<Rank>,
     /// Each host that answered.
     pub targets: Vec<TargetResult>,
 }

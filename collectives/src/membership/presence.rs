@@ -1,6 +1,7 @@
 //! Who is there: a member that is silent for long is gone, one that said good-bye has left.
 
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// When somebody was heard last.
@@ -45,11 +46,11 @@ pub(crate) enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// It has been silent for so long, and may be gone.
-    Suspected(u16, Duration),
+    Suspected(Rank, Duration),
     /// Its good-bye is over.
-    Left(u16),
+    Left(Rank),
     /// It has been silent for too long.
-    Gone(u16),
+    Gone(Rank),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ struct Entry {
 /// ([`next_farewell`](Presence::next_farewell)).
 #[derive(Debug)]
 pub(crate) struct Presence {
-    own: u16,
+    own: Rank,
     /// Silence after which a member is suspected; with `None` nobody is.
     suspect_after: Option<Duration>,
     gone_after: Duration,
@@ -83,7 +84,7 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// All `size` ranks are there at `now`; each but the `own` is gone when it has been silent for `gone_after`.
-    pub(crate) fn new(now: Instant, own: u16, size: u16, gone_after: Duration) -> Presence {
+    pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
         let entry = Entry { heard: LastHeard::new(now), suspected: false, standing: Standing::Here };
         Presence {
             own,
@@ -107,37 +108,37 @@ impl Presence {
         Presence { forgives_own_sleep: true, ..self }
     }
 
-    pub(crate) fn standing(&self, rank: u16) -> Standing {
-        self.entries[usize::from(rank)].standing
+    pub(crate) fn standing(&self, rank: Rank) -> Standing {
+        self.entries[rank.index()].standing
     }
 
     /// Whether frames of a member still count; if so, it has been heard.
-    pub(crate) fn hear(&mut self, now: Instant, rank: u16) -> bool {
-        let entry = &mut self.entries[usize::from(rank)];
+    pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
+        let entry = &mut self.entries[rank.index()];
         entry.heard.hear(now);
         entry.suspected = false;
         matches!(entry.standing, Standing::Here | Standing::Leaving { .. })
     }
 
     /// A member has said good-bye after so many collectives, and answers until then at least.
-    pub(crate) fn on_bye(&mut self, rank: u16, calls: u64, until: Instant) {
+    pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
             Standing::Here => until,
             Standing::Leaving { until: known, .. } => known.max(until),
             Standing::Left { .. } | Standing::Gone => return,
         };
-        self.entries[usize::from(rank)].standing = Standing::Leaving { calls, until };
+        self.entries[rank.index()].standing = Standing::Leaving { calls, until };
         self.fewest = self.fewest.min(calls);
         self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
     }
 
     /// A member does not count any more, whether it is silent or not.
-    pub(crate) fn remove(&mut self, rank: u16) {
-        self.entries[usize::from(rank)].standing = Standing::Gone;
+    pub(crate) fn remove(&mut self, rank: Rank) {
+        self.entries[rank.index()].standing = Standing::Gone;
     }
 
     /// A member that has left before collective `number`.
-    pub(crate) fn who_left_before(&self, number: u64) -> Option<u16> {
+    pub(crate) fn who_left_before(&self, number: u64) -> Option<Rank> {
         if number < self.fewest {
             return None;
         }
@@ -145,7 +146,7 @@ impl Presence {
             Standing::Leaving { calls, .. } | Standing::Left { calls } => calls <= number,
             Standing::Here | Standing::Gone => false,
         };
-        self.entries.iter().position(left).map(|rank| rank as u16)
+        self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
 
     /// When a good-bye is over, which is to be looked at.
@@ -159,9 +160,8 @@ impl Presence {
             let silence = self.suspect_after.filter(|_| !entry.suspected).unwrap_or(self.gone_after);
             entry.heard.silent_for_at(silence)
         };
-        let others =
-            self.entries.iter().zip(0..).filter(|&(entry, rank)| rank != self.own && entry.standing == Standing::Here);
-        others.map(|(entry, _)| due(entry)).min()
+        let others = self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own);
+        others.map(|(entry, _)| entry).filter(|entry| entry.standing == Standing::Here).map(due).min()
     }
 
     /// Looks who has been silent, and whose good-bye is over.
@@ -171,7 +171,7 @@ impl Presence {
         }
         self.looked_at = now;
         let mut changes = Vec::new();
-        for (entry, rank) in self.entries.iter_mut().zip(0..).filter(|&(_, rank)| rank != self.own) {
+        for (entry, rank) in self.entries.iter_mut().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own) {
             let silence = entry.heard.silence(now);
             match entry.standing {
                 Standing::Leaving { calls, until } if until <= now => {
@@ -207,38 +207,38 @@ mod tests {
     #[test]
     fn a_root_suspects_first_and_then_gives_up() {
         let mut presence =
-            Presence::new(at(0), 0, 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
-        presence.hear(at(100), 2);
+            Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
+        presence.hear(at(100), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(300)));
-        assert_eq!(presence.look(at(300)), [Change::Suspected(1, Duration::from_millis(300))]);
-        presence.hear(at(400), 2);
+        assert_eq!(presence.look(at(300)), [Change::Suspected(Rank(1), Duration::from_millis(300))]);
+        presence.hear(at(400), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(700)));
-        presence.remove(2);
+        presence.remove(Rank(2));
         assert_eq!((presence.next_silence(), presence.look(at(1499))), (Some(at(1500)), vec![]));
-        assert_eq!(presence.look(at(1500)), [Change::Gone(1)]);
+        assert_eq!(presence.look(at(1500)), [Change::Gone(Rank(1))]);
         assert_eq!((presence.next_silence(), presence.look(at(9000))), (None, vec![]));
     }
 
     #[test]
     fn who_says_good_bye_has_left_when_it_is_over_and_is_not_gone() {
-        let mut presence = Presence::new(at(0), 0, 2, Duration::from_millis(1500));
-        presence.on_bye(1, 7, at(50));
-        presence.on_bye(1, 7, at(40));
+        let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500));
+        presence.on_bye(Rank(1), 7, at(50));
+        presence.on_bye(Rank(1), 7, at(40));
         assert_eq!(
             (presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)),
-            (Some(at(50)), None, Some(1))
+            (Some(at(50)), None, Some(Rank(1)))
         );
-        assert!(presence.hear(at(45), 1) && presence.look(at(49)).is_empty());
-        assert_eq!(presence.look(at(50)), [Change::Left(1)]);
-        assert_eq!((presence.next_farewell(), presence.standing(1)), (None, Standing::Left { calls: 7 }));
-        assert!(!presence.hear(at(60), 1), "its frames do not count any more");
+        assert!(presence.hear(at(45), Rank(1)) && presence.look(at(49)).is_empty());
+        assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
+        assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Standing::Left { calls: 7 }));
+        assert!(!presence.hear(at(60), Rank(1)), "its frames do not count any more");
     }
 
     #[test]
     fn one_that_has_slept_itself_says_of_nobody_that_it_was_silent() {
-        let mut presence = Presence::new(at(0), 0, 2, Duration::from_millis(1500)).forgiving_own_sleep();
+        let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500)).forgiving_own_sleep();
         assert_eq!(presence.look(at(5000)), []);
         let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));
-        assert_eq!(looks.collect::<Vec<_>>(), [Change::Gone(1)]);
+        assert_eq!(looks.collect::<Vec<_>>(), [Change::Gone(Rank(1))]);
     }
 }

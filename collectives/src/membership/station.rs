@@ -1,7 +1,7 @@
 //! What every host of a group knows about itself.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EtherType, Identity};
+use ethbcast_transport::wire::{self, EtherType, Identity, Rank, StreamId};
 
 /// The smallest MTU there is, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol §2).
 pub const LEAST_MTU_BYTES: u16 = 576;
@@ -33,8 +33,8 @@ impl Station {
     }
 
     /// What its control frames say about it; those of its streams say the same, but for the stream's number.
-    pub fn identity(&self, session: u32, rank: u16) -> Identity {
-        Identity { session, stream: 0, rank, mac: self.mac, ether_type: self.ether_type }
+    pub fn identity(&self, session: u32, rank: Rank) -> Identity {
+        Identity { session, stream: StreamId(0), rank, mac: self.mac, ether_type: self.ether_type }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How often hosts speak, and how long they wait for each other.
 
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// Periods and patience of a session.
@@ -47,8 +48,8 @@ const AT_ONCE: usize = 128;
 const BETWEEN: Duration = Duration::from_micros(20);
 
 /// How long a member of so many waits with what all of them say at the same moment.
-pub(crate) fn turn(rank: u16, members: usize) -> Duration {
-    if members <= AT_ONCE { Duration::ZERO } else { BETWEEN * u32::from(rank) }
+pub(crate) fn turn(rank: Rank, members: usize) -> Duration {
+    if members <= AT_ONCE { Duration::ZERO } else { BETWEEN * u32::from(rank.0) }
 }
 
 /// A part of `period` that differs from one `seed` to the next, for those who have no rank yet.
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_a_thousand_say_comes_one_after_the_other_and_what_ten_say_at_once() {
-        assert_eq!((turn(9, 10), turn(999, 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
+        assert_eq!((turn(Rank(9), 10), turn(Rank(999), 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
         let period = Duration::from_millis(50);
         let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();
         assert!(

@@ -4,7 +4,7 @@ use super::message::Message;
 use crate::membership::control::{self, ControlQueue};
 use crate::membership::{ControlStats, Station};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::Identity;
+use ethbcast_transport::wire::{Identity, Rank};
 use std::collections::VecDeque;
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
@@ -23,7 +23,7 @@ pub(super) struct Endpoint<C, E> {
 
 impl<C, E> Endpoint<C, E> {
     /// An end that speaks as this rank of this session.
-    pub(super) fn new(config: C, station: Station, session: u32, rank: u16) -> Endpoint<C, E> {
+    pub(super) fn new(config: C, station: Station, session: u32, rank: Rank) -> Endpoint<C, E> {
         let identity = station.identity(session, rank);
         let (control, events, stats) = (ControlQueue::default(), VecDeque::new(), ControlStats::default());
         Endpoint { config, station, identity, epoch: 0, control, events, stats }
@@ -47,7 +47,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Speaks as this rank of this view from now on.
-    pub(super) fn adopt(&mut self, rank: u16, epoch: u32) {
+    pub(super) fn adopt(&mut self, rank: Rank, epoch: u32) {
         self.identity.rank = rank;
         self.epoch = epoch;
     }

@@ -2,7 +2,7 @@
 
 use super::kind;
 use crate::membership::codec::{Reader, Writer};
-use ethbcast_transport::wire::Kind;
+use ethbcast_transport::wire::{Kind, Rank};
 
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
@@ -196,7 +196,7 @@ pub enum Message {
     /// A relay cannot serve the child it was given: the frames it needs are gone.
     Orphan {
         /// The child.
-        rank: u16,
+        rank: Rank,
     },
     /// What became of the stream at a member.
     Done(Done),
@@ -233,7 +233,7 @@ impl Message {
             }
             Message::Ready { epoch, digest } => (kind::READY, out.u32(*epoch).bytes(digest)),
             Message::Status { state, frames } => (kind::STATUS, out.u8(*state as u8).u64(*frames)),
-            Message::Orphan { rank } => (kind::ORPHAN, out.u16(*rank)),
+            Message::Orphan { rank } => (kind::ORPHAN, out.u16(rank.0)),
             Message::Done(Done { outcome, bytes, digest, text }) => {
                 (kind::DONE, out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text))
             }
@@ -264,7 +264,7 @@ impl Message {
             }
             kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()? },
             kind::STATUS => Message::Status { state: MemberState::read(from)?, frames: from.u64()? },
-            kind::ORPHAN => Message::Orphan { rank: from.u16()? },
+            kind::ORPHAN => Message::Orphan { rank: Rank(from.u16()?) },
             kind::DONE => {
                 let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
                 Message::Done(Done { outcome, bytes, digest: from.array()?, text: from.text()? })

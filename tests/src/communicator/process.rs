@@ -5,6 +5,7 @@ use ethbcast_collectives::communicator::{
     Allgather, Barrier, Broadcast, CommunicatorError, Config, Gather, Member, Progress, Scatter,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Machine};
 use std::time::Duration;
 
@@ -177,7 +178,7 @@ impl Process {
 
     fn begin(&mut self, step: Step, now: Instant) -> Result<(), CommunicatorError> {
         let member = self.member.as_mut().expect("it runs a program");
-        let (rank, size, number) = (member.rank().expect("it has joined"), usize::from(member.size()), self.step);
+        let (rank, size, number) = (member.rank().expect("it has joined").0, usize::from(member.size()), self.step);
         let own = |bytes| content(number, rank, bytes);
         let all = |bytes| (0..size).flat_map(|block| content(number, block as u16, bytes)).collect::<Vec<u8>>();
         let only_at = |root, bytes| if rank == root { bytes } else { 0 };
@@ -185,16 +186,16 @@ impl Process {
         let ongoing = match step {
             Step::Broadcast { root, bytes } => {
                 let buffer = if rank == root { own(bytes) } else { vec![0; bytes] };
-                Ongoing::Broadcast(Broadcast::begin(member, now, root, bytes)?, buffer)
+                Ongoing::Broadcast(Broadcast::begin(member, now, Rank(root), bytes)?, buffer)
             }
             Step::Barrier => Ongoing::Barrier(Barrier::begin(member, now)?),
             Step::Scatter { root, bytes } => {
                 let blocks = if rank == root { all(bytes) } else { Vec::new() };
-                Ongoing::Scatter(Scatter::begin(member, now, root, blocks.len(), bytes)?, blocks, vec![0; bytes])
+                Ongoing::Scatter(Scatter::begin(member, now, Rank(root), blocks.len(), bytes)?, blocks, vec![0; bytes])
             }
             Step::Gather { root, bytes } => {
                 let blocks = vec![0; only_at(root, size * bytes)];
-                Ongoing::Gather(Gather::begin(member, now, root, blocks.len(), bytes)?, own(bytes), blocks)
+                Ongoing::Gather(Gather::begin(member, now, Rank(root), blocks.len(), bytes)?, own(bytes), blocks)
             }
             Step::Allgather { bytes } => {
                 let blocks = vec![0; size * bytes];
@@ -202,12 +203,12 @@ impl Process {
             }
             Step::Message { from, to, tag, bytes } => {
                 if from == rank {
-                    self.sends.push(member.send(to, tag, message(tag, rank, bytes), Some(until))?);
+                    self.sends.push(member.send(Rank(to), tag, message(tag, rank, bytes), Some(until))?);
                 }
                 if to != rank {
                     return Ok(());
                 }
-                Ongoing::Receive(member.recv(from, tag, bytes, Some(until))?)
+                Ongoing::Receive(member.recv(Rank(from), tag, bytes, Some(until))?)
             }
             Step::Compute(span) => {
                 until = now + span;
@@ -249,7 +250,7 @@ impl Process {
     /// Compares what came with what should have.
     fn judge(&mut self, ongoing: Ongoing) {
         let member = self.member.as_ref().expect("it runs a program");
-        let (rank, size, number) = (member.rank().expect("it has joined"), member.size(), self.step);
+        let (rank, size, number) = (member.rank().expect("it has joined").0, member.size(), self.step);
         let all = |bytes| (0..size).flat_map(|block| content(number, block, bytes)).collect::<Vec<u8>>();
         let sound = match (self.program[number], ongoing) {
             (Step::Broadcast { root, bytes }, Ongoing::Broadcast(_, buffer)) => buffer == content(number, root, bytes),

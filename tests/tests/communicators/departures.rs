@@ -5,6 +5,7 @@ use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::RecvOutcome;
 use ethbcast_transport::sim::{Delivery, Fate};
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 #[test]
@@ -21,14 +22,14 @@ fn a_send_that_is_done_is_not_withdrawn_when_its_deadline_passes() {
     play.assert_done();
     let now = play.simulation().now();
     // As `Communicator::send_within` does.
-    let id = play.member(0).send(1, 7, vec![1; 10], Some(now + Duration::from_millis(50))).expect("room");
+    let id = play.member(0).send(Rank(1), 7, vec![1; 10], Some(now + Duration::from_millis(50))).expect("room");
     play.simulation().wake(0, now);
     play.run(Duration::from_millis(1));
     assert!(play.member(0).take_sent(id).is_none() && play.member(0).has_gone(id), "send() says Ok");
     play.member(0).ignore_sent(id);
     play.run(Duration::from_millis(400));
     let now = play.simulation().now();
-    let recv = play.member(1).recv(0, 7, 10, Some(now + Duration::from_millis(500))).expect("room");
+    let recv = play.member(1).recv(Rank(0), 7, 10, Some(now + Duration::from_millis(500))).expect("room");
     play.simulation().wake(1, now);
     play.run(Duration::from_millis(1000));
     assert_eq!(play.member(1).take_received(recv), Some(RecvOutcome::Received { bytes: vec![1; 10] }));

@@ -3,7 +3,7 @@
 use ethbcast_tests::communicator::{Case, GROUP, Play, Step};
 use ethbcast_transport::sim::{NoFaults, Random, host_mac};
 use ethbcast_transport::wire::{
-    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, seal,
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, seal,
 };
 use std::time::Duration;
 
@@ -26,7 +26,16 @@ fn frame(from: usize, header: Header, body: &[u8]) -> Vec<u8> {
 
 fn header(play: &mut Play<NoFaults>, kind: Kind, stream: u16, sequence: u64) -> Header {
     let session = play.member(0).session().expect("it has joined");
-    Header { kind, session, stream, rank: 1, epoch: 0, flags: Flags::default(), sequence, stamp: 0 }
+    Header {
+        kind,
+        session,
+        stream: StreamId(stream),
+        rank: Rank(1),
+        epoch: 0,
+        flags: Flags::default(),
+        sequence,
+        stamp: 0,
+    }
 }
 
 #[test]
@@ -53,9 +62,9 @@ fn frames_of_strangers_are_counted_and_ignored() {
     let before = play.stats()[0].strangers;
     let sign = header(&mut play, ethbcast_collectives::communicator::kind::ALIVE, 0, 0);
     let another_session = Header { session: sign.session ^ 1, ..sign };
-    let another_rank = Header { rank: 2, ..sign };
-    let no_rank = Header { rank: 77, ..sign };
-    let oneself = Header { rank: 0, ..sign };
+    let another_rank = Header { rank: Rank(2), ..sign };
+    let no_rank = Header { rank: Rank(77), ..sign };
+    let oneself = Header { rank: Rank(0), ..sign };
     let another_kind = Header { kind: ethbcast_collectives::session::kind::VERDICT, ..sign };
     for header in [another_session, another_rank, no_rank, oneself, another_kind] {
         let now = play.simulation().now();

@@ -3,6 +3,7 @@
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_tests::communicator::{Case, Play, Step, play};
 use ethbcast_transport::sim::{NoFaults, Random, RandomFaults};
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,7 +37,7 @@ fn ranks_follow_the_names_of_the_hosts_whoever_comes_first_and_all_have_the_same
         for host in 0..case.names.len() {
             assert_eq!(hosts(&play, host), expected, "seed {seed}");
             let rank = play.processes()[host].member.as_ref().and_then(|member| member.rank());
-            assert_eq!(rank, Some(ranks - 1 - host as u16), "seed {seed}");
+            assert_eq!(rank, Some(Rank(ranks - 1 - host as u16)), "seed {seed}");
         }
     }
 }

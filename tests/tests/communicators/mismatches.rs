@@ -3,6 +3,7 @@
 use ethbcast_collectives::communicator::{CommunicatorError, Operation, Signature};
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const BARRIER: Step = Step::Barrier;
@@ -52,7 +53,7 @@ fn another_root_length_or_operation_is_named_on_every_rank_within_a_second() {
                     let CommunicatorError::Mismatch { one: named, other: also, signatures } = &error else {
                         panic!("{ranks} ranks, rank {odd} in {one:?}, the others in {other:?}: {error}")
                     };
-                    let oddity = named.rank == odd || also.rank == odd;
+                    let oddity = named.rank == Rank(odd) || also.rank == Rank(odd);
                     assert!(oddity && named.rank != also.rank, "{error}");
                     assert!(
                         signatures.0.number == 2 && signatures.1.number == 2 && signatures.0 != signatures.1,
@@ -79,8 +80,8 @@ fn a_rank_that_makes_one_call_more_or_less_is_named() {
 
 #[test]
 fn the_sentence_names_ranks_hosts_and_calls() {
-    let broadcast = Signature { number: 2, operation: Operation::Broadcast, root: 0, bytes: 256 };
-    let barrier = Signature { number: 2, operation: Operation::Barrier, root: 0, bytes: 0 };
+    let broadcast = Signature { number: 2, operation: Operation::Broadcast, root: Rank(0), bytes: 256 };
+    let barrier = Signature { number: 2, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
     let errors = errors(3, 2, &[BARRIER], &[BROADCAST]);
     let CommunicatorError::Mismatch { signatures, .. } = &errors[0] else { panic!("{}", errors[0]) };
     assert!(*signatures == (broadcast, barrier) || *signatures == (barrier, broadcast));

@@ -4,12 +4,13 @@ use ethbcast_collectives::communicator::{CommunicatorError, Named};
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn named(rank: u16) -> Named {
-    Named { rank, host: format!("n{rank}") }
+    Named { rank: Rank(rank), host: format!("n{rank}") }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::{Outcome, Progress, Session};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::lab::{Site, content, one_switch};
+use ethbcast_transport::wire::Rank;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -35,7 +36,7 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
         for (rank, received) in (1..).zip(receivers) {
             let received = received.join().expect("no panic").expect("received");
             assert!(received.is_delivered() && received.is_confirmed(), "{received:?}");
-            assert_eq!((received.rank, received.source.as_str()), (Some(rank), "numbers"));
+            assert_eq!((received.rank, received.source.as_str()), (Some(Rank(rank)), "numbers"));
             assert_eq!(received.bytes(), bytes.len() as u64);
         }
     });

@@ -5,7 +5,7 @@ use crate::args::ProbeArgs;
 use crate::exit::report;
 use ethbcast_collectives::measure::{HostInfo, Responder};
 use ethbcast_collectives::session::live::log_counters;
-use ethbcast_transport::wire::{Frame, Header};
+use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Alone, Deadline, Instant, Part, Timer};
 use serde_json::json;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
     // The session of every probe is its prober's; this host has none of its own.
-    let identity = station.identity(0, Header::NO_RANK);
+    let identity = station.identity(0, Rank::NONE);
     let info = HostInfo { group: group.clone(), host: host.clone() };
     let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info));
     let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));

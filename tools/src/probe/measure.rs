@@ -7,7 +7,7 @@ use crate::exit::{Code, Failure, WithCode};
 use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
 use ethbcast_collectives::session::live::log_counters;
 use ethbcast_transport::Alone;
-use ethbcast_transport::wire::Peer;
+use ethbcast_transport::wire::{Peer, Rank};
 use std::time::Duration;
 
 /// How long to look for hosts unless told otherwise.
@@ -69,7 +69,7 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
 }
 
 fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::Result<ProbeResult> {
-    let targets = (OWN_RANK + 1..).zip(hosts).map(|(rank, host)| Peer { rank, mac: host.mac }).collect();
+    let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
     let settings =
         ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
     let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings);

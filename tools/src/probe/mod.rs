@@ -10,7 +10,7 @@ use crate::exit::{Code, WithCode};
 use crate::session::Wire;
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
-use ethbcast_transport::wire::Identity;
+use ethbcast_transport::wire::{Identity, Rank};
 use ethbcast_transport::{Instant, Machine};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Station {
     }
 
     /// What all frames of this run say about their sender.
-    fn identity(&self, session: u32, rank: u16) -> Identity {
+    fn identity(&self, session: u32, rank: Rank) -> Identity {
         self.wire.station.identity(session, rank)
     }
 

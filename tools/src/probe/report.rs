@@ -4,12 +4,13 @@ use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
 use ethbcast_collectives::session::Station;
+use ethbcast_transport::wire::Rank;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
 /// This host's rank; those measured come after it.
-pub const OWN_RANK: u16 = 0;
+pub const OWN_RANK: Rank = Rank(0);
 
 /// Whose measurements these are, and where they were written.
 pub struct Report<'a> {
@@ -110,8 +111,8 @@ impl Report<'_> {
 }
 
 /// The host that was given this rank.
-pub fn host_of(hosts: &[Answerer], rank: u16) -> &Answerer {
-    &hosts[usize::from(rank - OWN_RANK - 1)]
+pub fn host_of(hosts: &[Answerer], rank: Rank) -> &Answerer {
+    &hosts[rank.index() - OWN_RANK.index() - 1]
 }
 
 fn points(points: &[Point]) -> Vec<Value> {

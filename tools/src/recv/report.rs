@@ -30,7 +30,7 @@ fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "schema": 1,
         "host": received.host,
         "source": received.source,
-        "rank": received.rank,
+        "rank": received.rank.map(|rank| rank.0),
         "via": received.via.map(|via| via.to_string()),
         "status": verdict.as_ref().map_or("failed", |verdict| verdict.outcome.word()),
         "bytes": received.bytes(),

@@ -138,7 +138,7 @@ impl Report<'_> {
 fn receiver_json(report: &MemberReport) -> serde_json::Value {
     json!({
         "host": report.host,
-        "rank": report.rank,
+        "rank": report.rank.0,
         "status": report.outcome.word(),
         "bytes": report.bytes,
         "blake3": if report.bytes > 0 || report.outcome == Outcome::Delivered { Some(units::hex(&report.digest)) } else { None },

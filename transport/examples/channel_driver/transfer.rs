@@ -3,7 +3,7 @@
 use crate::channel_link::{ChannelLink, ChannelWaiter, WallClock};
 use ethbcast_transport::link::Waiter;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, MacAddr, Peer};
+use ethbcast_transport::wire::{EtherType, Identity, MacAddr, Peer, Rank, StreamId};
 use ethbcast_transport::{Alone, Tuning, drive};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,10 +58,10 @@ fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> 
 
 /// The host of that rank.
 pub fn peer(rank: u16) -> Peer {
-    Peer { rank, mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
+    Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
 }
 
 /// The same, as the sender of frames.
 pub fn identity(rank: u16) -> Identity {
-    Identity { session: 1, stream: 1, rank, mac: peer(rank).mac, ether_type: EtherType::DEFAULT }
+    Identity { session: 1, stream: StreamId(1), rank: Rank(rank), mac: peer(rank).mac, ether_type: EtherType::DEFAULT }
 }

@@ -10,6 +10,7 @@ use super::credit::{Credit, CreditAccount};
 use super::ledger::Ledger;
 use super::outcome::{RecvId, RecvOutcome};
 use crate::audit::AuditError;
+use crate::wire::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(super) enum Read {
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    from: u16,
+    from: Rank,
     account: CreditAccount,
     messages: BTreeMap<u64, IncomingMessage>,
     /// Messages in the pushed buffer whose turn has come, by tag.
@@ -55,7 +56,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(from: u16, share: Credit) -> Inbox {
+    pub(super) fn new(from: Rank, share: Credit) -> Inbox {
         Inbox {
             from,
             account: CreditAccount::new(share),

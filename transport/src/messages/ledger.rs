@@ -4,13 +4,14 @@
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::audit::AuditError;
 use crate::time::Instant;
+use crate::wire::Rank;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A send that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    pub to: u16,
+    pub to: Rank,
     bytes: usize,
     deadline: Option<Instant>,
 }
@@ -18,7 +19,7 @@ pub(super) struct Sending {
 /// A receive that has not ended.
 #[derive(Debug)]
 pub(super) struct Receiving {
-    pub from: u16,
+    pub from: Rank,
     pub tag: u32,
     pub max_bytes: usize,
     /// The message it has been matched with.
@@ -42,10 +43,10 @@ pub(super) struct Ledger {
     send_bytes: usize,
     receives: BTreeMap<RecvId, Receiving>,
     /// The receive queue: receives without a message, by source and tag, oldest first.
-    posted: BTreeMap<(u16, u32), VecDeque<RecvId>>,
+    posted: BTreeMap<(Rank, u32), VecDeque<RecvId>>,
     deadlines: BTreeSet<(Instant, Asked)>,
     /// How many sends and receives of each peer have not ended.
-    open: BTreeMap<u16, usize>,
+    open: BTreeMap<Rank, usize>,
     done: VecDeque<Completion>,
     /// How many of those are sends.
     done_sends: usize,
@@ -62,8 +63,8 @@ impl Ledger {
         self.receives.len() + self.done.len() - self.done_sends
     }
 
-    pub(super) fn add_send(&mut self, to: u16, bytes: usize, deadline: Option<Instant>) -> SendId {
-        let id = SendId(self.draw());
+    pub(super) fn add_send(&mut self, to: Rank, bytes: usize, deadline: Option<Instant>) -> SendId {
+        let id = SendId::new(self.draw());
         self.sends.insert(id, Sending { to, bytes, deadline });
         self.send_bytes += bytes;
         *self.open.entry(to).or_default() += 1;
@@ -71,8 +72,8 @@ impl Ledger {
         id
     }
 
-    pub(super) fn add_receive(&mut self, from: u16, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
-        let id = RecvId(self.draw());
+    pub(super) fn add_receive(&mut self, from: Rank, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
+        let id = RecvId::new(self.draw());
         self.receives.insert(id, Receiving { from, tag, max_bytes, message: None, deadline });
         self.posted.entry((from, tag)).or_default().push_back(id);
         *self.open.entry(from).or_default() += 1;
@@ -96,7 +97,7 @@ impl Ledger {
     }
 
     /// Matches the oldest posted receive of this source and tag with `message`: the receive and how much it allows.
-    pub(super) fn match_receive(&mut self, from: u16, tag: u32, message: u64) -> Option<(RecvId, usize)> {
+    pub(super) fn match_receive(&mut self, from: Rank, tag: u32, message: u64) -> Option<(RecvId, usize)> {
         let queue = self.posted.get_mut(&(from, tag))?;
         let id = queue.pop_front()?;
         if queue.is_empty() {
@@ -159,7 +160,7 @@ impl Ledger {
         true
     }
 
-    fn close(&mut self, peer: u16) {
+    fn close(&mut self, peer: Rank) {
         if let Entry::Occupied(mut open) = self.open.entry(peer) {
             *open.get_mut() -= 1;
             if *open.get() == 0 {
@@ -169,12 +170,12 @@ impl Ledger {
     }
 
     /// Peers with whom a send or a receive has not ended.
-    pub(super) fn peers(&self) -> impl Iterator<Item = u16> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = Rank> {
         self.open.keys().copied()
     }
 
     /// The receives from a peer that have no message.
-    pub(super) fn posted_from(&self, from: u16) -> Vec<RecvId> {
+    pub(super) fn posted_from(&self, from: Rank) -> Vec<RecvId> {
         self.posted.range((from, 0)..=(from, u32::MAX)).flat_map(|(_, queue)| queue).copied().collect()
     }
 

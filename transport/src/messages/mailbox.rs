@@ -12,7 +12,7 @@ use crate::audit::AuditError;
 use crate::machine::{Deadline, Timer};
 use crate::part::Part;
 use crate::time::Instant;
-use crate::wire::{Frame, Identity, Kind, Peer, Reject};
+use crate::wire::{Frame, Identity, Kind, Peer, Rank, Reject};
 use std::sync::Arc;
 
 /// The shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for more.
@@ -44,11 +44,8 @@ impl Mailbox {
             payload_bytes >= LEAST_PAYLOAD_BYTES,
             "a frame of a mailbox carries at least {LEAST_PAYLOAD_BYTES} bytes"
         );
-        assert!(
-            peers.iter().enumerate().all(|(rank, peer)| usize::from(peer.rank) == rank),
-            "peers are listed by rank"
-        );
-        assert!(usize::from(identity.rank) < peers.len(), "the own rank is one of the peers'");
+        assert!(peers.iter().enumerate().all(|(rank, peer)| peer.rank.index() == rank), "peers are listed by rank");
+        assert!(identity.rank.index() < peers.len(), "the own rank is one of the peers'");
         settings.tuning.assert_valid();
         let share = settings.share(peers.len());
         let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
@@ -66,7 +63,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// As `send_until`.
-    pub fn send(&mut self, to: u16, tag: u32, bytes: impl Into<Arc<[u8]>>) -> Result<SendId, SendError> {
+    pub fn send(&mut self, to: Rank, tag: u32, bytes: impl Into<Arc<[u8]>>) -> Result<SendId, SendError> {
         self.send_until(to, tag, bytes, None)
     }
 
@@ -77,13 +74,13 @@ impl Mailbox {
     /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken then.
     pub fn send_until(
         &mut self,
-        to: u16,
+        to: Rank,
         tag: u32,
         bytes: impl Into<Arc<[u8]>>,
         deadline: Option<Instant>,
     ) -> Result<SendId, SendError> {
         let (ranks, bytes) = (self.channels.len(), bytes.into());
-        let channel = self.channels.get_mut(usize::from(to)).ok_or(SendError::NoSuchRank { rank: to, ranks })?;
+        let channel = self.channels.get_mut(to.index()).ok_or(SendError::NoSuchRank { rank: to, ranks })?;
         if channel.is_gone() {
             return Err(SendError::PeerGone { rank: to });
         }
@@ -102,7 +99,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// As `recv_until`.
-    pub fn recv(&mut self, from: u16, tag: u32, max_bytes: usize) -> Result<RecvId, RecvError> {
+    pub fn recv(&mut self, from: Rank, tag: u32, max_bytes: usize) -> Result<RecvId, RecvError> {
         self.recv_until(from, tag, max_bytes, None)
     }
 
@@ -114,13 +111,13 @@ impl Mailbox {
     /// If there is no such rank or the receive queue is full.
     pub fn recv_until(
         &mut self,
-        from: u16,
+        from: Rank,
         tag: u32,
         max_bytes: usize,
         deadline: Option<Instant>,
     ) -> Result<RecvId, RecvError> {
         let ranks = self.channels.len();
-        let channel = self.channels.get_mut(usize::from(from)).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
+        let channel = self.channels.get_mut(from.index()).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
         let ledger = &mut self.endpoint.ledger;
         if ledger.receives() >= self.settings.receives {
             return Err(RecvError::QueueFull { receives: ledger.receives() });
@@ -142,7 +139,7 @@ impl Mailbox {
     /// Withdraws a message; it has no completion then. False if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.endpoint.ledger.send(id) else { return false };
-        self.channels[usize::from(sending.to)].outbox().withdraw(id);
+        self.channels[sending.to.index()].outbox().withdraw(id);
         self.touch(sending.to);
         self.endpoint.ledger.forget_send(id)
     }
@@ -162,7 +159,7 @@ impl Mailbox {
     /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other
     /// things; also if it has ended.
     pub fn has_gone(&self, id: SendId) -> bool {
-        self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[usize::from(sending.to)].has_gone(id))
+        self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
     }
 
     /// Whether nothing is on its way: no send, no receive that has begun, nothing untold.
@@ -186,11 +183,11 @@ impl Mailbox {
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn remove_peer(&mut self, rank: u16) {
-        let channel = &mut self.channels[usize::from(rank)];
+    pub fn remove_peer(&mut self, rank: Rank) {
+        let channel = &mut self.channels[rank.index()];
         if !channel.is_gone() {
             channel.give_up(&mut self.endpoint.ledger);
-            self.agenda.arm(rank, None);
+            self.agenda.arm(rank.0, None);
         }
     }
 
@@ -209,8 +206,8 @@ impl Mailbox {
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn peer_memory(&self, rank: u16) -> MailboxMemory {
-        self.channels[usize::from(rank)].memory()
+    pub fn peer_memory(&self, rank: Rank) -> MailboxMemory {
+        self.channels[rank.index()].memory()
     }
 
     /// Recomputes every count.
@@ -230,12 +227,12 @@ impl Mailbox {
     }
 
     /// Something about `rank` has changed: it may have something to send, and another deadline.
-    fn touch(&mut self, rank: u16) {
-        let channel = &mut self.channels[usize::from(rank)];
+    fn touch(&mut self, rank: Rank) {
+        let channel = &mut self.channels[rank.index()];
         if rank == self.endpoint.identity.rank {
             channel.pump_local(&mut self.endpoint);
         } else {
-            self.agenda.touch(rank, channel.deadline());
+            self.agenda.touch(rank.0, channel.deadline());
         }
     }
 
@@ -243,14 +240,14 @@ impl Mailbox {
         let ledger = &mut self.endpoint.ledger;
         let rank = match asked {
             Asked::Send(id) => ledger.send(id).map(|sending| {
-                self.channels[usize::from(sending.to)].outbox().withdraw(id);
+                self.channels[sending.to.index()].outbox().withdraw(id);
                 ledger.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
             Asked::Recv(id) => {
                 ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
                     if let Some(message) = message {
-                        self.channels[usize::from(from)].inbox().abandon(message);
+                        self.channels[from.index()].inbox().abandon(message);
                     }
                     ledger.end_receive(id, RecvOutcome::TimedOut);
                     from
@@ -273,7 +270,7 @@ impl Part for Mailbox {
         let identity = self.endpoint.identity;
         let ours =
             header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
-        let channel = self.channels.get_mut(usize::from(header.rank));
+        let channel = self.channels.get_mut(header.rank.index());
         match channel.filter(|channel| ours && channel.takes_from(frame.source)) {
             Some(channel) => {
                 channel.on_frame(now, frame, &mut self.endpoint);
@@ -288,9 +285,9 @@ impl Part for Mailbox {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let first = |agenda: &Agenda| agenda.due(now).next();
+        let first = |agenda: &Agenda| agenda.due(now).next().map(Rank);
         while let Some(rank) = first(&self.agenda) {
-            let channel = &mut self.channels[usize::from(rank)];
+            let channel = &mut self.channels[rank.index()];
             if channel.on_timeout(now, &self.settings) {
                 log::warn!("rank {rank} has not answered for {:?}: given up", self.settings.silent_after);
                 self.remove_peer(rank);
@@ -317,6 +314,6 @@ impl Part for Mailbox {
     }
 
     fn is_urgent(&self) -> bool {
-        self.endpoint.ledger.peers().any(|rank| self.channels[usize::from(rank)].is_urgent())
+        self.endpoint.ledger.peers().any(|rank| self.channels[rank.index()].is_urgent())
     }
 }

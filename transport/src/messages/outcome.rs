@@ -1,14 +1,27 @@
 //! What the application asks a mailbox for, and what it is told.
 
+use crate::wire::Rank;
 use thiserror::Error;
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SendId(pub(super) u64);
+pub struct SendId(u64);
 
 /// A posted receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecvId(pub(super) u64);
+pub struct RecvId(u64);
+
+impl SendId {
+    pub(super) fn new(number: u64) -> SendId {
+        SendId(number)
+    }
+}
+
+impl RecvId {
+    pub(super) fn new(number: u64) -> RecvId {
+        RecvId(number)
+    }
+}
 
 /// The end of a send or of a receive; each has exactly one, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +84,7 @@ pub enum SendError {
     #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
         /// How many there are.
         ranks: usize,
     },
@@ -79,7 +92,7 @@ pub enum SendError {
     #[error("rank {rank} has left or is silent: send to those who are left")]
     PeerGone {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
     },
     /// The send queue is full.
     #[error(
@@ -100,7 +113,7 @@ pub enum RecvError {
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank asked for.
-        rank: u16,
+        rank: Rank,
         /// How many there are.
         ranks: usize,
     },

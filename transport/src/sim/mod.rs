@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-//! use ethbcast_transport::wire::{EtherType, Frame, Identity, Kind, MacAddr};
+//! use ethbcast_transport::wire::{EtherType, Frame, Identity, Kind, MacAddr, Rank, StreamId};
 //! use ethbcast_transport::{Alone, Deadline, Instant, Part};
 //!
 //! const PING: Kind = Kind(200);
@@ -40,8 +40,8 @@
 //! }
 //!
 //! let player = |host: usize| {
-//!     let mac = host_mac(host);
-//!     let identity = Identity { session: 1, stream: 0, rank: host as u16, mac, ether_type: EtherType::DEFAULT };
+//!     let (rank, mac) = (Rank(host as u16), host_mac(host));
+//!     let identity = Identity { session: 1, stream: StreamId(0), rank, mac, ether_type: EtherType::DEFAULT };
 //!     Alone::new(Player { identity, next: (host == 0).then(|| (host_mac(1), 9)), balls: 0 })
 //! };
 //! let network = Network::star(2, Cable::GIGABIT, &HostSettings::default());

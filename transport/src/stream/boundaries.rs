@@ -6,6 +6,7 @@
 //! end of the message before them.
 
 use super::memory::tree_bytes;
+use super::terms::Ending;
 use std::collections::BTreeMap;
 
 /// Which of a feed's frames end a message, and the length of a segment.
@@ -57,6 +58,15 @@ impl Boundaries {
     /// Whether frame `sequence` ends a message whose passing is to be reported.
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
         self.frames.get(&sequence) == Some(&true)
+    }
+
+    /// Which kind of message ends with frame `sequence`, if one does.
+    pub(super) fn ending(&self, sequence: u64) -> Ending {
+        match self.frames.get(&sequence) {
+            Some(true) => Ending::Message,
+            Some(false) => Ending::Quiet,
+            None => Ending::None,
+        }
     }
 
     /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.

@@ -9,7 +9,7 @@ use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer};
+use crate::wire::{Ack, Peer, Rank};
 
 /// The lanes of one stream.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Readers for Lanes {
         }
     }
 
-    fn remove(&mut self, _now: Instant, rank: u16, feed: &mut Feed) {
+    fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
         if let Some(at) = self.lanes.iter().position(|lane| lane.peer().rank == rank) {
             feed.remove_reader(self.lanes.remove(at).reader());
             self.turns = (0..self.lanes.len()).collect();
@@ -104,7 +104,7 @@ impl Readers for Lanes {
         }
     }
 
-    fn cursors(&self) -> Vec<(u16, u64)> {
+    fn cursors(&self) -> Vec<(Rank, u64)> {
         self.lanes.iter().map(|lane| (lane.peer().rank, lane.cursor())).collect()
     }
 

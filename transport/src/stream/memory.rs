@@ -60,7 +60,7 @@ mod tests {
     use crate::Alone;
     use crate::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
     use crate::stream::{Ending, Outlet, Stream};
-    use crate::wire::{EtherType, group_mac};
+    use crate::wire::{EtherType, Rank, StreamId, group_mac};
     use crate::wire::{Identity, Peer};
     use crate::{Instant, Tuning};
     use std::time::Duration;
@@ -69,11 +69,17 @@ mod tests {
     const PAYLOAD_BYTES: usize = 1468;
 
     fn peer(host: usize) -> Peer {
-        Peer { rank: host as u16, mac: host_mac(host) }
+        Peer { rank: Rank(host as u16), mac: host_mac(host) }
     }
 
     fn identity(host: usize) -> Identity {
-        Identity { session: 9, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
+        Identity {
+            session: 9,
+            stream: StreamId(1),
+            rank: Rank(host as u16),
+            mac: host_mac(host),
+            ether_type: EtherType::DEFAULT,
+        }
     }
 
     fn cast(receivers: usize, payload_bytes: usize) -> Stream {

@@ -26,11 +26,9 @@ use crate::machine::{Deadline, Timer};
 use crate::part::Part;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Reject};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Rank, Reject};
 use boundaries::Boundaries;
-use cast::{Cast, RepairChildren};
 use intake::{Intake, Received, Standing};
-use lanes::Lanes;
 use outgoing::{AckFrom, Departure, Outgoing};
 use readers::Readers;
 
@@ -54,7 +52,7 @@ pub struct Stream {
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
     /// Grafted children that need frames which are gone.
-    orphans: Vec<u16>,
+    orphans: Vec<Rank>,
     stats: StreamStats,
 }
 
@@ -81,11 +79,7 @@ impl Stream {
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
-        let readers: Box<dyn Readers> = match outlet {
-            Outlet::Lanes(children) => Box::new(Lanes::new(children, &mut feed, &tuning)),
-            Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, &mut feed, &tuning)),
-            Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, &mut feed, &tuning)),
-        };
+        let readers = readers::of(outlet, &mut feed, &tuning);
         Stream {
             identity,
             epoch: 0,
@@ -153,9 +147,7 @@ impl Stream {
     fn ending(&self, sequence: u64) -> Ending {
         match sequence {
             last if self.feed.last() == Some(last) => Ending::Stream,
-            last if self.boundaries.is_reported(last) => Ending::Message,
-            last if self.boundaries.has(last) => Ending::Quiet,
-            _ => Ending::None,
+            _ => self.boundaries.ending(sequence),
         }
     }
 
@@ -207,12 +199,12 @@ impl Stream {
     }
 
     /// Every remote reader's rank and cursor.
-    pub fn cursors(&self) -> Vec<(u16, u64)> {
+    pub fn cursors(&self) -> Vec<(Rank, u64)> {
         self.readers.cursors()
     }
 
     /// Stops serving the reader `rank`: what only it needed is freed.
-    pub fn remove_reader(&mut self, now: Instant, rank: u16) {
+    pub fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.readers.remove(now, rank, &mut self.feed);
         self.on_progress(now);
     }
@@ -223,7 +215,7 @@ impl Stream {
     }
 
     /// Ranks that were grafted here and need frames which nobody keeps any more.
-    pub fn take_orphans(&mut self) -> Vec<u16> {
+    pub fn take_orphans(&mut self) -> Vec<Rank> {
         std::mem::take(&mut self.orphans)
     }
 
@@ -272,7 +264,7 @@ impl Stream {
             Outgoing::Heartbeat { highest, designated } => {
                 self.stats.heartbeats_sent += 1;
                 let header = self.header(Kind::HEARTBEAT, Flags::default(), highest, stamp);
-                let rank = designated.map(u16::to_be_bytes);
+                let rank = designated.map(|rank| rank.0.to_be_bytes());
                 self.identity.write(buffer, to, &header, rank.as_ref().map_or(&[][..], |rank| &rank[..]))
             }
             Outgoing::Data { sequence, again, urgent } => {
@@ -318,7 +310,7 @@ impl Stream {
                 intake.on_heartbeat(now, &frame.header, frame.payload);
             }
             // In a cast the root's come by at those, too, who acknowledge to another receiver.
-            Some(_) if frame.header.rank == 0 => {}
+            Some(_) if frame.header.rank == Rank::ROOT => {}
             _ => self.stats.strangers += 1,
         }
     }
@@ -341,7 +333,7 @@ impl Stream {
             payload_bytes: self.feed.payloads_memory_bytes(),
             slots_bytes: self.feed.slots_memory_bytes(),
             readers_bytes: self.feed.readers_memory_bytes(),
-            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.capacity() * size_of::<u16>(),
+            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.capacity() * size_of::<Rank>(),
             ..Memory::default()
         };
         own + self.readers.memory()

@@ -4,7 +4,7 @@ use super::boundaries::Boundaries;
 use super::stats::StreamStats;
 use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
-use crate::wire::{Flags, MacAddr};
+use crate::wire::{Flags, MacAddr, Rank};
 
 /// What a reader is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) enum Outgoing {
     /// Frame `sequence`; `urgent` asks for an acknowledgement at once.
     Data { sequence: u64, again: bool, urgent: bool },
     /// The last sequence number, to be answered; with the rank of the designated receiver, if there is one.
-    Heartbeat { highest: u64, designated: Option<u16> },
+    Heartbeat { highest: u64, designated: Option<Rank> },
 }
 
 impl Outgoing {

@@ -1,14 +1,26 @@
 //! Those who read a stream's feed over the network: in one of three ways, behind one face.
 
 use super::boundaries::Boundaries;
+use super::cast::{Cast, RepairChildren};
+use super::lanes::Lanes;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure};
+use super::terms::Outlet;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer};
+use crate::wire::{Ack, Peer, Rank};
 use std::fmt::Debug;
+
+/// Those whom `outlet` names, with nothing sent to them yet.
+pub(super) fn of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
+    match outlet {
+        Outlet::Lanes(children) => Box::new(Lanes::new(children, feed, tuning)),
+        Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, feed, tuning)),
+        Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, feed, tuning)),
+    }
+}
 
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {
@@ -39,10 +51,10 @@ pub(super) trait Readers: Debug + Send + Sync {
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning);
 
     /// Takes a reader away, and what only it needed with it.
-    fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed);
+    fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed);
 
     /// Every reader's rank and cursor.
-    fn cursors(&self) -> Vec<(u16, u64)>;
+    fn cursors(&self) -> Vec<(Rank, u64)>;
 
     /// What has arrived at all of them, and at everybody behind them for whom they answer.
     fn below(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use super::{EtherType, Kind, MacAddr};
+use super::{EtherType, Kind, MacAddr, Rank, StreamId};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -74,9 +74,9 @@ pub struct Header {
     /// The session it belongs to, drawn at random by the root.
     pub session: u32,
     /// The stream within the session, zero if none.
-    pub stream: u16,
-    /// The sender's rank; [`Header::NO_RANK`] before it has one.
-    pub rank: u16,
+    pub stream: StreamId,
+    /// The sender's rank; [`Rank::NONE`] before it has one.
+    pub rank: Rank,
     /// The low eight bits of the sender's view number.
     pub epoch: u8,
     /// See [`Flags`].
@@ -86,11 +86,6 @@ pub struct Header {
     /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp
     /// received.
     pub stamp: u32,
-}
-
-impl Header {
-    /// The rank of a host that is not a member.
-    pub const NO_RANK: u16 = u16::MAX;
 }
 
 /// The Ethernet header (IEEE 802.3 §3): from whom a frame is, to whom, and of which protocol.
@@ -143,8 +138,8 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
         version: VERSION,
         kind: header.kind.0,
         session: U32::new(header.session),
-        stream: U16::new(header.stream),
-        rank: U16::new(header.rank),
+        stream: U16::new(header.stream.0),
+        rank: U16::new(header.rank.0),
         epoch: header.epoch,
         flags: header.flags.0,
         payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
@@ -176,8 +171,8 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let header = Header {
         kind: Kind(raw.kind),
         session: raw.session.get(),
-        stream: raw.stream.get(),
-        rank: raw.rank.get(),
+        stream: StreamId(raw.stream.get()),
+        rank: Rank(raw.rank.get()),
         epoch: raw.epoch,
         flags: Flags(raw.flags),
         sequence: raw.sequence.get(),
@@ -206,8 +201,8 @@ mod tests {
             |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
                 kind,
                 session,
-                stream,
-                rank,
+                stream: StreamId(stream),
+                rank: Rank(rank),
                 epoch,
                 flags: Flags(flags),
                 sequence,
@@ -258,8 +253,8 @@ mod tests {
         let header = Header {
             kind: Kind::DATA,
             session: 0x01020304,
-            stream: 0x0506,
-            rank: 0x0708,
+            stream: StreamId(0x0506),
+            rank: Rank(0x0708),
             epoch: 9,
             flags: Flags::LAST,
             sequence: 0x0A0B0C0D0E0F1011,

@@ -1,12 +1,12 @@
 //! Hosts as frames name them.
 
-use super::{EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, seal};
+use super::{EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, seal};
 
 /// A host as a stream knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its rank in the group.
-    pub rank: u16,
+    pub rank: Rank,
     /// Its interface.
     pub mac: MacAddr,
 }
@@ -17,9 +17,9 @@ pub struct Identity {
     /// The session, drawn at random by its root.
     pub session: u32,
     /// The stream within the session.
-    pub stream: u16,
+    pub stream: StreamId,
     /// The own rank.
-    pub rank: u16,
+    pub rank: Rank,
     /// The own interface.
     pub mac: MacAddr,
     /// The EtherType in use.

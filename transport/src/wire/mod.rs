@@ -7,11 +7,12 @@
 //! Other protocols than ours can use the frame: kinds from 128 are free for them.
 //!
 //! ```
-//! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Reject, parse};
+//! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Rank, Reject, StreamId, parse};
 //!
 //! const TEMPERATURE: Kind = Kind(200);
 //! let [own, other] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
-//! let identity = Identity { session: 7, stream: 0, rank: 3, mac: own, ether_type: EtherType::DEFAULT };
+//! let (stream, rank, ether_type) = (StreamId(0), Rank(3), EtherType::DEFAULT);
+//! let identity = Identity { session: 7, stream, rank, mac: own, ether_type };
 //! let mut buffer = [0; 1514];
 //! let header = Header { sequence: 41, flags: Flags::ACK_NOW, ..identity.header(TEMPERATURE) };
 //! let length = identity.write(&mut buffer, other, &header, b"21.5");
@@ -29,6 +30,7 @@ mod header;
 mod host;
 mod kind;
 mod mac;
+mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
@@ -38,6 +40,7 @@ pub use header::{
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
+pub use rank::{Rank, StreamId};
 
 /// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in
 /// the kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells

@@ -5,7 +5,7 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use std::time::Duration;
@@ -101,10 +101,15 @@ impl Crowd {
     }
 
     fn stream(&self, host: usize) -> Stream {
-        let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
+        let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
         let mac = host_mac(host);
-        let identity =
-            Identity { session: self.session, stream: 1, rank: host as u16, mac, ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session: self.session,
+            stream: StreamId(1),
+            rank: Rank(host as u16),
+            mac,
+            ether_type: EtherType::DEFAULT,
+        };
         let acknowledging: Vec<Peer> =
             (1..=self.receivers).filter(|&child| self.parent(child) == host && child != host).map(peer).collect();
         let position = host.saturating_sub(1);

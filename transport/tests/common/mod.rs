@@ -3,8 +3,8 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
-use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::wire::{EtherType, Identity, Peer};
+use ethbcast_transport::wire::{Rank, StreamId, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -86,9 +86,14 @@ impl Case {
     }
 
     fn stream(&self, host: usize) -> Stream {
-        let peer = |host: usize| Peer { rank: host as u16, mac: host_mac(host) };
-        let identity =
-            Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
+        let identity = Identity {
+            session: 77,
+            stream: StreamId(1),
+            rank: Rank(host as u16),
+            mac: host_mac(host),
+            ether_type: EtherType::DEFAULT,
+        };
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
             (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => {

@@ -5,7 +5,9 @@ use ethbcast_transport::messages::{
     Completion, INITIAL_BYTES, INITIAL_MESSAGES, Mailbox, RecvError, RecvOutcome, SendError, SendOutcome, Settings,
 };
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, host_mac};
-use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, parse, seal};
+use ethbcast_transport::wire::{
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, parse, seal,
+};
 use ethbcast_transport::{Alone, Instant, Machine};
 use std::time::Duration;
 
@@ -42,7 +44,16 @@ fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
 fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
-    let header = Header { kind, session: 77, stream: 0, rank: 1, epoch: 0, flags: Flags::default(), sequence, stamp };
+    let header = Header {
+        kind,
+        session: 77,
+        stream: StreamId(0),
+        rank: Rank(1),
+        epoch: 0,
+        flags: Flags::default(),
+        sequence,
+        stamp,
+    };
     let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link, &header, body.len());
     frame
@@ -58,7 +69,7 @@ fn ack_body(cursor: u64) -> Vec<u8> {
 fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    let id = both[0].part.send(1, 7, content(0, 100)).expect("there is room");
+    let id = both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
     both[0].handle_frame(now, &made_up(Kind::RECEIPT, 1, 0, &ack_body(1)));
     both[0].handle_frame(now, &made_up(Kind::RECEIPT, 0, 99, &ack_body(0)));
     assert_eq!(both[0].part.stats().forged_acks, 2);
@@ -69,7 +80,7 @@ fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
     both[0].handle_frame(now, &made_up(Kind::NOTE, 0, 1, &note));
     assert_eq!(both[0].part.stats().forged_acks, 3);
     assert_eq!(both[0].part.poll_completion(), None);
-    both[1].part.recv(0, 7, 100).expect("there is room");
+    both[1].part.recv(Rank(0), 7, 100).expect("there is room");
     exchange(&mut both, now);
     both[1].handle_timeout(now + Duration::from_millis(2));
     exchange(&mut both, now + Duration::from_millis(2));
@@ -80,18 +91,18 @@ fn an_acknowledgement_of_what_was_never_sent_is_counted_and_changes_nothing() {
 fn a_rank_that_does_not_exist_and_a_full_queue_are_refused_with_what_to_do() {
     let settings = Settings { send_messages: 2, send_bytes: 100, receives: 1, ..Settings::default() };
     let [mut mailbox, _] = pair(&settings);
-    assert_eq!(mailbox.part.send(2, 0, []), Err(SendError::NoSuchRank { rank: 2, ranks: 2 }));
-    assert_eq!(mailbox.part.recv(9, 0, 1), Err(RecvError::NoSuchRank { rank: 9, ranks: 2 }));
-    assert!(SendError::NoSuchRank { rank: 2, ranks: 2 }.to_string().contains("from 0 to 1"));
-    mailbox.part.send(1, 0, content(0, 1000)).expect("a single long message is taken");
-    assert_eq!(mailbox.part.send(1, 0, [1]), Err(SendError::QueueFull { messages: 1, bytes: 1000 }));
+    assert_eq!(mailbox.part.send(Rank(2), 0, []), Err(SendError::NoSuchRank { rank: Rank(2), ranks: 2 }));
+    assert_eq!(mailbox.part.recv(Rank(9), 0, 1), Err(RecvError::NoSuchRank { rank: Rank(9), ranks: 2 }));
+    assert!(SendError::NoSuchRank { rank: Rank(2), ranks: 2 }.to_string().contains("from 0 to 1"));
+    mailbox.part.send(Rank(1), 0, content(0, 1000)).expect("a single long message is taken");
+    assert_eq!(mailbox.part.send(Rank(1), 0, [1]), Err(SendError::QueueFull { messages: 1, bytes: 1000 }));
     let [mut mailbox, _] = pair(&settings);
-    let ids = [(); 2].map(|()| mailbox.part.send(1, 0, [1]).expect("there is room"));
-    assert_eq!(mailbox.part.send(1, 0, [1]), Err(SendError::QueueFull { messages: 2, bytes: 2 }));
+    let ids = [(); 2].map(|()| mailbox.part.send(Rank(1), 0, [1]).expect("there is room"));
+    assert_eq!(mailbox.part.send(Rank(1), 0, [1]), Err(SendError::QueueFull { messages: 2, bytes: 2 }));
     assert!(mailbox.part.cancel_send(ids[0]) && !mailbox.part.cancel_send(ids[0]));
-    mailbox.part.send(1, 0, [1]).expect("there is room again");
-    let receive = mailbox.part.recv(1, 0, 1).expect("there is room");
-    assert_eq!(mailbox.part.recv(1, 0, 1), Err(RecvError::QueueFull { receives: 1 }));
+    mailbox.part.send(Rank(1), 0, [1]).expect("there is room again");
+    let receive = mailbox.part.recv(Rank(1), 0, 1).expect("there is room");
+    assert_eq!(mailbox.part.recv(Rank(1), 0, 1), Err(RecvError::QueueFull { receives: 1 }));
     assert!(mailbox.part.cancel_recv(receive) && !mailbox.part.cancel_recv(receive));
 }
 
@@ -150,7 +161,7 @@ fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
         "{memory:?}"
     );
     assert_eq!(mailbox.part.stats().beyond_credit, 1000 - INITIAL_BYTES / 1400);
-    let receive = mailbox.part.recv(1, 0, 1 << 20).expect("there is room");
+    let receive = mailbox.part.recv(Rank(1), 0, 1 << 20).expect("there is room");
     let outcome = RecvOutcome::TooShort { message_bytes: 1 << 60 };
     assert_eq!(mailbox.part.poll_completion(), Some(Completion::Recv { id: receive, outcome }));
 }
@@ -173,12 +184,12 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
                 body[0] = random.below(4) as u8 * u8::from(kind == Kind::NOTE);
             }
             mailbox.handle_frame(now, &made_up(kind, random.below(12), random.below(1000) as u32, &body));
-            let receive = mailbox.part.recv(1, 0, random.below(300) as usize);
+            let receive = mailbox.part.recv(Rank(1), 0, random.below(300) as usize);
             assert!(
                 matches!(receive, Ok(_) | Err(RecvError::QueueFull { .. })),
                 "seed={seed} step={step}: {receive:?}"
             );
-            let send = mailbox.part.send(1, 0, vec![0; random.below(3000) as usize]);
+            let send = mailbox.part.send(Rank(1), 0, vec![0; random.below(3000) as usize]);
             assert!(matches!(send, Ok(_) | Err(SendError::QueueFull { .. })), "seed={seed} step={step}: {send:?}");
             mailbox.handle_timeout(now);
             while mailbox.poll_transmit(now, &mut buffer).is_some() {}
@@ -213,7 +224,7 @@ fn a_peer_that_falls_silent_is_given_up_and_both_queues_learn_of_it() {
 fn who_was_away_itself_does_not_take_the_others_for_silent() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    let id = both[0].part.send(1, 7, content(0, 100)).expect("there is room");
+    let id = both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     let length = both[0].poll_transmit(now, &mut buffer).expect("a push");
     both[1].handle_frame(now, &buffer[..length]);
@@ -228,16 +239,16 @@ fn who_was_away_itself_does_not_take_the_others_for_silent() {
 fn what_came_in_full_before_its_sender_left_can_still_be_received() {
     let now = Instant::from_nanos(1_000_000);
     let mut both = pair(&small());
-    both[0].part.send(1, 7, content(0, 100)).expect("there is room");
-    both[0].part.send(1, 7, content(1, 50_000)).expect("there is room");
+    both[0].part.send(Rank(1), 7, content(0, 100)).expect("there is room");
+    both[0].part.send(Rank(1), 7, content(1, 50_000)).expect("there is room");
     exchange(&mut both, now);
-    both[1].part.remove_peer(0);
-    let ids = [(); 2].map(|()| both[1].part.recv(0, 7, 50_000).expect("there is room"));
+    both[1].part.remove_peer(Rank(0));
+    let ids = [(); 2].map(|()| both[1].part.recv(Rank(0), 7, 50_000).expect("there is room"));
     let ends = [RecvOutcome::Received { bytes: content(0, 100) }, RecvOutcome::PeerGone];
     for (id, outcome) in ids.into_iter().zip(ends) {
         assert_eq!(both[1].part.poll_completion(), Some(Completion::Recv { id, outcome }));
     }
-    assert_eq!(both[1].part.send(0, 7, []), Err(SendError::PeerGone { rank: 0 }));
+    assert_eq!(both[1].part.send(Rank(0), 7, []), Err(SendError::PeerGone { rank: Rank(0) }));
     assert!(both[1].part.is_quiet());
 }
 
@@ -245,8 +256,8 @@ fn what_came_in_full_before_its_sender_left_can_still_be_received() {
 fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_takes_it_along_and_its_sender_is_told() {
     let (start, deadline) = (Instant::from_nanos(1_000_000), Instant::from_nanos(30_000_000));
     let mut both = pair(&small());
-    let send = both[0].part.send(1, 7, content(0, 50_000)).expect("there is room");
-    let receive = both[1].part.recv_until(0, 7, 50_000, Some(deadline)).expect("there is room");
+    let send = both[0].part.send(Rank(1), 7, content(0, 50_000)).expect("there is room");
+    let receive = both[1].part.recv_until(Rank(0), 7, 50_000, Some(deadline)).expect("there is room");
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     while let Some(length) = both[0].poll_transmit(start, &mut buffer) {
         both[1].handle_frame(start, &buffer[..length]);
@@ -268,7 +279,7 @@ fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
         |host| EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link(3), &header, 0);
     mailbox.handle_frame(Instant::START, &frame);
-    (header.session, header.rank) = (78, 1);
+    (header.session, header.rank) = (78, Rank(1));
     seal(&mut frame, link(1), &header, 0);
     mailbox.handle_frame(Instant::START, &frame);
     assert_eq!(mailbox.part.stats().strangers, 2);

@@ -4,7 +4,7 @@ use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
 };
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::wire::{EtherType, Identity, Peer};
+use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{Alone, Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,9 +43,14 @@ pub struct Price {
 }
 
 pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Settings) -> Alone<Mailbox> {
-    let peers: Vec<Peer> = (0..hosts).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
-    let identity =
-        Identity { session: 77, stream: 0, rank, mac: host_mac(rank.into()), ether_type: EtherType::DEFAULT };
+    let peers: Vec<Peer> = (0..hosts).map(|host| Peer { rank: Rank(host as u16), mac: host_mac(host) }).collect();
+    let identity = Identity {
+        session: 77,
+        stream: StreamId(0),
+        rank: Rank(rank),
+        mac: host_mac(rank.into()),
+        ether_type: EtherType::DEFAULT,
+    };
     Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
@@ -114,9 +119,12 @@ impl Application {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {
             let Message { to, tag, length, patience, .. } = messages[number];
-            let Ok(id) =
-                mailbox.part.send_until(to, tag, content(number, length), patience.map(|patience| now + patience))
-            else {
+            let Ok(id) = mailbox.part.send_until(
+                Rank(to),
+                tag,
+                content(number, length),
+                patience.map(|patience| now + patience),
+            ) else {
                 break;
             };
             self.to_send.pop();
@@ -125,7 +133,7 @@ impl Application {
         let due = |number: usize| messages[number].received_at.map(at);
         while let Some(&number) = self.to_receive.last().filter(|&&number| due(number) <= Some(now)) {
             let Message { from, tag, max_bytes, .. } = messages[number];
-            let Ok(id) = mailbox.part.recv(from, tag, max_bytes) else { break };
+            let Ok(id) = mailbox.part.recv(Rank(from), tag, max_bytes) else { break };
             self.to_receive.pop();
             self.receiving.insert(id, number);
         }

@@ -2,7 +2,7 @@
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};
-use ethbcast_transport::wire::OVERHEAD_BYTES;
+use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use ethbcast_transport::{Alone, Instant, Machine};
 
 const PAYLOAD_BYTES: usize = 1468;
@@ -32,9 +32,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     let [mut a, mut b] = [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, &settings));
     let mut now = Instant::from_nanos(1_000_000);
     assert!(!a.is_urgent() && !b.is_urgent(), "nothing is asked for");
-    b.part.recv(0, 7, 100).expect("there is room");
+    b.part.recv(Rank(0), 7, 100).expect("there is room");
     assert!(b.is_urgent(), "a message is waited for, and short until it is known to be long");
-    a.part.send(1, 7, content(0, 100)).expect("there is room");
+    a.part.send(Rank(1), 7, content(0, 100)).expect("there is room");
     pass(&mut a, &mut b, now, usize::MAX);
     assert_eq!((collect(&mut b), b.is_urgent()), (1, false), "it is there");
     assert!(a.is_urgent(), "its end is not known");
@@ -43,9 +43,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     pass(&mut b, &mut a, now, usize::MAX);
     assert_eq!((collect(&mut a), a.is_urgent()), (1, false));
 
-    b.part.recv(0, 7, LONG).expect("there is room");
-    b.part.recv(0, 7, LONG).expect("there is room");
-    a.part.send(1, 7, content(1, LONG)).expect("there is room");
+    b.part.recv(Rank(0), 7, LONG).expect("there is room");
+    b.part.recv(Rank(0), 7, LONG).expect("there is room");
+    a.part.send(Rank(1), 7, content(1, LONG)).expect("there is room");
     let (mut bulk, mut frames) = (0, 0);
     while collect(&mut b) == 0 {
         // Acknowledgements come late, so that the window has time to grow.

@@ -7,6 +7,7 @@ use crate::hosts::{at, hosts, peer, star};
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Ending, Stream};
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
@@ -111,8 +112,8 @@ impl World {
         }
         let is_child = |child: usize| child != 0 && child != host && !gone[child] && self.parent(child, gone) == host;
         (0..gone.len()).filter(|&child| is_child(child)).for_each(|child| stream.graft_child(now, peer(child)));
-        let readers: Vec<u16> = stream.cursors().into_iter().map(|(rank, _)| rank).collect();
-        readers.into_iter().filter(|&rank| !is_child(rank.into())).for_each(|rank| stream.remove_reader(now, rank));
+        let readers: Vec<Rank> = stream.cursors().into_iter().map(|(rank, _)| rank).collect();
+        readers.into_iter().filter(|&rank| !is_child(rank.index())).for_each(|rank| stream.remove_reader(now, rank));
     }
 }
 

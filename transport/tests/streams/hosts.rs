@@ -3,21 +3,26 @@
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::wire::{EtherType, Identity, Peer};
+use ethbcast_transport::wire::{Rank, StreamId, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 /// A host as the others know it.
 pub fn peer(host: usize) -> Peer {
-    Peer { rank: host as u16, mac: host_mac(host) }
+    Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
 /// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
 pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
-        let identity =
-            Identity { session: 77, stream: 1, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT };
+        let identity = Identity {
+            session: 77,
+            stream: StreamId(1),
+            rank: Rank(host as u16),
+            mac: host_mac(host),
+            ether_type: EtherType::DEFAULT,
+        };
         let children: Vec<Peer> =
             (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         match host {

@@ -3,7 +3,7 @@
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
-use ethbcast_transport::wire::{Flags, Frame, Kind, parse};
+use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
 
 /// What `Tuning::push_pull` pushes of a message.
 const PUSHED: u64 = 9;
@@ -42,8 +42,8 @@ fn one_receiver_answers_what_is_pushed_and_only_then_the_rest_follows() {
         Fate::Deliver
     };
     let price = broadcast(&case(100, 0), watch, "without loss");
-    assert!(answers.iter().all(|&(rank, _)| rank == 1), "{answers:?}");
-    assert_eq!(answers.last(), Some(&(1, PUSHED)), "{answers:?}");
+    assert!(answers.iter().all(|&(rank, _)| rank == Rank(1)), "{answers:?}");
+    assert_eq!(answers.last(), Some(&(Rank(1), PUSHED)), "{answers:?}");
     assert_eq!((price.totals.data_sent, price.totals.data_resent, price.totals.heartbeats_sent), (100, 0, 0));
 }
 
@@ -60,7 +60,7 @@ fn a_loss_that_is_known_holds_up_the_rest_until_its_loser_has_everything() {
         if header.kind == Kind::DATA && header.flags.has(Flags::RESENT) {
             assert_eq!(delivery.to, OTHER, "only who lost is sent it again");
         }
-        if delivery.to == 0 && usize::from(header.rank) == OTHER {
+        if delivery.to == 0 && header.rank.index() == OTHER {
             match known_us {
                 None if header.sequence == 2 => known_us = Some(delivery.at.as_micros() as u32),
                 Some(_) if !held_up && header.sequence >= owed => held_up = true,

@@ -9,6 +9,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, Way as StreamWay};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
 const MEETING_FRAMES: usize = 256;
@@ -38,7 +39,7 @@ enum Way {
 struct Casts {
     own: Writing,
     /// The others, by origin, that have not come whole.
-    others: Vec<(u16, Reading)>,
+    others: Vec<(Rank, Reading)>,
 }
 
 #[derive(Debug)]
@@ -66,14 +67,14 @@ impl Allgather {
         let group = member.group()?;
         let (rank, size) = (group.rank(), group.size());
         check_blocks(blocks_bytes, block_bytes, size)?;
-        let signature = group.calls().begin(now, Operation::Allgather, 0, block_bytes)?;
+        let signature = group.calls().begin(now, Operation::Allgather, Rank(0), block_bytes)?;
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
         let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others =
-                (1..size).map(|step| (rank + step) % size).map(|origin| (origin, Reading::new(origin))).collect();
+                (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::new(origin))).collect();
             Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
         } else {
-            let outbound = BlockToSend::new((rank + 1) % size);
+            let outbound = BlockToSend::new(rank.ahead(1, size));
             Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })
         };
         Ok(Call::new(signature, Exchange { way, placed: false }))
@@ -153,10 +154,10 @@ impl Ring {
         let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
-        let passing = |step: u16| block_range((rank + size - step) % size, block_bytes);
+        let passing = |step: u16| block_range(rank.ahead(size - step, size), block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
-                self.awaited.add(group, (rank + size - 1) % size, block_bytes);
+                self.awaited.add(group, rank.ahead(size - 1, size), block_bytes);
                 self.asked += 1;
             }
             let before = (self.handed, self.come);
@@ -168,7 +169,7 @@ impl Ring {
                 && self.outbound.advance(group, signature, &blocks[passing(self.handed)])
             {
                 self.handed += 1;
-                self.outbound = BlockToSend::new((rank + 1) % size);
+                self.outbound = BlockToSend::new(rank.ahead(1, size));
             }
             if (self.handed, self.come) == before {
                 return Ok(self.handed == steps && self.come == steps);

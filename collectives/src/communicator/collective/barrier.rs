@@ -8,6 +8,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// How many arrivals a rank waits for: up to 17 ranks come straight to rank 0.
 const FAN_OUT: u16 = 16;
@@ -38,13 +39,13 @@ impl Barrier {
     /// If another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Barrier, CommunicatorError> {
         let group = member.group()?;
-        let signature = group.calls().begin(now, Operation::Barrier, 0, 0)?;
+        let signature = group.calls().begin(now, Operation::Barrier, Rank(0), 0)?;
         let rank = group.rank();
         let mut arrivals = AwaitedBlocks::default();
         children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
-            0 => (None, Release::Given(Writing::new(Way::Cast))),
-            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::new(0))),
+            Rank(0) => (None, Release::Given(Writing::new(Way::Cast))),
+            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::new(Rank(0)))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }
@@ -83,14 +84,16 @@ impl Work for Meeting {
 }
 
 /// Whom a rank waits for.
-fn children(rank: u16, size: u16) -> impl Iterator<Item = u16> {
-    let first = u32::from(rank) * u32::from(FAN_OUT) + 1;
-    (first..first + u32::from(FAN_OUT)).take_while(move |child| *child < u32::from(size)).map(|child| child as u16)
+fn children(rank: Rank, size: u16) -> impl Iterator<Item = Rank> {
+    let first = u32::from(rank.0) * u32::from(FAN_OUT) + 1;
+    (first..first + u32::from(FAN_OUT))
+        .take_while(move |child| *child < u32::from(size))
+        .map(|child| Rank(child as u16))
 }
 
 /// Whom a rank tells that it and all behind it are there.
-fn parent(rank: u16) -> u16 {
-    (rank - 1) / FAN_OUT
+fn parent(rank: Rank) -> Rank {
+    Rank((rank.0 - 1) / FAN_OUT)
 }
 
 #[cfg(test)]
@@ -102,13 +105,13 @@ mod tests {
         for size in [1, 2, 17, 18, 64, 273, 274, 4096] {
             let mut waited_for = vec![0; usize::from(size)];
             for rank in 0..size {
-                for child in children(rank, size) {
-                    assert_eq!(parent(child), rank);
-                    waited_for[usize::from(child)] += 1;
+                for child in children(Rank(rank), size) {
+                    assert_eq!(parent(child), Rank(rank));
+                    waited_for[child.index()] += 1;
                 }
             }
             assert!(waited_for[1..].iter().all(|&count| count == 1) && waited_for[0] == 0, "{size} ranks");
         }
-        assert_eq!(children(0, 17).count(), 16, "up to 17 ranks all tell rank 0");
+        assert_eq!(children(Rank(0), 17).count(), 16, "up to 17 ranks all tell rank 0");
     }
 }

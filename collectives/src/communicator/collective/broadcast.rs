@@ -7,6 +7,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// A broadcast in progress.
 pub type Broadcast = Call<Part>;
@@ -25,7 +26,7 @@ impl Broadcast {
     ///
     /// # Errors
     /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
-    pub fn begin(member: &mut Member, now: Instant, root: u16, bytes: usize) -> Result<Broadcast, CommunicatorError> {
+    pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
         let part =

@@ -7,6 +7,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// A gather in progress.
 pub type Gather = Call<Blocks>;
@@ -29,7 +30,7 @@ impl Gather {
     pub fn begin(
         member: &mut Member,
         now: Instant,
-        root: u16,
+        root: Rank,
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Gather, CommunicatorError> {
@@ -41,7 +42,7 @@ impl Gather {
         let signature = group.calls().begin(now, Operation::Gather, root, block_bytes)?;
         let mut awaited = AwaitedBlocks::default();
         if rank == root {
-            (0..size).filter(|&from| from != root).for_each(|from| awaited.add(group, from, block_bytes));
+            (0..size).map(Rank).filter(|&from| from != root).for_each(|from| awaited.add(group, from, block_bytes));
         }
         let outbound = (rank != root).then(|| BlockToSend::new(root));
         Ok(Call::new(signature, Blocks { awaited, outbound }))

@@ -4,6 +4,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{FIRST_RESERVED_TAG, Group};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
+use ethbcast_transport::wire::Rank;
 use std::sync::Arc;
 
 /// The tag of all these messages: between two ranks they come in the order of the calls.
@@ -12,14 +13,14 @@ const TAG: u32 = FIRST_RESERVED_TAG;
 /// A block on its way to a rank.
 #[derive(Debug)]
 pub(super) struct BlockToSend {
-    to: u16,
+    to: Rank,
     /// The message, once it is made and until it is handed over.
     message: Option<Arc<[u8]>>,
     gone: bool,
 }
 
 impl BlockToSend {
-    pub(super) fn new(to: u16) -> BlockToSend {
+    pub(super) fn new(to: Rank) -> BlockToSend {
         BlockToSend { to, message: None, gone: false }
     }
 
@@ -53,7 +54,7 @@ pub(super) struct AwaitedBlocks {
 
 #[derive(Debug)]
 struct AwaitedBlock {
-    from: u16,
+    from: Rank,
     bytes: usize,
     /// The receive, once there was room for it.
     id: Option<RecvId>,
@@ -63,7 +64,7 @@ struct AwaitedBlock {
 
 impl AwaitedBlocks {
     /// Awaits a block from a rank. It is asked for at once, so that it need not wait in between when it comes.
-    pub(super) fn add(&mut self, group: &mut Group, from: u16, bytes: usize) {
+    pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
         let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
         inbound.ask(group);
         self.awaited.push(inbound);
@@ -75,7 +76,7 @@ impl AwaitedBlocks {
         &mut self,
         group: &mut Group,
         signature: Signature,
-        mut take: impl FnMut(u16, &[u8]),
+        mut take: impl FnMut(Rank, &[u8]),
     ) -> Result<bool, Failure> {
         let mut at = 0;
         while let Some(inbound) = self.awaited.get_mut(at) {

@@ -22,6 +22,7 @@ pub use scatter::Scatter;
 
 use super::error::CommunicatorError;
 pub(super) use call::Work;
+use ethbcast_transport::wire::Rank;
 
 /// # Errors
 /// If the buffer for all blocks is not as long as they are together.
@@ -31,7 +32,7 @@ fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<()
 }
 
 /// The place of a rank's block among all.
-fn block_range(rank: u16, block_bytes: usize) -> std::ops::Range<usize> {
-    let start = usize::from(rank) * block_bytes;
+fn block_range(rank: Rank, block_bytes: usize) -> std::ops::Range<usize> {
+    let start = rank.index() * block_bytes;
     start..start + block_bytes
 }

@@ -7,6 +7,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// A scatter in progress.
 pub type Scatter = Call<Shares>;
@@ -15,7 +16,7 @@ pub type Scatter = Call<Shares>;
 #[derive(Debug)]
 pub struct Shares {
     /// At the root: the blocks that have not been handed over, the next one last.
-    outbound: Vec<(u16, BlockToSend)>,
+    outbound: Vec<(Rank, BlockToSend)>,
     /// Elsewhere: the own block.
     awaited: AwaitedBlocks,
 }
@@ -29,7 +30,7 @@ impl Scatter {
     pub fn begin(
         member: &mut Member,
         now: Instant,
-        root: u16,
+        root: Rank,
         blocks_bytes: usize,
         block_bytes: usize,
     ) -> Result<Scatter, CommunicatorError> {
@@ -41,7 +42,8 @@ impl Scatter {
         let signature = group.calls().begin(now, Operation::Scatter, root, block_bytes)?;
         let (mut outbound, mut awaited) = (Vec::new(), AwaitedBlocks::default());
         if rank == root {
-            outbound = (1..size).rev().map(|step| (rank + step) % size).map(|to| (to, BlockToSend::new(to))).collect();
+            outbound =
+                (1..size).rev().map(|step| rank.ahead(step, size)).map(|to| (to, BlockToSend::new(to))).collect();
         } else {
             awaited.add(group, root, block_bytes);
         }

@@ -5,6 +5,7 @@ use crate::communicator::member::{Group, StreamName, Way};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::Ending;
+use ethbcast_transport::wire::Rank;
 
 /// A message being written to one of this rank's own streams.
 #[derive(Debug)]
@@ -46,14 +47,14 @@ impl Writing {
 /// A message being read from the streams of another rank.
 #[derive(Debug)]
 pub struct Reading {
-    origin: u16,
+    origin: Rank,
     /// The stream it comes by, once that is known.
     name: Option<StreamName>,
     read: usize,
 }
 
 impl Reading {
-    pub(super) fn new(origin: u16) -> Reading {
+    pub(super) fn new(origin: Rank) -> Reading {
         Reading { origin, name: None, read: 0 }
     }
 

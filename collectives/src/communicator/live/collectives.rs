@@ -4,6 +4,7 @@ use super::{Communicator, Error};
 use crate::communicator::collective::{Call, Work};
 use crate::communicator::{Allgather, Barrier, Broadcast, CommunicatorError, Gather, Member, Progress, Scatter};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use std::ops::ControlFlow;
 
 impl Communicator {
@@ -15,7 +16,7 @@ impl Communicator {
     pub fn broadcast(&self, root: u16, buffer: &mut [u8]) -> Result<(), Error> {
         let length = buffer.len();
         self.collective(
-            |member, now| Broadcast::begin(member, now, root, length),
+            |member, now| Broadcast::begin(member, now, Rank(root), length),
             |broadcast, member, now| broadcast.advance(member, now, buffer),
         )
     }
@@ -36,7 +37,7 @@ impl Communicator {
     pub fn scatter(&self, root: u16, blocks: &[u8], own: &mut [u8]) -> Result<(), Error> {
         let length = own.len();
         self.collective(
-            |member, now| Scatter::begin(member, now, root, blocks.len(), length),
+            |member, now| Scatter::begin(member, now, Rank(root), blocks.len(), length),
             |scatter, member, now| scatter.advance(member, now, blocks, own),
         )
     }
@@ -49,7 +50,7 @@ impl Communicator {
     pub fn gather(&self, root: u16, own: &[u8], blocks: &mut [u8]) -> Result<(), Error> {
         let length = blocks.len();
         self.collective(
-            |member, now| Gather::begin(member, now, root, length, own.len()),
+            |member, now| Gather::begin(member, now, Rank(root), length, own.len()),
             |gather, member, now| gather.advance(member, now, own, blocks),
         )
     }

@@ -46,7 +46,7 @@ impl Communicator {
         let (rank, hosts) = shared.wait(None, joined)?.expect("a wait without a deadline ends with its turn")?;
         let rank = rank.expect("who has joined has a rank");
         log::info!("rank {rank} of {size} in group {group}");
-        Ok(Communicator { shared, collective: Mutex::new(()), rank, hosts, call_within: options.call_within })
+        Ok(Communicator { shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within: options.call_within })
     }
 }
 

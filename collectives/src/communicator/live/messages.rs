@@ -4,6 +4,7 @@ use super::{Communicator, Error};
 use crate::communicator::{CommunicatorError, Member};
 use ethbcast_transport::Instant;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::wire::Rank;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ impl Communicator {
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
         let outcome = self.until(deadline, |member, now| {
-            let ask = |member: &mut Member| member.send(to, tag, bytes, Some(deadline));
+            let ask = |member: &mut Member| member.send(Rank(to), tag, bytes, Some(deadline));
             let id = match asked(&mut sending, member, ask, now < deadline) {
                 ControlFlow::Continue(id) => id,
                 ControlFlow::Break(wait) => return wait,
@@ -57,7 +58,7 @@ impl Communicator {
     /// # Errors
     /// As [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let id = match self.shared.with(|member, _| member.send(to, tag, bytes, None))? {
+        let id = match self.shared.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
             Ok(id) => id,
             Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -80,7 +81,7 @@ impl Communicator {
             SendOutcome::Sent => Ok(true),
             SendOutcome::TimedOut => Ok(false),
             SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
-            SendOutcome::PeerGone => Err(self.absence(to)),
+            SendOutcome::PeerGone => Err(self.absence(Rank(to))),
         }
     }
 
@@ -102,7 +103,7 @@ impl Communicator {
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
-            let ask = |member: &mut Member| member.recv(from, tag, buffer.len(), Some(deadline));
+            let ask = |member: &mut Member| member.recv(Rank(from), tag, buffer.len(), Some(deadline));
             let id = match asked(&mut receiving, member, ask, now < deadline) {
                 ControlFlow::Continue(id) => id,
                 ControlFlow::Break(wait) => return wait,
@@ -118,7 +119,7 @@ impl Communicator {
     /// As [`recv`](Communicator::recv).
     pub fn try_recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         let asked = self.shared.with(|member, now| {
-            let id = member.recv(from, tag, buffer.len(), Some(now + self.call_within))?;
+            let id = member.recv(Rank(from), tag, buffer.len(), Some(now + self.call_within))?;
             let outcome = member.take_received(id);
             // Without an outcome a message that has begun to arrive is waited for.
             let none = outcome.is_none() && member.cancel_recv(id);
@@ -142,7 +143,7 @@ impl Communicator {
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
         let deadline = Some(self.shared.now() + self.call_within);
-        let posted = self.shared.with(|member, _| member.recv(from, tag, buffer.len(), deadline))??;
+        let posted = self.shared.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.shared.wait(None, |member, _| {
             // If the send went wrong nothing more is waited for, but for a message that has begun to arrive.
@@ -172,7 +173,7 @@ impl Communicator {
     }
 
     /// Why a message ended because its other rank is not there.
-    fn absence(&self, rank: u16) -> Error {
+    fn absence(&self, rank: Rank) -> Error {
         self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
     }
 

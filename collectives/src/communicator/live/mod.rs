@@ -15,6 +15,7 @@ pub use options::Options;
 
 use super::{Member, MemberMemory, MemberStats, Named};
 use ethbcast_transport::packet::{Counters, Shared};
+use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -28,6 +29,9 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on
 /// every rank. Each call blocks, for [`Options::call_within`] at most. Messages may be sent and received by several
 /// threads at once; collectives of several threads take turns.
+///
+/// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them (the next one is
+/// `(rank + 1) % size`) and index their own lists by them.
 ///
 /// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So
 /// programs end with a barrier: who is later than a second would miss what was still under way.
@@ -98,7 +102,7 @@ impl Communicator {
     }
 
     fn named(&self, rank: u16) -> Named {
-        Named { rank, host: self.hosts[usize::from(rank)].clone() }
+        Named { rank: Rank(rank), host: self.hosts[usize::from(rank)].clone() }
     }
 }
 

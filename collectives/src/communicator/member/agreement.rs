@@ -4,6 +4,7 @@
 use crate::communicator::body::TOLD_CALLS;
 use crate::communicator::failure::Failure;
 use crate::communicator::signature::{Operation, Signature};
+use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 
 /// How many of its last calls a member remembers, to compare them with what others say late.
@@ -12,7 +13,7 @@ const REMEMBERED_CALLS: usize = 16;
 /// The calls of one rank, set against what the others say of theirs.
 #[derive(Debug)]
 pub(super) struct Agreement {
-    own: u16,
+    own: Rank,
     /// The number of the next call.
     next: u64,
     /// The last calls, oldest first.
@@ -27,7 +28,7 @@ pub(super) struct Agreement {
 }
 
 impl Agreement {
-    pub(super) fn new(own: u16, size: u16) -> Agreement {
+    pub(super) fn new(own: Rank, size: u16) -> Agreement {
         let (history, others) = (VecDeque::with_capacity(REMEMBERED_CALLS), vec![None; usize::from(size)]);
         Agreement { own, next: 0, history, others, ahead: 0, current: None, failure: None }
     }
@@ -47,7 +48,7 @@ impl Agreement {
     }
 
     /// Begins the next call, and compares it with what others have said of theirs.
-    pub(super) fn begin(&mut self, operation: Operation, root: u16, bytes: u64) -> (Signature, Option<Failure>) {
+    pub(super) fn begin(&mut self, operation: Operation, root: Rank, bytes: u64) -> (Signature, Option<Failure>) {
         let signature = Signature { number: self.next, operation, root, bytes };
         self.next += 1;
         if self.history.len() == REMEMBERED_CALLS {
@@ -58,8 +59,8 @@ impl Agreement {
         let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
         // Rarely is anybody ahead; then all are looked at.
         let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
-        let mismatch =
-            other.and_then(|rank| Some(Failure::mismatch((rank as u16, self.others[rank]?), (self.own, signature))));
+        let mismatch = other
+            .and_then(|rank| Some(Failure::mismatch((Rank(rank as u16), self.others[rank]?), (self.own, signature))));
         (signature, mismatch)
     }
 
@@ -69,14 +70,14 @@ impl Agreement {
     }
 
     /// Rank `rank` has called `signature`: a mismatch if this rank remembers another call of that number.
-    pub(super) fn compare(&self, rank: u16, signature: Signature) -> Option<Failure> {
+    pub(super) fn compare(&self, rank: Rank, signature: Signature) -> Option<Failure> {
         let own = self.history.iter().find(|own| differ(**own, signature))?;
         Some(Failure::mismatch((rank, signature), (self.own, *own)))
     }
 
     /// Rank `rank` says that it has called `signature`.
-    pub(super) fn note(&mut self, rank: u16, signature: Signature) -> Option<Failure> {
-        let known = &mut self.others[usize::from(rank)];
+    pub(super) fn note(&mut self, rank: Rank, signature: Signature) -> Option<Failure> {
+        let known = &mut self.others[rank.index()];
         if known.is_none_or(|known| known.number <= signature.number) {
             *known = Some(signature);
         }
@@ -85,18 +86,19 @@ impl Agreement {
     }
 
     /// The number of the newest call a rank is known to have made; 0 if none.
-    pub(super) fn newest_of(&self, rank: u16) -> u64 {
-        self.others[usize::from(rank)].map_or(0, |signature| signature.number)
+    pub(super) fn newest_of(&self, rank: Rank) -> u64 {
+        self.others[rank.index()].map_or(0, |signature| signature.number)
     }
 
     /// Whether a rank is known to have called a collective.
-    pub(super) fn has_called(&self, rank: u16, number: u64) -> bool {
-        self.others[usize::from(rank)].is_some_and(|signature| signature.number >= number)
+    pub(super) fn has_called(&self, rank: Rank, number: u64) -> bool {
+        self.others[rank.index()].is_some_and(|signature| signature.number >= number)
     }
 
     /// The other ranks that have not called a collective, as far as is known.
-    pub(super) fn missing(&self, number: u64) -> Vec<u16> {
-        (0..self.others.len() as u16).filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
+    pub(super) fn missing(&self, number: u64) -> Vec<Rank> {
+        let ranks = (0..self.others.len() as u16).map(Rank);
+        ranks.filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
     }
 
     /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new
@@ -125,30 +127,32 @@ mod tests {
     use crate::communicator::failure::Cause;
 
     fn barrier(number: u64) -> Signature {
-        Signature { number, operation: Operation::Barrier, root: 0, bytes: 0 }
+        Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 }
     }
 
     #[test]
     fn a_call_that_differs_is_noticed_whoever_comes_first() {
-        let mut agreement = Agreement::new(0, 3);
-        assert_eq!(agreement.note(2, barrier(1)), None, "this rank has called nothing yet");
-        assert_eq!(agreement.begin(Operation::Gather, 0, 4).1, None);
-        let (gather, mismatch) = agreement.begin(Operation::Gather, 0, 4);
-        let expected = Failure { from: 1, cause: Cause::Mismatch { one: (2, barrier(1)), other: (0, gather) } };
+        let mut agreement = Agreement::new(Rank(0), 3);
+        assert_eq!(agreement.note(Rank(2), barrier(1)), None, "this rank has called nothing yet");
+        assert_eq!(agreement.begin(Operation::Gather, Rank(0), 4).1, None);
+        let (gather, mismatch) = agreement.begin(Operation::Gather, Rank(0), 4);
+        let expected =
+            Failure { from: 1, cause: Cause::Mismatch { one: (Rank(2), barrier(1)), other: (Rank(0), gather) } };
         assert_eq!(mismatch, Some(expected));
-        let expected = Failure { from: 1, cause: Cause::Mismatch { one: (1, barrier(1)), other: (0, gather) } };
-        assert_eq!(agreement.note(1, barrier(1)), Some(expected));
-        assert_eq!(agreement.missing(1), [] as [u16; 0]);
-        assert_eq!(agreement.missing(2), [1, 2]);
+        let expected =
+            Failure { from: 1, cause: Cause::Mismatch { one: (Rank(1), barrier(1)), other: (Rank(0), gather) } };
+        assert_eq!(agreement.note(Rank(1), barrier(1)), Some(expected));
+        assert_eq!(agreement.missing(1), []);
+        assert_eq!(agreement.missing(2), [Rank(1), Rank(2)]);
     }
 
     #[test]
     fn the_first_reason_stands_unless_another_is_about_earlier_calls_and_calls_before_it_are_not_touched() {
-        let mut agreement = Agreement::new(0, 2);
-        let first = Failure { from: 5, cause: Cause::Left { rank: 1 } };
-        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, cause: Cause::Gone { rank: 1 } }));
+        let mut agreement = Agreement::new(Rank(0), 2);
+        let first = Failure { from: 5, cause: Cause::Left { rank: Rank(1) } };
+        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, cause: Cause::Gone { rank: Rank(1) } }));
         assert_eq!((agreement.failure_of(4), agreement.failure_of(5)), (None, Some(first)));
-        let earlier = Failure { from: 4, cause: Cause::Gone { rank: 1 } };
+        let earlier = Failure { from: 4, cause: Cause::Gone { rank: Rank(1) } };
         assert!(agreement.fail(earlier));
         assert_eq!(agreement.failure_of(5), Some(earlier));
     }

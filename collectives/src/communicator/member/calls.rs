@@ -14,21 +14,21 @@ use crate::communicator::signature::{Operation, Signature};
 use crate::membership::presence::{Change, Presence, Standing};
 use crate::membership::timers::Wait;
 use crate::membership::timing::HURRY;
-use ethbcast_transport::wire::Kind;
+use ethbcast_transport::wire::{Kind, Rank};
 use ethbcast_transport::{Deadline, Instant};
 
 /// One member's view of the collectives: who takes part, what has been called, and why it cannot go on.
 #[derive(Debug)]
 pub(in crate::communicator) struct Calls {
     roster: Roster,
-    rank: u16,
+    rank: Rank,
     presence: Presence,
     agreement: Agreement,
     keepalive: Keepalive,
 }
 
 impl Calls {
-    pub(super) fn new(now: Instant, roster: Roster, rank: u16) -> Calls {
+    pub(super) fn new(now: Instant, roster: Roster, rank: Rank) -> Calls {
         let size = roster.size();
         Calls {
             rank,
@@ -43,7 +43,7 @@ impl Calls {
         &self.roster
     }
 
-    pub(super) fn rank(&self) -> u16 {
+    pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 
@@ -52,22 +52,22 @@ impl Calls {
     }
 
     /// A rank with its host's name.
-    pub(super) fn named(&self, rank: u16) -> Named {
+    pub(super) fn named(&self, rank: Rank) -> Named {
         Named { rank, host: self.roster.host(rank).to_owned() }
     }
 
     /// # Errors
     /// If there is no such rank.
-    pub(super) fn check_rank(&self, rank: u16) -> Result<(), CommunicatorError> {
+    pub(super) fn check_rank(&self, rank: Rank) -> Result<(), CommunicatorError> {
         let size = self.size();
-        if rank < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
+        if rank.0 < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
     }
 
     /// Whether messages can be sent to a rank.
     ///
     /// # Errors
     /// If it is not there.
-    pub(super) fn check_presence(&self, rank: u16) -> Result<(), CommunicatorError> {
+    pub(super) fn check_presence(&self, rank: Rank) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
         match self.presence.standing(rank) {
             Standing::Here => Ok(()),
@@ -84,7 +84,7 @@ impl Calls {
         &mut self,
         now: Instant,
         operation: Operation,
-        root: u16,
+        root: Rank,
         bytes: usize,
     ) -> Result<Signature, CommunicatorError> {
         self.check_rank(root)?;
@@ -157,7 +157,7 @@ impl Calls {
     }
 
     /// Why nothing more comes from a rank for collective `number`, if that is so.
-    pub(in crate::communicator) fn absence(&self, rank: u16, number: u64) -> Option<Failure> {
+    pub(in crate::communicator) fn absence(&self, rank: Rank, number: u64) -> Option<Failure> {
         let cause = match self.presence.standing(rank) {
             Standing::Left { .. } => Cause::Left { rank },
             Standing::Gone => Cause::Gone { rank },
@@ -168,13 +168,13 @@ impl Calls {
 
     /// Cause has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
     /// life do. `None` until one comes.
-    pub(in crate::communicator) fn misfit(&self, rank: u16, expected: Signature) -> Option<Failure> {
+    pub(in crate::communicator) fn misfit(&self, rank: Rank, expected: Signature) -> Option<Failure> {
         let told = self.agreement.has_called(rank, expected.number);
         told.then_some(Failure { from: expected.number, cause: Cause::Garbled { rank } })
     }
 
     /// The signature at the head of a message from `rank` is not that of the collective in progress.
-    pub(in crate::communicator) fn odd(&self, rank: u16, found: Option<Signature>, expected: Signature) -> Failure {
+    pub(in crate::communicator) fn odd(&self, rank: Rank, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
             // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at
             // all.
@@ -187,7 +187,7 @@ impl Calls {
     }
 
     /// Compares the head of a message from `rank`, which nobody reads, with this rank's calls.
-    pub(super) fn compare_unread(&self, rank: u16, frame: &[u8]) -> Option<Failure> {
+    pub(super) fn compare_unread(&self, rank: Rank, frame: &[u8]) -> Option<Failure> {
         match Signature::split(frame) {
             Some((signature, _)) => self.agreement.compare(rank, signature),
             None => Some(Failure { from: 0, cause: Cause::Garbled { rank } }),
@@ -200,12 +200,12 @@ impl Calls {
     }
 
     /// Whether a frame of a rank counts; if so, it has been heard.
-    pub(super) fn hear(&mut self, now: Instant, rank: u16) -> bool {
+    pub(super) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
         self.presence.hear(now, rank)
     }
 
     /// Takes a sign of life or a good-bye.
-    pub(super) fn on_notice(&mut self, now: Instant, rank: u16, kind: Kind, notice: Notice) {
+    pub(super) fn on_notice(&mut self, now: Instant, rank: Rank, kind: Kind, notice: Notice) {
         let calls = notice.calls.into_iter().flatten();
         let mismatch = calls.filter_map(|signature| self.agreement.note(rank, signature)).last();
         // Cause another rank has found comes first: it names the ranks it is about.
@@ -219,7 +219,7 @@ impl Calls {
     }
 
     /// Looks who is there; the ranks that are not there any more.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<u16> {
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Rank> {
         let mut absent = Vec::new();
         for change in self.presence.look(now) {
             let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };

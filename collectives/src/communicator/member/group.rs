@@ -14,7 +14,7 @@ use crate::communicator::kind;
 use crate::communicator::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
-use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer};
+use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 
 /// One member's end of everything that a complete group does.
@@ -29,10 +29,10 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: u16) -> Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: Rank) -> Group {
         let station = &config.station;
         let peers: Vec<Peer> =
-            roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank, mac: entry.mac }).collect();
+            roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank: Rank(rank), mac: entry.mac }).collect();
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
@@ -46,7 +46,7 @@ impl Group {
         }
     }
 
-    pub(in crate::communicator) fn rank(&self) -> u16 {
+    pub(in crate::communicator) fn rank(&self) -> Rank {
         self.calls.rank()
     }
 
@@ -64,7 +64,7 @@ impl Group {
     }
 
     /// Why nothing can be exchanged with a rank any more.
-    pub(super) fn absence(&self, rank: u16) -> CommunicatorError {
+    pub(super) fn absence(&self, rank: Rank) -> CommunicatorError {
         self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
     }
 
@@ -143,7 +143,7 @@ impl Group {
 
     /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
     /// or repairs is.
-    pub(in crate::communicator) fn dried_up(&self, origin: u16, number: u64) -> Option<Failure> {
+    pub(in crate::communicator) fn dried_up(&self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
         let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
         let flows = sources.into_iter().flatten().any(|rank| self.calls.absence(rank, number).is_none());

@@ -3,6 +3,7 @@
 use crate::communicator::config::period;
 use crate::membership::timing::HURRY;
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 
 /// How often a reason to stop is repeated at once.
 const REPEATS: u8 = 2;
@@ -10,7 +11,7 @@ const REPEATS: u8 = 2;
 /// The signs of life of one member.
 #[derive(Debug)]
 pub(super) struct Keepalive {
-    rank: u16,
+    rank: Rank,
     size: u16,
     due: Instant,
     /// How many more are to follow soon, because there is something that all should know.
@@ -22,7 +23,7 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// The first is due at `now`.
-    pub(super) fn new(now: Instant, rank: u16, size: u16) -> Keepalive {
+    pub(super) fn new(now: Instant, rank: Rank, size: u16) -> Keepalive {
         Keepalive { rank, size, due: now, hurried: 0, is_pending: false, is_first: true }
     }
 
@@ -41,7 +42,7 @@ impl Keepalive {
         let mut pause = period(self.size);
         if std::mem::take(&mut self.is_first) {
             // Not all in the same moment.
-            pause += pause * u32::from(self.rank) / u32::from(self.size);
+            pause += pause * u32::from(self.rank.0) / u32::from(self.size);
         }
         if let Some(hurried) = self.hurried.checked_sub(1) {
             (self.hurried, pause) = (hurried, HURRY);

@@ -5,7 +5,7 @@ use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::messages::{
     Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,
 };
-use ethbcast_transport::wire::Frame;
+use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Part};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Messages {
     /// See [`Member::send`](super::Member::send).
     pub(super) fn send(
         &mut self,
-        to: u16,
+        to: Rank,
         tag: u32,
         bytes: impl Into<Arc<[u8]>>,
         deadline: Option<Instant>,
@@ -49,7 +49,7 @@ impl Messages {
     /// See [`Member::recv`](super::Member::recv).
     pub(super) fn recv(
         &mut self,
-        from: u16,
+        from: Rank,
         tag: u32,
         max_bytes: usize,
         deadline: Option<Instant>,
@@ -67,7 +67,7 @@ impl Messages {
 
     /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not
     /// there any more nothing is sent: that shows elsewhere.
-    pub(in crate::communicator) fn send_internal(&mut self, to: u16, tag: u32, bytes: Arc<[u8]>) -> bool {
+    pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> bool {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
                 self.sends.add(id);
@@ -83,7 +83,7 @@ impl Messages {
     /// Receives a part of a collective; `None` if there is no room.
     pub(in crate::communicator) fn receive_internal(
         &mut self,
-        from: u16,
+        from: Rank,
         tag: u32,
         max_bytes: usize,
     ) -> Option<RecvId> {
@@ -137,7 +137,7 @@ impl Messages {
     }
 
     /// A rank is not there any more.
-    pub(super) fn remove_peer(&mut self, rank: u16) {
+    pub(super) fn remove_peer(&mut self, rank: Rank) {
         self.mailbox.remove_peer(rank);
         self.collect();
     }

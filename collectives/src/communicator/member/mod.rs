@@ -26,7 +26,7 @@ use super::kind;
 use super::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
-use ethbcast_transport::wire::{self, Frame, Header, Kind};
+use ethbcast_transport::wire::{self, Frame, Header, Kind, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Machine};
 use std::sync::Arc;
 use way::Ways;
@@ -112,7 +112,7 @@ impl Member {
     }
 
     /// This process's rank, once the group is complete.
-    pub fn rank(&self) -> Option<u16> {
+    pub fn rank(&self) -> Option<Rank> {
         self.group.as_ref().map(|group| group.rank())
     }
 
@@ -170,7 +170,7 @@ impl Member {
     /// many messages are on their way.
     pub fn send(
         &mut self,
-        to: u16,
+        to: Rank,
         tag: u32,
         bytes: impl Into<Arc<[u8]>>,
         deadline: Option<Instant>,
@@ -187,7 +187,7 @@ impl Member {
     /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
     pub fn recv(
         &mut self,
-        from: u16,
+        from: Rank,
         tag: u32,
         max_bytes: usize,
         deadline: Option<Instant>,
@@ -220,7 +220,7 @@ impl Member {
     }
 
     /// Why nothing can be exchanged with a rank any more.
-    pub fn absence(&self, rank: u16) -> CommunicatorError {
+    pub fn absence(&self, rank: Rank) -> CommunicatorError {
         let Some(group) = &self.group else { return CommunicatorError::NotJoined };
         group.absence(rank)
     }
@@ -296,7 +296,7 @@ impl Member {
     }
 
     /// Writes a control message to all as a frame; returns its length.
-    fn write(&self, kind: Kind, session: u32, rank: u16, body: &[u8], buffer: &mut [u8]) -> usize {
+    fn write(&self, kind: Kind, session: u32, rank: Rank, body: &[u8], buffer: &mut [u8]) -> usize {
         let station = &self.assembly.config().station;
         let identity = station.identity(session, rank);
         identity.write(buffer, station.group_mac, &identity.header(kind), body)
@@ -340,7 +340,7 @@ impl Machine for Member {
         if std::mem::take(&mut self.call_pending) {
             self.stats.calls_sent += 1;
             let body = self.assembly.call(self.group.is_some()).encode();
-            return Some(self.write(kind::CALL, 0, Header::NO_RANK, &body, buffer));
+            return Some(self.write(kind::CALL, 0, Rank::NONE, &body, buffer));
         }
         let group = self.group.as_deref_mut()?;
         let (session, rank) = (group.roster().session(), group.rank());

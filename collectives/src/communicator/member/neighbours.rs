@@ -2,7 +2,7 @@
 
 use crate::membership::ack_tree::AckTree;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{MacAddr, Tuning};
 
 /// How a rank's bytes travel.
@@ -18,20 +18,20 @@ pub(in crate::communicator) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
     /// The rank it comes from.
-    pub origin: u16,
+    pub origin: Rank,
     pub way: Way,
 }
 
 impl StreamName {
     /// The number in its frames: cast of rank 0, chain of rank 0, cast of rank 1, and so on, from 1.
-    pub(super) fn number(self) -> u16 {
-        1 + 2 * self.origin + u16::from(self.way == Way::Chain)
+    pub(super) fn number(self) -> StreamId {
+        StreamId(1 + 2 * self.origin.0 + u16::from(self.way == Way::Chain))
     }
 
-    pub(super) fn of(number: u16, size: u16) -> Option<StreamName> {
-        let index = number.checked_sub(1)?;
+    pub(super) fn of(number: StreamId, size: u16) -> Option<StreamName> {
+        let index = number.0.checked_sub(1)?;
         let way = if index % 2 == 0 { Way::Cast } else { Way::Chain };
-        (index / 2 < size).then_some(StreamName { origin: index / 2, way })
+        (index / 2 < size).then_some(StreamName { origin: Rank(index / 2), way })
     }
 }
 
@@ -62,7 +62,7 @@ impl Neighbours {
     }
 
     /// The own rank.
-    pub(super) fn rank(&self) -> u16 {
+    pub(super) fn rank(&self) -> Rank {
         self.identity.rank
     }
 
@@ -72,8 +72,8 @@ impl Neighbours {
     }
 
     /// A rank is served no more.
-    pub(super) fn remove(&mut self, rank: u16) {
-        self.removed[usize::from(rank)] = true;
+    pub(super) fn remove(&mut self, rank: Rank) {
+        self.removed[rank.index()] = true;
     }
 
     /// This member's end of a stream, empty.
@@ -92,7 +92,7 @@ impl Neighbours {
 
     /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from
     /// its origin.
-    pub(super) fn can_begin(&self, name: StreamName, rank: u16) -> bool {
+    pub(super) fn can_begin(&self, name: StreamName, rank: Rank) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
     }
@@ -105,21 +105,20 @@ impl Neighbours {
                 .ack_tree()
                 .parent(self.position(name.origin)?)
                 .map_or(name.origin, |at| self.rank_at(name.origin, at)),
-            Way::Chain => (own + self.size() - 1) % self.size(),
+            Way::Chain => own.ahead(self.size() - 1, self.size()),
         };
-        (name.origin != own).then(|| self.peers[usize::from(to)])
+        (name.origin != own).then(|| self.peers[to.index()])
     }
 
     /// To whom it hands a stream on, or who acknowledges to it.
     fn outlet(&self, name: StreamName) -> Outlet {
         let (own, position) = (self.identity.rank, self.position(name.origin));
-        let there = |rank: &u16| !self.removed[usize::from(*rank)];
-        let peers = |ranks: &mut dyn Iterator<Item = u16>| {
-            ranks.filter(there).map(|rank| self.peers[usize::from(rank)]).collect()
-        };
+        let there = |rank: &Rank| !self.removed[rank.index()];
+        let peers =
+            |ranks: &mut dyn Iterator<Item = Rank>| ranks.filter(there).map(|rank| self.peers[rank.index()]).collect();
         match name.way {
             Way::Chain => {
-                let next = (own + 1) % self.size();
+                let next = own.ahead(1, self.size());
                 Outlet::Lanes(peers(&mut std::iter::once(next).filter(|&next| next != name.origin)))
             }
             Way::Cast => {
@@ -138,13 +137,13 @@ impl Neighbours {
     }
 
     /// This member's position among the receivers of a cast; `None` at its origin.
-    fn position(&self, origin: u16) -> Option<usize> {
-        let behind = (self.identity.rank + self.size() - origin) % self.size();
+    fn position(&self, origin: Rank) -> Option<usize> {
+        let behind = (self.identity.rank.0 + self.size() - origin.0) % self.size();
         usize::from(behind).checked_sub(1)
     }
 
-    fn rank_at(&self, origin: u16, position: usize) -> u16 {
-        (origin + 1 + position as u16) % self.size()
+    fn rank_at(&self, origin: Rank, position: usize) -> Rank {
+        origin.ahead(1 + position as u16, self.size())
     }
 
     /// The numbers of a stream: a cast's depend on where this member stands among those who acknowledge.

@@ -2,7 +2,7 @@
 
 use super::neighbours::{Neighbours, StreamName, Way};
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Kind};
+use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
@@ -67,7 +67,7 @@ impl Streams {
     }
 
     /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
-    pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<u16> {
+    pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<Rank> {
         let begun = name.way == Way::Cast || self.slots[index(name)].is_some();
         self.neighbours.parent(name).filter(|_| begun).map(|parent| parent.rank)
     }
@@ -82,7 +82,7 @@ impl Streams {
         self.slots
             .iter()
             .enumerate()
-            .filter_map(move |(at, slot)| Some((StreamName::of(at as u16 + 1, size)?, slot.as_deref()?)))
+            .filter_map(move |(at, slot)| Some((StreamName::of(StreamId(at as u16 + 1), size)?, slot.as_deref()?)))
     }
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
@@ -93,7 +93,7 @@ impl Streams {
     }
 
     /// Rank `rank` is served no more, and nothing is kept for it.
-    pub(super) fn remove_reader(&mut self, now: Instant, rank: u16) {
+    pub(super) fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
         for name in names {
@@ -210,5 +210,5 @@ impl Part for Streams {
 }
 
 fn index(name: StreamName) -> usize {
-    usize::from(name.number() - 1)
+    name.number().index() - 1
 }

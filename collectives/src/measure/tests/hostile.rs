@@ -4,7 +4,7 @@ use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::kind;
 use ethbcast_transport::Machine;
-use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
 
 /// A PROBE from host 0 to host 1.
@@ -14,8 +14,8 @@ fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
     let header = Header {
         kind: crate::measure::kind::PROBE,
         session: SESSION,
-        stream: 0,
-        rank: 0,
+        stream: StreamId(0),
+        rank: Rank::ROOT,
         epoch: 0,
         flags,
         sequence: index,
@@ -110,7 +110,7 @@ fn a_responder_that_lies_harms_only_the_result() {
     for seed in 0..50 {
         let settings =
             ProbeSettings { budget: Duration::from_secs(5), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
-        let peer = Peer { rank: 1, mac: host_mac(1) };
+        let peer = Peer { rank: Rank(1), mac: host_mac(1) };
         let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
         let mut liar = Liar { responder: Alone::new(responder(1)), random: ethbcast_transport::sim::Random::new(seed) };
         let (mut buffer, mut now) = (vec![0; 1514], Instant::START);
@@ -148,7 +148,7 @@ proptest! {
     fn whatever_comes_nobody_panics_and_the_prober_ends(
         frames in prop::collection::vec(frame(), 0..40),
     ) {
-        let peer = Peer { rank: 1, mac: host_mac(1) };
+        let peer = Peer { rank: Rank(1), mac: host_mac(1) };
         let settings = ProbeSettings::short(MTU_BYTES);
         let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
         let mut responder = Alone::new(responder(1));

@@ -2,6 +2,7 @@
 
 use super::*;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
+use ethbcast_transport::wire::Rank;
 
 #[test]
 fn what_is_measured_is_what_the_cables_do() {
@@ -60,9 +61,9 @@ fn reordered_and_doubled_frames_are_lived_with() {
 #[test]
 fn a_host_that_answers_nothing_is_named_and_costs_half_a_second() {
     let (result, took) = measure(&star(4, 100_000_000), ProbeSettings::full(MTU_BYTES), &[2], NoFaults);
-    assert_eq!(result.silent, [2]);
-    let ranks: Vec<u16> = result.targets.iter().map(|target| target.peer.rank).collect();
-    assert_eq!(ranks, [1, 3]);
+    assert_eq!(result.silent, [Rank(2)]);
+    let ranks: Vec<Rank> = result.targets.iter().map(|target| target.peer.rank).collect();
+    assert_eq!(ranks, [Rank(1), Rank(3)]);
     assert_eq!(result.points.len(), 10);
     assert!(took < Duration::from_millis(4500), "{took:?}");
 }
@@ -70,7 +71,7 @@ fn a_host_that_answers_nothing_is_named_and_costs_half_a_second() {
 #[test]
 fn nobody_there_is_found_out_soon() {
     let (result, took) = measure(&star(3, 100_000_000), ProbeSettings::full(MTU_BYTES), &[1, 2], NoFaults);
-    assert_eq!(result.silent, [1, 2]);
+    assert_eq!(result.silent, [Rank(1), Rank(2)]);
     assert!(result.points.is_empty() && result.rate_bits_per_second.is_none() && result.path_mtu_bytes.is_none());
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
@@ -84,7 +85,7 @@ fn a_host_that_dies_while_it_is_measured_is_named() {
         _ => Fate::Deliver,
     };
     let (result, took) = measure(&network, ProbeSettings::full(MTU_BYTES), &[], faults);
-    assert_eq!(result.silent, [2]);
+    assert_eq!(result.silent, [Rank(2)]);
     assert_eq!(result.targets.len(), 1);
     assert!(took < Duration::from_secs(10), "{took:?}");
 }
@@ -162,7 +163,7 @@ fn a_short_probe_ends_within_its_budget_whatever_happens() {
                 println!("{rate} bit/s: short probe of three hosts in {took:?}");
             }
             for &rank in deaf {
-                assert!(result.silent.contains(&(rank as u16)), "{result:?}");
+                assert!(result.silent.contains(&Rank(rank as u16)), "{result:?}");
             }
         }
     }
@@ -171,7 +172,7 @@ fn a_short_probe_ends_within_its_budget_whatever_happens() {
 #[test]
 fn two_probers_of_one_session_do_not_mistake_each_others_answers() {
     let network = star(2, 100_000_000);
-    let peer = Peer { rank: 1, mac: host_mac(1) };
+    let peer = Peer { rank: Rank(1), mac: host_mac(1) };
     let begin =
         |at: Instant| Host::Prober(Box::new(Prober::new(at, identity(0), vec![peer], ProbeSettings::short(MTU_BYTES))));
     let mut simulation = Simulation::new(

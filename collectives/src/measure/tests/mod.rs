@@ -7,7 +7,7 @@ mod measuring;
 
 use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Responder};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
-use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, group_mac};
+use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
@@ -62,7 +62,13 @@ fn group() -> MacAddr {
 }
 
 fn identity(host: usize) -> Identity {
-    Identity { session: SESSION, stream: 0, rank: host as u16, mac: host_mac(host), ether_type: EtherType::DEFAULT }
+    Identity {
+        session: SESSION,
+        stream: StreamId(0),
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+        ether_type: EtherType::DEFAULT,
+    }
 }
 
 fn responder(host: usize) -> Responder {
@@ -80,7 +86,7 @@ const DELAY: Duration = Duration::from_micros(5);
 
 /// Host 0 measures to all others, of which `deaf` do not answer; also says how long that took.
 fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
-    let targets = (1..network.hosts()).map(|host| Peer { rank: host as u16, mac: host_mac(host) }).collect();
+    let targets = (1..network.hosts()).map(|host| Peer { rank: Rank(host as u16), mac: host_mac(host) }).collect();
     let prober = Prober::new(Instant::START, identity(0), targets, settings);
     let others = (1..network.hosts())
         .map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });

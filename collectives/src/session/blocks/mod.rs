@@ -11,7 +11,7 @@ pub(super) use stream::most_block_frames;
 
 use super::view::View;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Identity};
+use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
@@ -45,7 +45,7 @@ impl Blocks {
         }
         let open =
             |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
-        let streams: Vec<Stream> = view.trees().iter().zip(FIRST_STREAM..).map(open).collect();
+        let streams: Vec<Stream> = view.trees().iter().zip((FIRST_STREAM..).map(StreamId)).map(open).collect();
         // From the view alone: root and receivers must deal alike, whatever the size of their feeds.
         let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
         let turns = (0..streams.len()).collect();
@@ -102,7 +102,7 @@ impl Blocks {
     /// # Errors
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
-        let mut streams = self.streams.iter().zip(FIRST_STREAM..);
+        let mut streams = self.streams.iter().zip((FIRST_STREAM..).map(StreamId));
         streams.try_for_each(|(stream, number)| {
             stream.audit().map_err(|error| error.within(format_args!("stream {number}")))
         })
@@ -203,19 +203,19 @@ impl Blocks {
         }
     }
 
-    pub(super) fn take_orphans(&mut self) -> Vec<u16> {
+    pub(super) fn take_orphans(&mut self) -> Vec<Rank> {
         self.streams.iter_mut().flat_map(Stream::take_orphans).collect()
     }
 
     /// Brings parents and children in line with a new view in which ranks have gone.
-    pub(super) fn reshape(&mut self, now: Instant, rank: u16, view: &View) {
+    pub(super) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
         for (stream, tree) in self.streams.iter_mut().zip(view.trees()) {
             if let Some(parent) = tree.parent(rank) {
                 stream.set_parent(view.peer(parent));
             }
             // New children first: what a dead child was keeping here is what its own children may still need.
             tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, view.peer(child)));
-            let gone: Vec<u16> = stream
+            let gone: Vec<Rank> = stream
                 .cursors()
                 .into_iter()
                 .map(|(reader, _)| reader)
@@ -230,7 +230,7 @@ impl Blocks {
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.settle_consumed();
-        let at = usize::from(frame.header.stream.wrapping_sub(FIRST_STREAM));
+        let at = usize::from(frame.header.stream.0.wrapping_sub(FIRST_STREAM));
         let Some(stream) = self.streams.get_mut(at) else { return };
         stream.handle_frame(now, frame);
         if !self.fillers.is_empty() {

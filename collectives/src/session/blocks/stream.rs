@@ -4,7 +4,7 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Identity, Peer};
+use ethbcast_transport::wire::{Identity, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
 
 /// Opens a stream at the host that `identity` names.
@@ -12,7 +12,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     let rank = identity.rank;
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
     let outlet = match view.via {
-        Via::Cast if rank == 0 => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast if rank == Rank::ROOT => Outlet::Cast { group: group_mac, listeners: children },
         Via::Cast => Outlet::RepairChildren(children),
         _ => Outlet::Lanes(children),
     };
@@ -36,13 +36,13 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
 
 /// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and
 /// acknowledgements if it is the paper's; and under a cast how often and when to speak among so many.
-pub(super) fn tuned(own: &Tuning, view: &View, rank: u16) -> Tuning {
+pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
         return tuning;
     }
     let receivers = view.members.len().saturating_sub(1);
-    AckTree::new(receivers, view.policy).tuned(&tuning, usize::from(rank).checked_sub(1))
+    AckTree::new(receivers, view.policy).tuned(&tuning, rank.index().checked_sub(1))
 }
 
 fn with_policy(own: &Tuning, view: &View) -> Tuning {
@@ -76,11 +76,11 @@ mod tests {
     #[test]
     fn who_speaks_how_often_depends_on_how_many_there_are_and_on_the_place_among_them() {
         let own = Tuning::default();
-        assert_eq!(tuned(&own, &cast(7), 3), own.for_cast(7, 2));
-        assert_eq!(tuned(&own, &cast(100), 1), own.for_cast(100, 0));
+        assert_eq!(tuned(&own, &cast(7), Rank(3)), own.for_cast(7, 2));
+        assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_cast(100, 0));
         let many = cast(1000);
-        assert_eq!(tuned(&own, &many, 13), own.for_ack_tree(1000, 10, 2));
-        assert_eq!(tuned(&own, &many, 0), own.for_ack_tree(1000, 10, 0));
+        assert_eq!(tuned(&own, &many, Rank(13)), own.for_ack_tree(1000, 10, 2));
+        assert_eq!(tuned(&own, &many, Rank::ROOT), own.for_ack_tree(1000, 10, 0));
     }
 
     #[test]
@@ -88,8 +88,8 @@ mod tests {
         let own = Tuning::default().with_feed_frames(256);
         let mut view = chain(3);
         view.policy = Policy::InOrderOnly;
-        assert_eq!(tuned(&own, &view, 1), Tuning::paper().with_feed_frames(256));
+        assert_eq!(tuned(&own, &view, Rank(1)), Tuning::paper().with_feed_frames(256));
         view.push_frames = Some(9);
-        assert_eq!(tuned(&own, &view, 1), Tuning::push_pull().with_feed_frames(256));
+        assert_eq!(tuned(&own, &view, Rank(1)), Tuning::push_pull().with_feed_frames(256));
     }
 }

@@ -3,6 +3,7 @@
 use super::SendReport;
 use crate::membership::live::StationError;
 use crate::session::{Outcome, Refusal, RootFailure};
+use ethbcast_transport::TuningError;
 use ethbcast_transport::packet::DriveError;
 use std::io;
 
@@ -13,6 +14,9 @@ pub enum Error {
     /// The group's name or the MTU cannot be, there is no such interface, or no permission.
     #[error(transparent)]
     Station(#[from] StationError),
+    /// The engine cannot run on a number in [`Options::tuning`](super::Options::tuning).
+    #[error(transparent)]
+    Tuning(#[from] TuningError),
     /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),

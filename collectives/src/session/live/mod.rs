@@ -144,11 +144,12 @@ impl Session {
     /// Sends what the source of `sending` has to the receivers of the group; however they fared is in the report.
     ///
     /// # Errors
-    /// If the session does not come about, the source gives up ([`Error::GaveUp`]), or it is cancelled.
+    /// If [`Options::tuning`] is wrong, the session does not come about, the source gives up ([`Error::GaveUp`]), or it
+    /// is cancelled.
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
-        let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning));
+        let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
         let mut teller = Teller::new(options);
         let mut cancelled = false;
         drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {

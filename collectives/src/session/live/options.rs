@@ -6,8 +6,8 @@ use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::EtherType;
+use ethbcast_transport::{Tuning, TuningError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,10 +152,20 @@ impl Options {
     }
 
     /// A root's configuration, with the buffer of `port`, whose ring was made for it.
-    pub(super) fn root_config(&self, station: &Station, session: u32, port: &Tuning) -> RootConfig {
+    ///
+    /// # Errors
+    /// If the engine cannot run on the numbers asked for.
+    pub(super) fn root_config(
+        &self,
+        station: &Station,
+        session: u32,
+        port: &Tuning,
+    ) -> Result<RootConfig, TuningError> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
+        let tuning = Tuning { feed: port.feed.clone(), ..numbers };
+        tuning.check()?;
         let patience = self.max_wait.unwrap_or(DEFAULT_WAIT);
-        RootConfig {
+        Ok(RootConfig {
             size: self.size,
             wanted: Wanted { at_least: self.receivers, enough: self.exactly.then_some(self.receivers), patience },
             route: self.route.clone(),
@@ -163,9 +173,9 @@ impl Options {
             probe: self.probe,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
-            tuning: Tuning { feed: port.feed.clone(), ..numbers },
+            tuning,
             ..RootConfig::new(station.clone(), session, &self.source)
-        }
+        })
     }
 
     /// A receiver's configuration.
@@ -192,6 +202,7 @@ impl fmt::Debug for Options {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Error;
     use super::*;
     use ethbcast_transport::{MacAddr, Policy};
 
@@ -199,7 +210,10 @@ mod tests {
     fn a_protocol_leaves_the_buffer_as_large_as_the_ring() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
-        let tuning = |preset| Options { preset, ..Options::new() }.root_config(&station, 1, &port).tuning;
+        let tuning = |preset| {
+            let config = Options { preset, ..Options::new() }.root_config(&station, 1, &port);
+            config.expect("a preset's numbers are right").tuning
+        };
         let paper = tuning(Preset::Paper);
         assert_eq!((paper.policy, paper.window.max_frames, paper.feed.frames), (Policy::InOrderOnly, 16, 256));
         assert_eq!(tuning(Preset::Default), port);
@@ -207,9 +221,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_the_engine_cannot_run_on_is_named() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let mut wrong = Tuning::default();
+        wrong.window.min_frames = 0;
+        let options = Options { tuning: Some(wrong), ..Options::new() };
+        let error = options.root_config(&station, 1, &Tuning::default()).expect_err("no frame would be on its way");
+        assert_eq!(error.field(), "window.min_frames");
+        assert!(matches!(Error::from(error), Error::Tuning(_)));
+    }
+
+    #[test]
     fn a_number_of_receivers_is_exact_or_the_least() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let wanted = |options: Options| options.root_config(&station, 1, &Tuning::default()).wanted;
+        let wanted = |options: Options| {
+            options.root_config(&station, 1, &Tuning::default()).expect("the usual numbers are right").wanted
+        };
         assert_eq!(wanted(Options::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);
         let least = wanted(Options::new().min_receivers(2).max_wait(patience));

@@ -4,7 +4,7 @@ use super::Options;
 use crate::session::{Blocks, MemberReport, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 use std::collections::BTreeMap;
 
 /// What has happened.
@@ -42,7 +42,7 @@ pub enum Progress<'a> {
     /// All are there: the bytes begin to flow.
     Started {
         /// This host's rank; 0 is the sender's.
-        rank: u16,
+        rank: Rank,
         /// How many receivers there are.
         receivers: usize,
         /// How the bytes travel.
@@ -66,7 +66,7 @@ pub(super) struct Teller<'a> {
     options: &'a Options,
     told_at: Option<Instant>,
     /// By rank, how often it was seen to take frames more slowly than they came.
-    blocked: BTreeMap<u16, u32>,
+    blocked: BTreeMap<Rank, u32>,
 }
 
 impl<'a> Teller<'a> {
@@ -81,7 +81,7 @@ impl<'a> Teller<'a> {
             RootEvent::Left { host } => Progress::Left { host },
             RootEvent::Started { receivers } => {
                 let Some(view) = root.view() else { return };
-                Progress::Started { rank: 0, receivers: *receivers, via: view.via, size: view.size }
+                Progress::Started { rank: Rank::ROOT, receivers: *receivers, via: view.via, size: view.size }
             }
             RootEvent::Reported(report) => Progress::Reported(report),
             RootEvent::AllReported => return,
@@ -116,7 +116,7 @@ impl<'a> Teller<'a> {
         if self.is_due(now) {
             let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
             let bytes = (frames * payload_bytes).min(view.size.unwrap_or(u64::MAX));
-            let slowest = Some((view.members[usize::from(rank)].host.as_str(), state));
+            let slowest = Some((view.members[rank.index()].host.as_str(), state));
             self.options.tell(Progress::Moved { bytes, slowest });
         }
     }
@@ -134,6 +134,6 @@ impl<'a> Teller<'a> {
     /// The receiver that was blocked most often.
     pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
         let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
-        root.view().map(|view| view.members[usize::from(rank)].host.clone())
+        root.view().map(|view| view.members[rank.index()].host.clone())
     }
 }

@@ -6,6 +6,7 @@ use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, T
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// What a session came to, at its sender.
@@ -89,7 +90,7 @@ pub struct ReceiveReport {
     /// What the sender called its bytes; empty if there was no sender.
     pub source: String,
     /// This host's rank, if it became a member.
-    pub rank: Option<u16>,
+    pub rank: Option<Rank>,
     /// How the bytes travelled, if it became a member.
     pub via: Option<Via>,
     /// What became of the bytes, if that is known.

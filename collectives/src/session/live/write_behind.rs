@@ -286,11 +286,15 @@ impl Sink for WriteBehind {
 mod tests {
     use super::*;
     use ethbcast_planning::plan::Via;
+    use ethbcast_transport::wire::Rank;
     use std::thread;
 
     /// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.
     fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Done {
-        sink.on_event(Instant::START, &ReceiverEvent::Started { rank: 1, receivers: 1, via: Via::Chain, size: None });
+        sink.on_event(
+            Instant::START,
+            &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None },
+        );
         bytes.chunks(1468).for_each(|frame| {
             while !sink.has_room() {
                 thread::yield_now();

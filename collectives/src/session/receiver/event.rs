@@ -2,6 +2,7 @@
 
 use crate::session::message::{Refusal, Trailer};
 use ethbcast_planning::plan::Via;
+use ethbcast_transport::wire::Rank;
 
 /// What the receiver's user wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum ReceiverEvent {
     /// This host is a member: data will come.
     Started {
         /// This host's rank.
-        rank: u16,
+        rank: Rank,
         /// How many receivers there are.
         receivers: usize,
         /// How the bytes travel.

@@ -6,7 +6,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::jitter;
 use crate::session::message::{Message, ViewPart};
 use crate::session::view::{Assembler, View};
-use ethbcast_transport::wire::{Frame, Header};
+use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 
 /// Asks to join again and again, until a view names this host; answers the root's short probe meanwhile.
@@ -20,7 +20,7 @@ pub(super) struct Joining {
 impl Joining {
     pub(super) fn new(now: Instant, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
-        let responder = Responder::new(station.identity(0, Header::NO_RANK), usize::from(station.mtu_bytes), None);
+        let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None);
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
         Joining { assembler: Assembler::default(), responder, timers }

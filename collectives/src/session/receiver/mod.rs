@@ -22,7 +22,7 @@ use crate::membership::ControlStats;
 use crate::membership::presence::LastHeard;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{self, Frame, Header};
+use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
 use joining::Joining;
 use running::Running;
@@ -58,10 +58,14 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that listens from `now` on.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
     pub fn new(now: Instant, config: ReceiverConfig) -> Receiver {
+        config.tuning.check().expect("the receiver's tuning passes its check");
         let station = config.station.clone();
         Receiver {
-            endpoint: Endpoint::new(config, station, 0, Header::NO_RANK),
+            endpoint: Endpoint::new(config, station, 0, Rank::NONE),
             phase: Phase::Listening,
             began: now,
             root: None,
@@ -101,7 +105,7 @@ impl Receiver {
     }
 
     /// This host's rank, once it is a member.
-    pub fn rank(&self) -> Option<u16> {
+    pub fn rank(&self) -> Option<Rank> {
         self.running().map(Running::rank)
     }
 

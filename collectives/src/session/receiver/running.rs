@@ -7,7 +7,7 @@ use crate::session::blocks::Blocks;
 use crate::session::message::{Digest, Done, MemberState, Message, Outcome, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::stream::Ending;
-use ethbcast_transport::wire::Frame;
+use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(super) struct Running {
     view: View,
     digest: Digest,
-    rank: u16,
+    rank: Rank,
     /// Puts the next view together.
     assembler: Assembler,
     blocks: Blocks,
@@ -31,12 +31,12 @@ pub(super) struct Running {
 
 impl Running {
     /// Begins as the member that `rank` of the first view is.
-    pub(super) fn new(now: Instant, view: View, rank: u16, endpoint: &mut ReceiverEndpoint) -> Running {
+    pub(super) fn new(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
         endpoint.adopt(rank, view.epoch);
         let (config, receivers) = (endpoint.config(), view.members.len() - 1);
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
         // All members begin at the same moment; their signs of life are spread over the period.
-        let offset = config.timing.status * u32::from(rank) / view.members.len().max(1) as u32;
+        let offset = config.timing.status * u32::from(rank.0) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
         log::info!("rank {rank} of {receivers} receivers via {}", view.via);
@@ -58,7 +58,7 @@ impl Running {
         &self.view
     }
 
-    pub(super) fn rank(&self) -> u16 {
+    pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 
@@ -132,7 +132,7 @@ impl Running {
 
     /// Whose reports the root has, and whether the session is over; how it ends for this host, if it does.
     pub(super) fn on_verdict(&mut self, over: bool, heard: &[u8]) -> Option<End> {
-        let mine = heard.get(usize::from(self.rank) / 8).is_some_and(|byte| byte >> (self.rank % 8) & 1 == 1);
+        let mine = heard.get(self.rank.index() / 8).is_some_and(|byte| byte >> (self.rank.0 % 8) & 1 == 1);
         if mine && self.report.is_some() {
             self.confirmed = true;
             self.timers.clear(Wait::Verdict);

@@ -9,7 +9,7 @@ use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, pr
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Policy;
-use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// The rate taken for a cable's if nothing was measured: what most cables carry.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -33,7 +33,7 @@ pub(super) fn first_view(
     let policy = config.tuning.policy;
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
-        let (parent, order) = (parent.map(|parent| parent as u16), order as u16);
+        let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, present: true }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);

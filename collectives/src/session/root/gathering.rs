@@ -9,7 +9,7 @@ use crate::session::message::{Message, Refusal};
 use crate::session::view::View;
 use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::wire::{Frame, Header, Peer};
+use ethbcast_transport::wire::{Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 
 /// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
@@ -156,8 +156,8 @@ impl Gathering {
         let Some(speaker) = self.applicants.sample().filter(|_| config.probe && self.calibration.is_none()) else {
             return Step::Start;
         };
-        let targets = vec![Peer { rank: 0, mac: speaker.mac }];
-        let identity = config.station.identity(config.session, Header::NO_RANK);
+        let targets = vec![Peer { rank: Rank::ROOT, mac: speaker.mac }];
+        let identity = config.station.identity(config.session, Rank::NONE);
         let settings = ProbeSettings::short(usize::from(config.station.mtu_bytes));
         self.prober = Some(Prober::new(now, identity, targets, settings));
         Step::Wait

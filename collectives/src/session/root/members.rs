@@ -4,6 +4,7 @@ use crate::membership::Timing;
 use crate::membership::presence::{Change, Presence};
 use crate::session::message::{Digest, MemberState, Outcome};
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// How one receiver fared, for the report.
@@ -12,7 +13,7 @@ pub struct MemberReport {
     /// Host name.
     pub host: String,
     /// Rank in the group.
-    pub rank: u16,
+    pub rank: Rank,
     /// What became of it.
     pub outcome: Outcome,
     /// Bytes it received, as it reported them.
@@ -28,7 +29,7 @@ pub struct MemberReport {
 /// A member as the root sees it.
 #[derive(Debug)]
 struct Entry {
-    rank: u16,
+    rank: Rank,
     /// False once it is no longer part of the view.
     present: bool,
     /// The last view it has confirmed.
@@ -51,16 +52,16 @@ impl Members {
     pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
         let entry =
             |rank| Entry { rank, present: true, ready_epoch: 0, state: MemberState::Alive, frames: 0, report: None };
-        let presence = Presence::new(now, 0, receivers + 1, timing.dead).suspecting_after(timing.suspect);
-        Members { entries: (1..=receivers).map(entry).collect(), presence }
+        let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead).suspecting_after(timing.suspect);
+        Members { entries: (1..=receivers).map(Rank).map(entry).collect(), presence }
     }
 
-    fn entry(&mut self, rank: u16) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::from(rank).checked_sub(1)?)
+    fn entry(&mut self, rank: Rank) -> Option<&mut Entry> {
+        self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
     /// A sign of life of a member.
-    pub(super) fn hear(&mut self, now: Instant, rank: u16) {
+    pub(super) fn hear(&mut self, now: Instant, rank: Rank) {
         if self.entry(rank).is_some() {
             self.presence.hear(now, rank);
         }
@@ -77,14 +78,14 @@ impl Members {
     }
 
     /// A member has confirmed view `epoch`.
-    pub(super) fn set_ready(&mut self, rank: u16, epoch: u32) {
+    pub(super) fn set_ready(&mut self, rank: Rank, epoch: u32) {
         if let Some(entry) = self.entry(rank) {
             entry.ready_epoch = epoch;
         }
     }
 
     /// What a member says it is busy with, and how many frames its application has taken.
-    pub(super) fn set_state(&mut self, rank: u16, state: MemberState, frames: u64) {
+    pub(super) fn set_state(&mut self, rank: Rank, state: MemberState, frames: u64) {
         if let Some(entry) = self.entry(rank) {
             (entry.state, entry.frames) = (state, frames);
         }
@@ -97,7 +98,7 @@ impl Members {
     }
 
     /// A member is no part of the view any more; false if it was none before.
-    pub(super) fn remove(&mut self, rank: u16) -> bool {
+    pub(super) fn remove(&mut self, rank: Rank) -> bool {
         self.presence.remove(rank);
         self.entry(rank).is_some_and(|entry| std::mem::take(&mut entry.present))
     }
@@ -121,7 +122,7 @@ impl Members {
     pub(super) fn heard(&self) -> Vec<u8> {
         let mut heard = vec![0_u8; self.entries.len() / 8 + 1];
         for report in self.reports() {
-            heard[usize::from(report.rank) / 8] |= 1 << (report.rank % 8);
+            heard[report.rank.index() / 8] |= 1 << (report.rank.0 % 8);
         }
         heard
     }
@@ -132,7 +133,7 @@ impl Members {
     }
 
     /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub(super) fn states(&self) -> impl Iterator<Item = (u16, MemberState, u64)> + '_ {
+    pub(super) fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
         self.entries.iter().filter(|entry| entry.present).map(|entry| (entry.rank, entry.state, entry.frames))
     }
 }

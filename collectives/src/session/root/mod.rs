@@ -26,7 +26,7 @@ use crate::membership::ControlStats;
 use closing::Closing;
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{self, Frame};
+use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use gathering::{Gathering, Step, refuse_late};
 use running::Running;
@@ -84,10 +84,15 @@ pub struct Root {
 
 impl Root {
     /// A root that starts inviting at `now`.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
     pub fn new(now: Instant, config: RootConfig) -> Root {
+        config.tuning.check().expect("the root's tuning passes its check");
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
-        Root { endpoint: Endpoint::new(config, station, session, 0), phase, trailer: None, choice: None, failure: None }
+        let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
+        Root { endpoint, phase, trailer: None, choice: None, failure: None }
     }
 
     /// The next event.
@@ -141,7 +146,7 @@ impl Root {
     }
 
     /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub fn states(&self) -> impl Iterator<Item = (u16, MemberState, u64)> + '_ {
+    pub fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 

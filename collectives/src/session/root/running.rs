@@ -9,7 +9,7 @@ use crate::session::is_of_stream;
 use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Trailer};
 use crate::session::view::View;
 use ethbcast_transport::stream::Ending;
-use ethbcast_transport::wire::Frame;
+use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Part};
 use std::time::Duration;
 
@@ -156,7 +156,7 @@ impl Running {
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64) -> bool {
         let rank = self.view.members.iter().position(|member| member.nonce == nonce);
         if let Some(rank) = rank {
-            self.members.hear(now, rank as u16);
+            self.members.hear(now, Rank(rank as u16));
         }
         rank.is_some()
     }
@@ -178,7 +178,7 @@ impl Running {
         self.flush_end();
     }
 
-    fn on_control(&mut self, now: Instant, rank: u16, message: Message, endpoint: &mut RootEndpoint) {
+    fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
             Message::Ready { epoch, digest } if epoch == self.view.epoch && digest == self.digest => {
                 self.members.set_ready(rank, epoch);
@@ -194,7 +194,7 @@ impl Running {
         }
     }
 
-    fn on_done(&mut self, now: Instant, rank: u16, done: Done, endpoint: &mut RootEndpoint) {
+    fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         self.timers.set_unless_set(Wait::Verdict, now);
         let claimed = done.outcome == Outcome::Delivered;
         if claimed && self.trailer != Some(Trailer { bytes: done.bytes, digest: done.digest }) {
@@ -250,7 +250,7 @@ impl Running {
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         self.digest = self.view.digest();
         self.blocks.set_epoch(self.view.epoch);
-        endpoint.adopt(0, self.view.epoch);
+        endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
@@ -273,16 +273,16 @@ impl Running {
     }
 
     /// A member is gone for a reason the root found itself.
-    fn lose(&mut self, now: Instant, rank: u16, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
-        log::warn!("lost {}: {text}", self.view.members[usize::from(rank)].host);
+    fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
+        log::warn!("lost {}: {text}", self.view.members[rank.index()].host);
         self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
         self.drop_member(now, rank, endpoint);
     }
 
     /// A member's fate is known.
-    fn report(&mut self, now: Instant, rank: u16, done: Done, endpoint: &mut RootEndpoint) {
+    fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.first_data.map(|start| now.since(start)).unwrap_or_default();
-        let host = self.view.members[usize::from(rank)].host.clone();
+        let host = self.view.members[rank.index()].host.clone();
         let Done { outcome, bytes, digest, text } = done;
         let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
         if !self.members.set_report(&report) {
@@ -298,13 +298,13 @@ impl Running {
     }
 
     /// Takes a member out of the view; its parent takes over its children.
-    fn drop_member(&mut self, now: Instant, rank: u16, endpoint: &mut RootEndpoint) {
+    fn drop_member(&mut self, now: Instant, rank: Rank, endpoint: &mut RootEndpoint) {
         if self.flow == Flow::Shut || !self.members.remove(rank) {
             return;
         }
-        self.view.members[usize::from(rank)].present = false;
+        self.view.members[rank.index()].present = false;
         self.view.epoch += 1;
-        self.blocks.reshape(now, 0, &self.view);
+        self.blocks.reshape(now, Rank::ROOT, &self.view);
         self.publish(now, endpoint);
         self.check_ready(endpoint);
     }

@@ -11,7 +11,7 @@ pub(super) use tree::Tree;
 use super::message::{Digest, ViewPart};
 use crate::membership::codec::{Reader, Writer};
 use ethbcast_planning::plan::{self, Via};
-use ethbcast_transport::wire::Peer;
+use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
 
 /// One member of a view; its rank is its place in the list.
@@ -24,7 +24,7 @@ pub struct ViewMember {
     /// The run of the receiver that joined; zero for the root.
     pub nonce: u64,
     /// Who sends to it, or in a cast to whom it acknowledges; `None` for the root.
-    pub parent: Option<u16>,
+    pub parent: Option<Rank>,
     /// Its place among its parent's children.
     pub order: u16,
     /// False once it has died or left: it keeps its rank, so that no other changes.
@@ -61,8 +61,8 @@ pub const MAX_MEMBERS: usize = 65_535;
 
 impl View {
     /// The ranks of the members that are present.
-    pub fn ranks(&self) -> impl Iterator<Item = u16> + '_ {
-        self.members.iter().zip(0..).filter(|(member, _)| member.present).map(|(_, rank)| rank)
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.members.iter().zip(0..).filter(|(member, _)| member.present).map(|(_, rank)| Rank(rank))
     }
 
     /// The view as bytes.
@@ -72,7 +72,8 @@ impl View {
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
         for member in &self.members {
-            out.bytes(&member.mac.octets()).u64(member.nonce).u16(member.parent.unwrap_or(u16::MAX)).u16(member.order);
+            let parent = member.parent.unwrap_or(Rank::NONE);
+            out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
             out.u8(u8::from(member.present)).name(&member.host);
         }
         out.into_bytes()
@@ -102,7 +103,7 @@ impl View {
 
     /// Whether every member's line of parents ends at rank 0.
     fn is_rooted_at_zero(&self) -> bool {
-        let parent = |rank: usize| self.members[rank].parent.map(usize::from);
+        let parent = |rank: usize| self.members[rank].parent.map(Rank::index);
         let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
         if self.members.is_empty()
             || parent(0).is_some()
@@ -145,18 +146,18 @@ impl View {
     }
 
     /// Whether the member of this rank, present or not, has this interface.
-    pub(super) fn names(&self, rank: u16, mac: MacAddr) -> bool {
-        self.members.get(usize::from(rank)).is_some_and(|member| member.mac == mac)
+    pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
+        self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }
 
     /// The rank of a present member.
-    pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<u16> {
+    pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
         let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.present;
-        self.members.iter().position(own).map(|rank| rank as u16)
+        self.members.iter().position(own).map(|rank| Rank(rank as u16))
     }
 
-    pub(super) fn peer(&self, rank: u16) -> Peer {
-        Peer { rank, mac: self.members[usize::from(rank)].mac }
+    pub(super) fn peer(&self, rank: Rank) -> Peer {
+        Peer { rank, mac: self.members[rank.index()].mac }
     }
 
     /// The trees of all streams, in the order of their numbers.
@@ -169,8 +170,8 @@ impl View {
     }
 
     /// Whether a member is present and, in some stream, a child of `parent`.
-    pub(super) fn serves(&self, parent: u16, child: u16) -> bool {
-        let present = self.members.get(usize::from(child)).is_some_and(|member| member.present);
+    pub(super) fn serves(&self, parent: Rank, child: Rank) -> bool {
+        let present = self.members.get(child.index()).is_some_and(|member| member.present);
         present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
     }
 }
@@ -206,6 +207,6 @@ const PART_OVERHEAD_BYTES: usize = 40;
 fn read_member(from: &mut Reader<'_>) -> Option<ViewMember> {
     let [a, b, c, d, e, f] = from.array()?;
     let (nonce, parent, order, present) = (from.u64()?, from.u16()?, from.u16()?, from.u8()? != 0);
-    let parent = (parent != u16::MAX).then_some(parent);
+    let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);
     Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, present, host: from.text()? })
 }

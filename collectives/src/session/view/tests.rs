@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::session::message::Message;
+use ethbcast_transport::wire::Rank;
 
 pub(in crate::session) fn chain(count: u16) -> View {
     let member = |rank: u16| ViewMember {
         host: format!("n{rank}"),
         mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
         nonce: u64::from(rank) * 7,
-        parent: rank.checked_sub(1),
+        parent: rank.checked_sub(1).map(Rank),
         order: 0,
         present: true,
     };
@@ -41,9 +42,9 @@ fn a_view_survives_being_cut_into_parts_that_arrive_backwards_and_twice() {
 #[test]
 fn a_view_whose_parents_go_in_a_circle_is_refused() {
     let mut view = chain(5);
-    view.members[2].parent = Some(4);
+    view.members[2].parent = Some(Rank(4));
     assert_eq!(View::decode(&view.encode()), None);
-    view.members[2].parent = Some(9);
+    view.members[2].parent = Some(Rank(9));
     assert_eq!(View::decode(&view.encode()), None);
 }
 
@@ -70,7 +71,7 @@ fn the_documented_example_is_what_is_sent() {
         order: 0,
         present: true,
     };
-    let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(0))];
+    let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT))];
     let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size: Some(0), members, ..chain(0) };
     let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let documented = [

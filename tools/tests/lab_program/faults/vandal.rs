@@ -4,7 +4,7 @@ use ethbcast_collectives::session::{Done, Message, Outcome as Fate, ViewPart};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, group_mac, parse, seal,
+    EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
 };
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
@@ -117,8 +117,8 @@ impl Vandal {
         let header = Header {
             kind,
             session,
-            stream: 1,
-            rank: self.random.below(5) as u16,
+            stream: StreamId(1),
+            rank: Rank(self.random.below(5) as u16),
             epoch: 1,
             flags: Flags(self.random.below(8) as u8),
             sequence: self.random.below(20_000),
@@ -147,7 +147,7 @@ impl Vandal {
                 count: 1,
                 bytes: body,
             }),
-            4 => Message::Orphan { rank: 1 },
+            4 => Message::Orphan { rank: Rank(1) },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };
         message.encode()

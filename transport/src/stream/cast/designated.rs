@@ -1,6 +1,7 @@
 //! Which receiver of a cast acknowledges for all that the cast is moving: the slowest, whom the others never wait for.
 
 use super::listener::Listener;
+use crate::wire::Rank;
 use std::time::Duration;
 
 /// Round trips that differ by less are alike.
@@ -10,9 +11,9 @@ const ROUND_TRIP_MARGIN: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(super) struct Designation {
     /// The present one; it needs not be told that it is the first at the beginning.
-    rank: u16,
+    rank: Rank,
     /// Those who are to hear of it, each by a heartbeat of its own.
-    untold: Vec<u16>,
+    untold: Vec<Rank>,
     /// Another must be so many frames behind to take its place, so that equals do not take turns.
     margin_frames: u64,
 }
@@ -25,12 +26,12 @@ impl Designation {
     }
 
     /// The present one.
-    pub(super) fn rank(&self) -> u16 {
+    pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 
     /// The next one to be told by a heartbeat.
-    pub(super) fn next_untold(&mut self) -> Option<u16> {
+    pub(super) fn next_untold(&mut self) -> Option<Rank> {
         self.untold.pop()
     }
 
@@ -56,7 +57,7 @@ impl Designation {
     }
 
     /// The present one may have gone: then the slowest that is left takes its place.
-    pub(super) fn on_removed(&mut self, listeners: &[Listener], gone: u16) {
+    pub(super) fn on_removed(&mut self, listeners: &[Listener], gone: Rank) {
         if gone != self.rank {
             return;
         }
@@ -81,7 +82,7 @@ impl Designation {
             || (!ahead && farther())
     }
 
-    fn tell(&mut self, rank: u16) {
+    fn tell(&mut self, rank: Rank) {
         if !self.untold.contains(&rank) {
             self.untold.push(rank);
         }

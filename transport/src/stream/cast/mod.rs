@@ -24,7 +24,7 @@ use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{Ack, MacAddr, Peer};
+use crate::wire::{Ack, MacAddr, Peer, Rank};
 use designated::Designation;
 use listener::Listener;
 use pace::Pace;
@@ -339,7 +339,7 @@ impl Readers for Cast {
         self.arm(now, feed);
     }
 
-    fn remove(&mut self, now: Instant, rank: u16, feed: &mut Feed) {
+    fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed) {
         let at = self.remotes().position(|remote| remote.rank() == rank);
         if let Some(at) = at {
             feed.remove_reader(self.listeners.swap_remove(at).remote().reader());
@@ -353,7 +353,7 @@ impl Readers for Cast {
         }
     }
 
-    fn cursors(&self) -> Vec<(u16, u64)> {
+    fn cursors(&self) -> Vec<(Rank, u64)> {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
     }
 

@@ -8,7 +8,7 @@ use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer};
+use crate::wire::{Ack, Peer, Rank};
 use std::time::Duration;
 
 /// One reader of the feed that gets its new frames by cast.
@@ -62,7 +62,7 @@ impl Remote {
     }
 
     /// Its rank.
-    pub(super) fn rank(&self) -> u16 {
+    pub(super) fn rank(&self) -> Rank {
         self.peer.rank
     }
 

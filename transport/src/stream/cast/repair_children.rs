@@ -11,7 +11,7 @@ use crate::stream::outgoing::{AckFrom, Departure};
 use crate::stream::readers::Readers;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer};
+use crate::wire::{Ack, Peer, Rank};
 
 /// The repair children of one receiver.
 #[derive(Debug)]
@@ -75,14 +75,14 @@ impl Readers for RepairChildren {
         self.children.push(RepairChild::graft(now, peer, limit, feed, tuning));
     }
 
-    fn remove(&mut self, _now: Instant, rank: u16, feed: &mut Feed) {
+    fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
         let at = self.remotes().position(|remote| remote.rank() == rank);
         if let Some(at) = at {
             feed.remove_reader(self.children.remove(at).remote().reader());
         }
     }
 
-    fn cursors(&self) -> Vec<(u16, u64)> {
+    fn cursors(&self) -> Vec<(Rank, u64)> {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
     }
 

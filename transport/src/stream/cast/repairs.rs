@@ -4,21 +4,21 @@
 use crate::arq::bits::Bits;
 use crate::arq::stamp::Stamp;
 use crate::time::Instant;
-use crate::wire::Ack;
+use crate::wire::{Ack, Rank};
 
 /// Who is to be sent a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Losers {
     /// One rank, so far; others have until then to report the same loss.
     One {
-        rank: u16,
+        rank: Rank,
         until: Instant,
     },
     Several,
 }
 
 impl Losers {
-    fn is_only(self, loser: u16) -> bool {
+    fn is_only(self, loser: Rank) -> bool {
         matches!(self, Losers::One { rank, .. } if rank == loser)
     }
 
@@ -120,7 +120,7 @@ impl Repairs {
     }
 
     /// Takes out what only `rank` has lost.
-    pub(super) fn forget_rank(&mut self, rank: u16) {
+    pub(super) fn forget_rank(&mut self, rank: Rank) {
         let only: Vec<u64> =
             self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
         only.into_iter().for_each(|sequence| self.remove(sequence));
@@ -213,7 +213,7 @@ mod tests {
     use std::time::Duration;
 
     fn one(rank: u16, until_us: u64) -> Losers {
-        Losers::One { rank, until: Instant::from_nanos(until_us * 1000) }
+        Losers::One { rank: Rank(rank), until: Instant::from_nanos(until_us * 1000) }
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(repairs.first_ready(at(800)), Some((18, one(4, 700))));
         repairs.lose(20, one(5, 900));
         assert_eq!(repairs.first_ready(at(0)), Some((20, Losers::Several)));
-        repairs.forget_rank(4);
+        repairs.forget_rank(Rank(4));
         assert!(!repairs.has(18) && repairs.has(20));
         repairs.forget_below(21);
         assert!(repairs.is_empty() && !repairs.has(20));

@@ -32,7 +32,7 @@ impl ReportBackoff {
         let random = |group: u32| RandomBackoff {
             longest: tuning.ack.group_round_trip * tuning.ack.backoff_round_trips,
             lambda: f64::from(group.max(1)).ln() + 1.0,
-            seed: u64::from(session) << 32 | u64::from(stream) << 16 | u64::from(rank),
+            seed: u64::from(session) << 32 | u64::from(stream.0) << 16 | u64::from(rank.0),
         };
         ReportBackoff { stagger: tuning.ack.gap_delay, random: tuning.ack.backoff_group.map(random) }
     }
@@ -97,11 +97,17 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{EtherType, MacAddr};
+    use crate::wire::{EtherType, MacAddr, Rank, StreamId};
 
     fn backoff_of(rank: u16, tuning: &Tuning) -> ReportBackoff {
         ReportBackoff::new(
-            Identity { session: 7, stream: 1, rank, mac: MacAddr::ZERO, ether_type: EtherType::DEFAULT },
+            Identity {
+                session: 7,
+                stream: StreamId(1),
+                rank: Rank(rank),
+                mac: MacAddr::ZERO,
+                ether_type: EtherType::DEFAULT,
+            },
             tuning,
         )
     }

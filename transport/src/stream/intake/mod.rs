@@ -9,7 +9,7 @@ use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, Inserted};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES};
+use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES, Rank};
 use backoff::{Gap, ReportBackoff};
 use schedule::AckSchedule;
 use std::time::Duration;
@@ -142,7 +142,7 @@ impl Intake {
         self.heard = true;
         self.receipt.note_stamp(now, header.stamp);
         if let Some(&rank) = payload.first_chunk() {
-            self.schedule.designate(u16::from_be_bytes(rank));
+            self.schedule.designate(Rank(u16::from_be_bytes(rank)));
         }
         self.receipt.hasten(now + self.stagger);
     }

@@ -1,12 +1,13 @@
 //! How often a receiver acknowledges what arrives without trouble.
 
 use crate::tuning::Tuning;
+use crate::wire::Rank;
 use std::time::Duration;
 
 /// Every how many frames a receiver acknowledges, and after how long; more often if it is the designated one of a cast.
 #[derive(Debug)]
 pub(super) struct AckSchedule {
-    rank: u16,
+    rank: Rank,
     every: u64,
     delay: Duration,
     /// What holds for the designated receiver, where there is one.
@@ -19,7 +20,7 @@ pub(super) struct AckSchedule {
 }
 
 impl AckSchedule {
-    pub(super) fn new(rank: u16, tuning: &Tuning) -> AckSchedule {
+    pub(super) fn new(rank: Rank, tuning: &Tuning) -> AckSchedule {
         AckSchedule {
             rank,
             every: tuning.ack.every_frames,
@@ -33,7 +34,7 @@ impl AckSchedule {
     }
 
     /// The root has said who is the designated receiver.
-    pub(super) fn designate(&mut self, rank: u16) {
+    pub(super) fn designate(&mut self, rank: Rank) {
         self.is_designated = rank == self.rank;
     }
 
@@ -80,11 +81,11 @@ mod tests {
     #[test]
     fn the_designated_one_speaks_often_and_the_others_in_turn_or_when_their_credit_is_used_up() {
         let tuning = Tuning::default().for_cast(100, 0);
-        let mut schedule = AckSchedule::new(1, &tuning);
+        let mut schedule = AckSchedule::new(Rank(1), &tuning);
         let often = tuning.designated.every_frames;
         assert!(!schedule.is_due(500, often - 1, false, 5000) && schedule.is_due(500, often, false, 5000));
         assert!(schedule.must_answer(false, 1));
-        schedule.designate(7);
+        schedule.designate(Rank(7));
         assert!(!schedule.is_due(500, often, false, 5000) && schedule.is_due(500, 16, false, 16));
         assert!(
             !schedule.is_due(2048, 1000, false, 5000) && schedule.is_due(2048, 1024, false, 5000),
@@ -92,14 +93,14 @@ mod tests {
         );
         assert!(schedule.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
         assert!(!schedule.must_answer(false, 1) && schedule.must_answer(true, 1));
-        schedule.designate(1);
+        schedule.designate(Rank(1));
         assert!(schedule.is_due(500, often, false, 5000));
     }
 
     #[test]
     fn a_pushed_frame_is_not_acknowledged_by_the_others_until_the_window_is_used_up() {
         let tuning = Tuning::push_pull().for_cast(4, 2);
-        let schedule = AckSchedule::new(3, &tuning);
+        let schedule = AckSchedule::new(Rank(3), &tuning);
         assert!(!schedule.is_due(8, 9, true, 8) && schedule.is_due(8, 16, true, 8));
         assert_eq!((schedule.delay(true), schedule.delay(false)), (None, Some(tuning.ack.delay)));
         assert!(schedule.is_due(12, tuning.ack.every_frames, false, 8));

@@ -1,0 +1,59 @@
+//! The numbers by which frames name hosts and streams.
+
+use std::fmt;
+
+/// A host's number among the hosts of its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u16);
+
+/// A stream's number within its session; 0 where there is only one or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u16);
+
+impl Rank {
+    /// The root of a session.
+    pub const ROOT: Rank = Rank(0);
+    /// The rank of a host that is not a member.
+    pub const NONE: Rank = Rank(u16::MAX);
+
+    /// Its place in a list of all hosts by rank.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The rank so many steps further on in the ring of `size` ranks, where 0 comes after the last.
+    pub const fn ahead(self, steps: u16, size: u16) -> Rank {
+        Rank((self.0 + steps) % size)
+    }
+}
+
+impl StreamId {
+    /// Its place in a list of all streams by number.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl From<u16> for Rank {
+    fn from(number: u16) -> Rank {
+        Rank(number)
+    }
+}
+
+impl From<u16> for StreamId {
+    fn from(number: u16) -> StreamId {
+        StreamId(number)
+    }
+}
