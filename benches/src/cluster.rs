@@ -47,7 +47,8 @@ pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does not.
+/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does
+/// not.
 ///
 /// # Errors
 /// If `ip` fails on a host.
@@ -63,8 +64,8 @@ pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
 }
 
-/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`], which
-/// need a program, it is cheap enough to be asked every few milliseconds.
+/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
+/// which need a program, it is cheap enough to be asked every few milliseconds.
 ///
 /// # Errors
 /// If the host cannot be entered or its interface is not listed.

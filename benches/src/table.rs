@@ -24,8 +24,8 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table in aligned columns, two blanks between them: the first and, as it may be long, the last to the left, the
-    /// numbers between to the right.
+    /// The table in aligned columns, two blanks between them: the first and, as it may be long, the last to the left,
+    /// the numbers between to the right.
     pub fn aligned(&self) -> String {
         let last = self.heading.len().saturating_sub(1);
         let lines = || self.lines();

@@ -45,8 +45,8 @@ pub fn percent_off(value: f64, truth: f64) -> String {
     format!("{:+.1}", (value / truth - 1.0) * 100.0)
 }
 
-/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them: the
-/// least time any way to send can take, T(msize) of the papers.
+/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them:
+/// the least time any way to send can take, T(msize) of the papers.
 pub fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
     let frame_bytes = bytes + bytes.div_ceil(FRAME_PAYLOAD_BYTES) * OVERHEAD_BYTES as u64;
     frame_bytes as f64 * 8.0 / rate_bits_per_second as f64

@@ -1,10 +1,10 @@
-//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by message, and a
-//! chain in segments of several lengths on the first of them.
+//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by
+//! message, and a chain in segments of several lengths on the first of them.
 //!
-//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all topologies are up together, and each
-//! way is measured on one after the other, so that a machine that gets slower does so for all. What the network costs is
-//! probed once, for the cables are the same everywhere: so are the segments.
+//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`:
+//! writes `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all
+//! topologies are up together, and each way is measured on one after the other, so that a machine that gets slower does
+//! so for all. What the network costs is probed once, for the cables are the same everywhere: so are the segments.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,13 +41,25 @@ struct Arguments {
     #[arg(long, default_value = "25mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(long, value_delimiter = ',', default_value = "8K,32K,128K,512K,1M", value_name = "SIZES", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8K,32K,128K,512K,1M",
+        value_name = "SIZES",
+        value_parser = parse_size
+    )]
     sizes: Vec<u64>,
     /// Ways to send, in the order of the table's columns.
     #[arg(long, value_delimiter = ',', default_values_t = Via::ALL.iter().copied(), value_name = "VIAS")]
     vias: Vec<Via>,
     /// Segments of the chain in Figure 16, in frames.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16",
+        value_name = "FRAMES",
+        value_parser = clap::value_parser!(u64).range(1..=64)
+    )]
     segments: Vec<u64>,
     /// Time for the broadcasts of one point, in seconds; three are measured at least, but one that takes over 3 s once.
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
@@ -251,7 +263,8 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
     let Arguments { topologies, rate, out, .. } = findings.arguments;
     let mut text = format!(
         "All ways to send side by side, cables of {}: the shapes of Figures 12 to 16 of Patarasuk 2008.\n\
-         Median of a broadcast and barrier less the mean of a barrier, in ms; copy: a cable's time for the message once.\n",
+         Median of a broadcast and barrier less the mean of a barrier, in ms; copy: a cable's time for the message \
+         once.\n",
         format_rate(*rate)
     );
     for topology in topologies {
@@ -271,7 +284,8 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
         );
     }
     text += &format!(
-        "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of 3:\n\n{}",
+        "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of \
+         3:\n\n{}",
         topologies[0],
         findings.segments.table().aligned()
     );

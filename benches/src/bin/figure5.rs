@@ -1,10 +1,10 @@
 //! Figure 5 of Patarasuk 2008: how high the contention-free binary trees of Algorithm 2 are on random clusters.
 //!
-//! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes `docs/results/figure5.txt`,
-//! `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches "until a tree that connects all nodes is
-//! formed (links that violate the tree property are not added)"; then each machine on a switch of its own chance. That can
-//! be read in two ways, see [`Links`], and the paper does not say which machine is the root, see [`Root`]: the heights depend
-//! on both. The same seed makes the same clusters.
+//! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes
+//! `docs/results/figure5.txt`, `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches
+//! "until a tree that connects all nodes is formed (links that violate the tree property are not added)"; then each
+//! machine on a switch of its own chance. That can be read in two ways, see [`Links`], and the paper does not say which
+//! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters.
 
 use std::fs;
 use std::path::PathBuf;
@@ -58,7 +58,8 @@ const CASES: [Case; 6] = [
     Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
 ];
 
-/// Average heights of Algorithm 2's trees on random clusters, beside the complete binary tree's (Patarasuk 2008, Figure 5).
+/// Average heights of Algorithm 2's trees on random clusters, beside the complete binary tree's (Patarasuk 2008, Figure
+/// 5).
 #[derive(Debug, Parser)]
 #[command(name = "figure5")]
 struct Arguments {
@@ -111,7 +112,8 @@ impl Row {
         let mut row = Self { machines, complete: machines.ilog2(), averages: Default::default() };
         for (averages, case) in row.averages.iter_mut().zip(&CASES) {
             for number in 0..arguments.clusters {
-                // Dice of its own for every cluster: another size or case does not change it, and the root changes none.
+                // Dice of its own for every cluster: another size or case does not change it, and the root changes
+                // none.
                 let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
                 let mut dice = Dice::seeded([arguments.seed, machines as u64, kind, number.into()]);
                 let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
@@ -140,8 +142,8 @@ fn height(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     Ok(plan.height())
 }
 
-/// What no order of Algorithm 1 goes below: a depth-first search leaves no choice along one way of switches, so the height of
-/// the lowest tree over the machines along the way that takes the most; or the complete tree's height.
+/// What no order of Algorithm 1 goes below: a depth-first search leaves no choice along one way of switches, so the
+/// height of the lowest tree over the machines along the way that takes the most; or the complete tree's height.
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;
@@ -231,13 +233,17 @@ impl Dice {
 
 fn report(arguments: &Arguments, rows: &[Row]) -> String {
     format!(
-        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed {},\n\
-         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that leave it\n\
+        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed \
+         {},\n\
+         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that \
+         leave it\n\
          one tree; joining ones get all that close no loop. The root is any machine, or one on a central switch.\n\n\
          {}\n\
-         Least average height, whatever the order of the depth-first search: what the machines along one way of switches take.\n\n\
+         Least average height, whatever the order of the depth-first search: what the machines along one way of \
+         switches take.\n\n\
          {}\n\
-         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all sizes:\n\n\
+         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all \
+         sizes:\n\n\
          {}",
         arguments.clusters,
         arguments.seed,

@@ -1,8 +1,9 @@
 //! What the model and the simulator say a broadcast takes, beside what it takes in the lab.
 //!
-//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/prediction.txt`, `.csv` and `.svg`. Hosts on one switch; `ethbcast probe` measures what the network costs, and
-//! model, simulator and session are all given that calibration, so that they speak of the same segments.
+//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`:
+//! writes `docs/results/prediction.txt`, `.csv` and `.svg`. Hosts on one switch; `ethbcast probe` measures what the
+//! network costs, and model, simulator and session are all given that calibration, so that they speak of the same
+//! segments.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +44,13 @@ struct Arguments {
     #[arg(long, default_value = "100mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(long, value_delimiter = ',', default_value = "64K,256K,1M,4M,16M", value_name = "SIZES", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "64K,256K,1M,4M,16M",
+        value_name = "SIZES",
+        value_parser = parse_size
+    )]
     sizes: Vec<u64>,
     /// Ways to send.
     #[arg(long, value_delimiter = ',', default_value = "chain,binary,cast,flat,binomial", value_name = "VIAS")]
@@ -253,7 +260,8 @@ fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
         )
     };
     let text = format!(
-        "{} hosts on one switch, cables of {}: what the model predicts and the simulator simulates beside what is measured, in ms.\n\
+        "{} hosts on one switch, cables of {}: what the model predicts and the simulator simulates beside what is \
+         measured, in ms.\n\
          Measured: the median of so many broadcasts and barriers, less the mean of a barrier alone.\n\n{}\n{}{}",
         arguments.hosts,
         format_rate(arguments.rate),

@@ -1,7 +1,8 @@
 //! Table 1 of Patarasuk 2008 beside what our model says of very large messages.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2): the time
-//! of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one send from host to host.
+//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2):
+//! the time of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one
+//! send from host to host.
 
 use std::path::PathBuf;
 
@@ -38,7 +39,8 @@ struct Row {
     multiple: fn(f64) -> f64,
 }
 
-/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the former.
+/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the
+/// former.
 const ROWS: [Row; 8] = [
     Row { via: Via::Flat, entry: "P-1", multiple: |ranks| ranks - 1.0 },
     Row { via: Via::Binomial, entry: "log2 P", multiple: f64::log2 },
@@ -89,7 +91,8 @@ fn main() -> anyhow::Result<()> {
         "Table 1 of Patarasuk 2008 from our model: {} GiB on one switch, g(m) and L(m) of the paper's Table 2.\n\
          ratio: predicted time over T(msize), the time of one send of everything from host to host.\n\
          expected: the entry of Table 1 for so many ranks; of blocks 2 (P - 1)/P, which the paper rounds to 2.\n\
-         Furthest off: {:.1} %, for the T of 1000Mbps is of long messages, whose bytes cost more than those of 8 KiB.\n\n{}",
+         Furthest off: {:.1} %, for the T of 1000Mbps is of long messages, whose bytes cost more than those of 8 \
+         KiB.\n\n{}",
         MESSAGE_BYTES >> 30,
         furthest * 100.0,
         table.aligned()

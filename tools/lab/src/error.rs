@@ -71,7 +71,8 @@ pub enum LabError {
 
     /// A rate that cannot be read, or that no cable can be shaped to.
     #[error(
-        "`{rate}` is not a usable rate: write a number of bits per second from 64kbit to 1000gbit, like 100mbit, or `unlimited`"
+        "`{rate}` is not a usable rate: write a number of bits per second from 64kbit to 1000gbit, like 100mbit, or \
+         `unlimited`"
     )]
     BadRate {
         /// The rate as it was given.
@@ -107,7 +108,8 @@ pub enum LabError {
 
     /// A lab name that cannot be part of a namespace's name.
     #[error(
-        "`{name}` cannot name a lab: use 1 to {longest} letters, digits, `_` and `.` (a `-` ends the lab's name inside a namespace's)"
+        "`{name}` cannot name a lab: use 1 to {longest} letters, digits, `_` and `.` (a `-` ends the lab's name inside \
+         a namespace's)"
     )]
     BadLabName {
         /// The name as it was given.
@@ -118,7 +120,8 @@ pub enum LabError {
 
     /// A host name that cannot be part of a namespace's name.
     #[error(
-        "the host `{host}` cannot be in a lab: name it with 1 to {longest} letters, digits, `_`, `.`, `:` and `-`, and not `switches`"
+        "the host `{host}` cannot be in a lab: name it with 1 to {longest} letters, digits, `_`, `.`, `:` and `-`, and \
+         not `switches`"
     )]
     BadHostName {
         /// The name as it was given.
@@ -144,7 +147,8 @@ pub enum LabError {
 
     /// Processes inside the lab survived SIGKILL.
     #[error(
-        "processes {pids:?} in the lab do not end even after SIGKILL: see what they wait for in `ps`, then take the lab down again"
+        "processes {pids:?} in the lab do not end even after SIGKILL: see what they wait for in `ps`, then take the \
+         lab down again"
     )]
     ProcessesRemain {
         /// Their process ids.

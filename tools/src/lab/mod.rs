@@ -47,7 +47,8 @@ fn lab_failure(error: LabError) -> Failure {
     Failure::new(code(&error), error)
 }
 
-/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs in.
+/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs
+/// in.
 pub fn host_name(given: Option<&str>) -> Option<String> {
     let told = std::env::var("ETHBCAST_HOST").is_ok();
     given.map(str::to_owned).or_else(|| Lab::own_host().filter(|_| !told))
@@ -66,7 +67,8 @@ fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
     let hosts = lab.hosts();
     let option = if lab.name() == ethbcast_lab::DEFAULT_LAB { String::new() } else { format!(" --lab {}", lab.name()) };
     eprintln!(
-        "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab down{option}`",
+        "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab \
+         down{option}`",
         lab.name(),
         nodeset::fold(&hosts),
         hosts.first().map_or("HOST", String::as_str)

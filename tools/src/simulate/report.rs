@@ -86,7 +86,8 @@ impl<'a> Report<'a> {
         let limit = goodput(self.settings.bytes, self.settings.copy.time.as_secs_f64());
         text += &format!("goodput     {} of {}\n", units::rate(self.goodput(run)), units::rate(limit));
         text += &format!(
-            "frames      {data_sent} data, {data_resent} again; control {control_sent} sent, {control_received} received; {lost} lost\n"
+            "frames      {data_sent} data, {data_resent} again; control {control_sent} sent, {control_received} \
+             received; {lost} lost\n"
         );
         for (at, load) in self.busiest(run).into_iter().take(BUSIEST).enumerate() {
             let label = if at == 0 { "busiest" } else { "" };

@@ -189,7 +189,8 @@ proptest! {
         let shape = shape(via, &topology);
         let (short, long) = (sizes.0.min(sizes.1), sizes.0.max(sizes.1));
         let slack = |seconds: f64| seconds * (1.0 + 1e-9);
-        let at = |size_bytes| predict(&shape, &Job { size_bytes, segment_bytes: segment, frame_payload_bytes: 1024 }, &calibration);
+        let job = |size_bytes| Job { size_bytes, segment_bytes: segment, frame_payload_bytes: 1024 };
+        let at = |size_bytes| predict(&shape, &job(size_bytes), &calibration);
         prop_assert!(at(short).is_finite() && at(short) >= 0.0);
         prop_assert!(at(short) <= slack(at(long)), "{} {}", at(short), at(long));
         let best = |size| best_segment(&shape, size, 1024, &calibration).1;
@@ -198,18 +199,21 @@ proptest! {
 
     #[test]
     fn no_other_segment_is_better(
-        topology in arbitrary::topology(6, 24), via in prop::sample::select(&[Via::Chain, Via::Binary, Via::Kary(3), Via::Cast][..]),
+        topology in arbitrary::topology(6, 24),
+        via in prop::sample::select(&[Via::Chain, Via::Binary, Via::Kary(3), Via::Cast][..]),
         calibration in calibrations(), size in 1u64..20_000_000, other in 0u32..21,
     ) {
         let shape = shape(via, &topology);
-        let price = |segment_bytes| predict(&shape, &Job { size_bytes: size, segment_bytes, frame_payload_bytes: 1400 }, &calibration);
+        let job = |segment_bytes| Job { size_bytes: size, segment_bytes, frame_payload_bytes: 1400 };
+        let price = |segment_bytes| predict(&shape, &job(segment_bytes), &calibration);
         let (segment, seconds) = best_segment(&shape, size, 1400, &calibration);
         prop_assert_eq!(seconds, price(segment));
         prop_assert!(segment == size || segment % 1400 == 0 && segment < size);
         let frames = if other % 2 == 0 { 1 << (other / 2) } else { 3 << (other / 2) };
         if frames <= MAX_ATOMIC_SEGMENT_FRAMES {
             let shorter = price((frames * 1400).min(size));
-            prop_assert!(seconds < shorter || seconds == shorter && segment <= (frames * 1400).min(size), "{frames} frames");
+            prop_assert!(seconds < shorter || seconds == shorter && segment <= (frames * 1400).min(size), "{frames} \
+                                                                                                           frames");
         }
     }
 }

@@ -108,7 +108,8 @@ pub enum PlanError {
         host: usize,
     },
     /// A number of children that no tree of [`Via::Kary`] has.
-    #[error("a tree cannot be planned for {children} children each; use a number from {low} to {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
+    #[error("a tree cannot be planned for {children} children each; use a number from {low} to \
+             {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children {
         /// The number asked for.
         children: u8,

@@ -109,7 +109,8 @@ pub enum UnknownVia {
         String,
     ),
     /// `kary` without a number of children, or with one out of range.
-    #[error("`{0}` needs a number of children from {low} to {high}; use for example kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
+    #[error("`{0}` needs a number of children from {low} to {high}; use for example \
+             kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children(
         /// The name that was given.
         String,
@@ -160,7 +161,8 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_valid_ones() {
         for name in ["binaries", "auto", "Chain", "", "chain=2"] {
             let error = name.parse::<Via>().expect_err(name);
-            let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, chain-unaware, \
+            let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, \
+                        chain-unaware, \
                         binary-unaware, latency";
             assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
         }

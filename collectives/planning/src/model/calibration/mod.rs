@@ -42,7 +42,8 @@ pub enum CalibrationProblem {
     Schema(#[from] SchemaProblem),
     /// Fewer than two points: no line can be drawn.
     #[error(
-        "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
+        "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
+         measured"
     )]
     MissingSizes(usize),
     /// A size that is not above the one before it.

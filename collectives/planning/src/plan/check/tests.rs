@@ -191,7 +191,9 @@ proptest! {
         let counted = senders_by_cutting(&topology, &plan, &hosts);
         let most = counted.values().copied().max().unwrap_or(0);
         prop_assert_eq!(report.is_contention_free(), most <= 1);
-        if let Some(CableLoad { from: CableEnd::Switch(from), to: CableEnd::Switch(to), senders, flows }) = report.worst {
+        if let Some(CableLoad { from: CableEnd::Switch(from), to: CableEnd::Switch(to), senders, flows }) =
+            report.worst
+        {
             let id = |name: &str| topology.switches().iter().position(|switch| switch == name).expect("a switch");
             prop_assert_eq!(counted[&(id(&from), id(&to))], senders);
             prop_assert_eq!((senders, flows), (most, most));

@@ -25,7 +25,8 @@ proptest! {
     ) {
         let root_host = members[root.index(members.len())];
         for via in [Via::Chain, Via::Binary, Via::Kary(3)] {
-            let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct hosts");
+            let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct \
+                                                                                            hosts");
             let report = check(&topology, &plan, &members);
             prop_assert!(report.is_good(), "{} {}\n{}", via, report, topology.to_toml());
             prop_assert_eq!(members[plan.root()], root_host);

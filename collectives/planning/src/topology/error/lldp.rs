@@ -23,7 +23,8 @@ pub enum LldpProblem {
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
     /// Hosts with no switch among their neighbours.
-    #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect again", hear(.hosts), on(.interface))]
+    #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
+             again", hear(.hosts), on(.interface))]
     NoSwitch {
         /// The hosts.
         hosts: Vec<String>,
@@ -31,7 +32,8 @@ pub enum LldpProblem {
         interface: Option<String>,
     },
     /// A host that hangs on several switches.
-    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which interface", .first.0, .first.1, .second.0, .second.1)]
+    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which \
+             interface", .first.0, .first.1, .second.0, .second.1)]
     SeveralSwitches {
         /// A switch, and the interface it is heard on.
         first: (String, String),
@@ -39,13 +41,15 @@ pub enum LldpProblem {
         second: (String, String),
     },
     /// Cables that close a ring.
-    #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its switches' files", list(.0))]
+    #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its \
+             switches' files", list(.0))]
     Loop(
         /// The switches of the ring, in order.
         Vec<String>,
     ),
     /// Some cables between switches are known, but not enough to join all.
-    #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out those of all", list(.islands))]
+    #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
+             those of all", list(.islands))]
     Islands {
         /// One switch.
         first: String,
