@@ -11,6 +11,7 @@ pub mod ends;
 pub mod interrupt;
 pub mod messages;
 pub mod mpi;
+pub mod papers;
 pub mod payload;
 pub mod perf;
 pub mod program;

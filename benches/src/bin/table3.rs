@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
+use ethbcast_benches::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
 use ethbcast_benches::table::Table;
 use ethbcast_planning::model::Shape;
-use ethbcast_planning::model::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 

@@ -1,6 +1,5 @@
-//! Prices counted by hand, the papers' tables, and what must hold of every price.
+//! Prices counted by hand, and what must hold of every price.
 
-use super::papers::{Cluster, table_3};
 use super::*;
 use crate::plan::{self, Plan, Via};
 use crate::topology::{Topology, arbitrary};
@@ -118,47 +117,6 @@ fn a_root_alone_takes_no_time() {
     for via in [Via::Chain, Via::Cast, Via::Flat] {
         assert_eq!(microseconds(&shape(via, &one_switch(1)), 1000, 100, &plain()), 0.0);
     }
-}
-
-#[test]
-fn table_1_is_what_very_large_messages_come_to() {
-    // Patarasuk 2008, Table 1: multiples of T(msize) for P ranks.
-    let size = 8 << 30;
-    for ranks in [8usize, 16, 32] {
-        let topology = one_switch(ranks);
-        let calibration = Cluster::Fast.calibration();
-        let alone = (calibration.gap_ns(size) + calibration.latency_ns(size)) / 1e9;
-        let ratio = |via| best_segment(&shape(via, &topology), size, 1024, &calibration).1 / alone;
-        let (p, log) = (ranks as f64, ranks.ilog2() as f64);
-        let two = 2.0 * (p - 1.0) / p;
-        let table = [
-            (Via::Flat, p - 1.0),
-            (Via::Binomial, log),
-            (Via::ScatterAllgather, two),
-            (Via::RecursiveDoubling, two),
-            (Via::Chain, 1.0),
-            (Via::Binary, 2.0),
-            (Via::Kary(3), 3.0),
-            (Via::Kary(4), 4.0),
-        ];
-        for (via, expected) in table {
-            let ratio = ratio(via);
-            assert!((ratio / expected - 1.0).abs() < 0.01, "{via} to {ranks}: {ratio}, expected {expected}");
-        }
-    }
-}
-
-#[test]
-fn table_3_comes_from_table_2() {
-    let topology = bed("fig9-4");
-    let (linear, binary) = (shape(Via::Chain, &topology), shape(Via::Binary, &topology));
-    assert_eq!((linear.ranks, binary.height), (32, 6));
-    let cells = table_3(&linear, &binary);
-    assert_eq!(cells.len(), 36);
-    let equal = cells.iter().filter(|cell| cell.is_equal()).count();
-    let worst = cells.iter().map(papers::Cell::excess).fold(0.0, f64::max);
-    assert!(equal >= 31, "{equal} of 36 are equal");
-    assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
 }
 
 /// Gaps and round trips that do not fall.
