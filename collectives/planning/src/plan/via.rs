@@ -102,19 +102,13 @@ impl fmt::Display for Via {
 /// A name that is no [`Via`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
-    /// No such name.
+    /// No way has the name that was given.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
-    Name(
-        /// The name that was given.
-        String,
-    ),
-    /// `kary` without a number of children, or with one out of range.
+    Name(String),
+    /// `kary`, as it was given, without a number of children, or with one out of range.
     #[error("`{0}` needs a number of children from {low} to {high}; use for example \
              kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
-    Children(
-        /// The name that was given.
-        String,
-    ),
+    Children(String),
 }
 
 impl FromStr for Via {

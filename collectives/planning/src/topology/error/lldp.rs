@@ -13,12 +13,9 @@ pub enum LldpProblem {
     /// Not JSON, or not of `lldpcli`'s form; the text is the JSON parser's.
     #[error("expected the output of `lldpcli -f json0 show neighbors`: {0}")]
     Json(String),
-    /// Two files about one host.
+    /// Two files about one host, which is named.
     #[error("`{0}` has an output already; keep one file for each host")]
-    FileTwice(
-        /// The host.
-        String,
-    ),
+    FileTwice(String),
     /// No file is about a host.
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
@@ -40,13 +37,10 @@ pub enum LldpProblem {
         /// Another one.
         second: (String, String),
     },
-    /// Cables that close a ring.
+    /// Cables that close a ring of these switches, in order.
     #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its \
              switches' files", list(.0))]
-    Loop(
-        /// The switches of the ring, in order.
-        Vec<String>,
-    ),
+    Loop(Vec<String>),
     /// Some cables between switches are known, but not enough to join all.
     #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
              those of all", list(.islands))]
