@@ -4,7 +4,7 @@ mod demo;
 mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
-use crate::exit::{Code, Failure, WithCode, report};
+use crate::exit::{Code, Failure, WithCode, fail, report};
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
 use ethbcast_planning::topology::nodeset;
 use std::ffi::OsString;
@@ -82,7 +82,7 @@ fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
     let mut process = prepare(&lab, host, command)?;
     // Only returns if it fails: the command takes this process's place, exit code and signals included.
     let error = process.exec();
-    Err(Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", command[0])).into())
+    fail(Code::System, format!("cannot run {:?} on {host}: {error}", command[0]))
 }
 
 fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::process::Command> {
@@ -113,11 +113,7 @@ fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()
             failed.push(format!("{host} ({})", describe(status)));
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::SomeFailed, format!("failed on {}", failed.join(", "))).into())
-    }
+    if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
 }
 
 fn describe(status: ExitStatus) -> String {
