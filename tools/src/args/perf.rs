@@ -35,7 +35,7 @@ pub struct PerfArgs {
         long,
         value_name = "SIZES",
         value_delimiter = ',',
-        value_parser = crate::units::parse_size,
+        value_parser = ethbcast_planning::parse_size,
         default_value = "256,4K,64K,1M"
     )]
     pub sizes: Vec<u64>,

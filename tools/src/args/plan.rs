@@ -15,7 +15,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "HOST")]
     pub root: String,
     /// Bytes to send, such as 1500, 64K or 16M.
-    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: u64,
     /// How the bytes travel: auto (the least predicted time), all (compare all ways), or a way as `send` knows it.
     #[arg(long, value_name = "VIA", default_value = "auto")]

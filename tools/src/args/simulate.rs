@@ -17,7 +17,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "HOST")]
     pub root: Option<String>,
     /// Bytes to send, such as 1500, 64K or 16M.
-    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: u64,
     /// How the bytes travel: auto, a way as `send` knows it, or all to compare all ways.
     #[arg(long, value_name = "VIA", default_value = "auto", conflicts_with = "plan")]
