@@ -17,12 +17,19 @@ pub const INTERFACE: &str = "eth0";
 /// # Errors
 /// Without root, or what keeps the lab from coming up.
 pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
+    wire(format!("{bench}{}", std::process::id()), topology, rate_bits_per_second)
+}
+
+/// Brings up a lab of this name.
+///
+/// # Errors
+/// Without root, or what keeps the lab from coming up.
+pub fn wire(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
     }
-    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
-    let config =
-        LabConfig { name: format!("{bench}{}", std::process::id()), rate_bits_per_second, ..LabConfig::new(topology) };
+    let config = LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) };
     LabGuard::up(&config).context("bringing up the lab")
 }
 

@@ -15,6 +15,11 @@ impl Table {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
+    /// An empty table whose columns are named in one line, with commas between them.
+    pub fn under(heading: &str) -> Self {
+        Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
+    }
+
     /// Adds a row.
     ///
     /// # Panics

@@ -194,19 +194,10 @@ impl Findings<'_> {
     }
 
     fn csv(&self) -> Table {
-        let mut table = Table::new(&[
-            "topology",
-            "via",
-            "size_bytes",
-            "segment_bytes",
-            "iterations",
-            "broadcast_seconds",
-            "median_with_barrier_seconds",
-            "barrier_seconds",
-            "predicted_seconds",
-            "copy_seconds",
-            "remark",
-        ]);
+        let mut table = Table::under(
+            "topology, via, size_bytes, segment_bytes, iterations, broadcast_seconds, \
+             median_with_barrier_seconds, barrier_seconds, predicted_seconds, copy_seconds, remark",
+        );
         for point in &self.points {
             let measured = point.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
             let time =
@@ -289,17 +280,14 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
         topologies[0],
         findings.segments.table().aligned()
     );
-    let mut files =
-        vec![("figures12-16.txt".to_owned(), text.clone()), ("figures12-16.csv".to_owned(), findings.csv().csv())];
-    let charts = topologies.iter().filter_map(|name| Some((format!("figures12-16.{name}.svg"), findings.chart(name)?)));
-    files.extend(charts);
-    files.push(("figures12-16.segments.csv".to_owned(), findings.segments.table().csv()));
+    let charts = topologies.iter().filter_map(|name| Some((format!("{name}.svg"), findings.chart(name)?)));
+    let mut files: Vec<_> = charts.collect();
+    files.push(("segments.csv".to_owned(), findings.segments.table().csv()));
     let title = format!("A chain on {}, cables of {}", topologies[0], format_rate(*rate));
     let chart = findings.segments.chart(&title, |bytes| findings.copy_seconds(bytes));
-    files.extend(chart.map(|svg| ("figures12-16.segments.svg".to_owned(), svg)));
-    results::write(out, &files)?;
-    print!("{text}");
+    files.extend(chart.map(|svg| ("segments.svg".to_owned(), svg)));
+    results::publish(out, "figures12-16", &text, &findings.csv(), files)?;
     let failed = findings.points.iter().any(|point| matches!(point.outcome, Some(Err(_))));
     let good = !failed && findings.segments.is_complete() && claims.iter().all(Claim::holds);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(results::exit_code(good))
 }

@@ -221,20 +221,10 @@ fn table(contests: &[Contest]) -> Table {
 }
 
 fn csv(contests: &[Contest]) -> Table {
-    let mut table = Table::new(&[
-        "topology",
-        "size_bytes",
-        "contestant",
-        "travelled",
-        "iterations",
-        "rounds",
-        "seconds",
-        "least_round_seconds",
-        "greatest_round_seconds",
-        "barrier_seconds",
-        "predicted_seconds",
-        "failure",
-    ]);
+    let mut table = Table::under(
+        "topology, size_bytes, contestant, travelled, iterations, rounds, seconds, least_round_seconds, \
+         greatest_round_seconds, barrier_seconds, predicted_seconds, failure",
+    );
     for contest in contests {
         for entry in &contest.entries {
             let number = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{seconds:.6}"));
@@ -289,9 +279,7 @@ fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCod
         contests.len(),
         verdict(good == contests.len()),
     );
-    let mut files = vec![("auto.txt".to_owned(), text.clone()), ("auto.csv".to_owned(), csv(contests).csv())];
-    files.extend(chart(arguments, contests).map(|svg| ("auto.svg".to_owned(), svg)));
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
-    Ok(if good == contests.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let svg = chart(arguments, contests).map(|svg| ("svg".to_owned(), svg));
+    results::publish(&arguments.out, "auto", &text, &csv(contests), svg)?;
+    Ok(results::exit_code(good == contests.len()))
 }

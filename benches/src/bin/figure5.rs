@@ -6,12 +6,12 @@
 //! machine on a switch of its own chance. That can be read in two ways, see [`Links`], and the paper does not say which
 //! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_planning::plan;
 use ethbcast_planning::topology::Topology;
@@ -76,17 +76,9 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&size| Row::measure(size, &arguments)).collect::<anyhow::Result<Vec<_>>>()?;
     let text = report(&arguments, &rows);
-    for (name, content) in
-        [("figure5.txt", &text), ("figure5.csv", &every_number(&rows).csv()), ("figure5.svg", &svg(&rows))]
-    {
-        let path = arguments.out.join(name);
-        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
-    }
-    print!("{text}");
-    Ok(())
+    results::publish(&arguments.out, "figure5", &text, &every_number(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
 /// One size.
@@ -293,17 +285,8 @@ fn verdicts(rows: &[Row]) -> Table {
 }
 
 fn every_number(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "links",
-        "machines_per_switch",
-        "root",
-        "machines",
-        "complete",
-        "average",
-        "ratio",
-        "least",
-        "least_ratio",
-    ]);
+    let mut table =
+        Table::under("links, machines_per_switch, root, machines, complete, average, ratio, least, least_ratio");
     for (index, case) in CASES.iter().enumerate() {
         for row in rows {
             let Averages { height, least } = row.averages[index];

@@ -5,13 +5,13 @@
 //! `docs/results/memory.txt`, `.csv` and `.svg`. Nothing is sent except in the simulated broadcasts that show what
 //! losses add.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
@@ -50,7 +50,6 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&nodes| Row::measure(nodes)).collect::<anyhow::Result<Vec<_>>>()?;
     let ours = ours(&rows);
     let text = format!(
@@ -61,12 +60,7 @@ fn main() -> anyhow::Result<()> {
         ours.aligned(),
         bad_cable_text()?
     );
-    for (name, content) in [("memory.txt", &text), ("memory.csv", &csv(&rows).csv()), ("memory.svg", &svg(&rows))] {
-        let path = arguments.out.join(name);
-        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
-    }
-    print!("{text}");
-    Ok(())
+    results::publish(&arguments.out, "memory", &text, &csv(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
 /// The sizes of the three structures of §4.2, in one unit.
@@ -274,7 +268,7 @@ const CSV_HEADING: &str = "nodes,paper_channels_kilobytes,paper_shared_kilobytes
     saved_percent,cluster_saved_percent";
 
 fn csv(rows: &[Row]) -> Table {
-    let mut table = Table::new(&CSV_HEADING.split(',').collect::<Vec<_>>());
+    let mut table = Table::under(CSV_HEADING);
     for row in rows {
         let nodes = row.nodes;
         let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } =

@@ -152,19 +152,10 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
             interrupt.check()?;
         }
     }
-    let mut table = Table::new(&[
-        "way",
-        "frames/s",
-        "of raw",
-        "MB/s",
-        "send µs",
-        "receive µs",
-        "resent %",
-        "frames/receipt",
-        "sender slept/s",
-        "receiver slept/s",
-        "limit",
-    ]);
+    let mut table = Table::under(
+        "way, frames/s, of raw, MB/s, send µs, receive µs, resent %, frames/receipt, sender slept/s, \
+         receiver slept/s, limit",
+    );
     let baseline = middle(&raw, |rate| rate.frames_per_second);
     let mut first = vec!["sendmmsg to ring".to_owned(), format!("{baseline:.0}"), String::new(), String::new()];
     first.extend(

@@ -232,8 +232,6 @@ fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result
             verdict(ratio >= bound)
         );
     }
-    let files = [("mpi.txt".to_owned(), text.clone()), ("mpi.csv".to_owned(), csv(points).csv())];
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
-    Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    results::publish(&arguments.out, "mpi", &text, &csv(points), [])?;
+    Ok(results::exit_code(all_met))
 }

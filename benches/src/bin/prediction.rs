@@ -160,20 +160,8 @@ fn simulate(
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "via",
-        "size",
-        "segment",
-        "measured",
-        "of",
-        "barrier",
-        "predicted",
-        "off %",
-        "within",
-        "simulated",
-        "off %",
-        "within",
-    ]);
+    let mut table =
+        Table::under("via, size, segment, measured, of, barrier, predicted, off %, within, simulated, off %, within");
     for row in rows {
         let measured = row.measured.as_ref().ok();
         let cell = |of: &dyn Fn(&Measured) -> String| measured.map_or("-".to_owned(), of);
@@ -199,17 +187,10 @@ fn table(rows: &[Row]) -> Table {
 }
 
 fn csv(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "via",
-        "size_bytes",
-        "segment_bytes",
-        "iterations",
-        "measured_seconds",
-        "barrier_seconds",
-        "predicted_seconds",
-        "simulated_seconds",
-        "remark",
-    ]);
+    let mut table = Table::under(
+        "via, size_bytes, segment_bytes, iterations, measured_seconds, barrier_seconds, predicted_seconds, \
+         simulated_seconds, remark",
+    );
     for row in rows {
         let measured = row.measured.as_ref().ok();
         let cell = |of: &dyn Fn(&Measured) -> String| measured.map_or(String::new(), of);
@@ -269,12 +250,9 @@ fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
         summary(0, "predicted"),
         summary(1, "simulated"),
     );
-    let mut files = vec![("prediction.txt".to_owned(), text.clone()), ("prediction.csv".to_owned(), csv(rows).csv())];
-    files.extend(chart(arguments, rows).map(|svg| ("prediction.svg".to_owned(), svg)));
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
+    let svg = chart(arguments, rows).map(|svg| ("svg".to_owned(), svg));
+    results::publish(&arguments.out, "prediction", &text, &csv(rows), svg)?;
     let failures = rows.iter().flat_map(|row| [row.measured.as_ref().err(), row.simulated.as_ref().err()]).flatten();
     failures.for_each(|words| println!("failed: {words}"));
-    let met = good(0) == rows.len() && good(1) == rows.len();
-    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(results::exit_code(good(0) == rows.len() && good(1) == rows.len()))
 }

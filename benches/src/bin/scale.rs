@@ -60,19 +60,10 @@ struct Rate {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let mut table = Table::new(&[
-        "rate Gbit/s",
-        "receivers",
-        "loss",
-        "feed",
-        "frames",
-        "heard /s",
-        "limit",
-        "goodput %",
-        "resent",
-        "resent by others",
-        "root bytes each",
-    ]);
+    let mut table = Table::under(
+        "rate Gbit/s, receivers, loss, feed, frames, heard /s, limit, goodput %, resent, resent by others, \
+         root bytes each",
+    );
     for rate in &RATES {
         let played = play(&rate.case(&arguments))?;
         table.push(rate.row(&arguments, &played));
@@ -89,8 +80,7 @@ fn main() -> anyhow::Result<()> {
         arguments.receivers,
         arguments.seeds
     );
-    results::write(&arguments.out, &[("scale.txt".to_owned(), text.clone()), ("scale.csv".to_owned(), table.csv())])?;
-    print!("{text}");
+    results::publish(&arguments.out, "scale", &text, &table, [])?;
     ensure!(mean <= MOST_REPORTS_MEAN && p95 <= MOST_REPORTS_P95, "too many tell the root of the same loss");
     Ok(())
 }

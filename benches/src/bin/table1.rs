@@ -54,18 +54,8 @@ const ROWS: [Row; 8] = [
 
 fn main() -> anyhow::Result<()> {
     let Arguments { out } = Arguments::parse();
-    let mut table = Table::new(&[
-        "algorithm",
-        "network",
-        "ranks",
-        "segment",
-        "predicted s",
-        "T s",
-        "ratio",
-        "expected",
-        "off %",
-        "Table 1",
-    ]);
+    let mut table =
+        Table::under("algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1");
     let mut furthest: f64 = 0.0;
     let mut lines: Vec<Series> = Vec::new();
     for network in Cluster::ALL {
@@ -99,9 +89,7 @@ fn main() -> anyhow::Result<()> {
     );
     let title = "Table 1: time of very large messages over T(msize), 100Mbps (flat, P - 1, is left out)";
     let svg = line_chart(title, "ranks", "T(msize)", &lines, true);
-    let files = [("table1.txt", text.clone()), ("table1.csv", table.csv()), ("table1.svg", svg)];
-    results::write(&out, &files.map(|(name, content)| (name.to_owned(), content)))?;
-    print!("{text}");
+    results::publish(&out, "table1", &text, &table, [("svg".to_owned(), svg)])?;
     ensure!(
         furthest <= TOLERANCE,
         "the model is {:.1} % off Table 1, more than {:.0} %",

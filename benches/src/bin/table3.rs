@@ -4,12 +4,12 @@
 //! Algorithms 1 and 2, and the eight segment sizes the paper chose from. What is compared are the 36 cells headed
 //! "Model".
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
 use ethbcast_benches::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_planning::model::Shape;
 use ethbcast_planning::plan::{self, Costs, Via};
@@ -42,14 +42,7 @@ fn main() -> anyhow::Result<()> {
         cells.len(),
         worst * 100.0
     );
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    for (name, content) in
-        [("table3.txt", text.clone()), ("table3.csv", by_cell(&cells).csv()), ("table3.svg", svg(&cells))]
-    {
-        let path = out.join(name);
-        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    print!("{text}");
+    results::publish(&out, "table3", &text, &by_cell(&cells), [("svg".to_owned(), svg(&cells))])?;
     ensure!(equal >= LEAST_EQUAL, "only {equal} cells are equal, not {LEAST_EQUAL}");
     ensure!(
         worst <= MOST_EXCESS,
