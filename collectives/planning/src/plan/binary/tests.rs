@@ -327,6 +327,6 @@ fn long_rows_are_planned_in_bounded_time() {
 fn a_number_of_children_out_of_range_is_refused() {
     let topology = row(1, 4);
     for children in [0, 1, 65] {
-        assert_eq!(kary(&topology, 0, &[0, 1], children), Err(PlanError::Children { children }));
+        assert_eq!(kary(&topology, 0, &[0, 1], children), Err(PlanError::Children(children)));
     }
 }

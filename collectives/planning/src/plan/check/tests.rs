@@ -135,11 +135,11 @@ fn edges_that_do_not_span_are_named() {
     let bed = bed("fig9-1");
     let faults = |edges: &[(usize, usize)]| judge_spanning(&bed, 4, 0, edges, &[0, 1, 2, 3]);
     assert_eq!(faults(&[(0, 1), (1, 2), (1, 3)]), []);
-    assert_eq!(faults(&[(0, 1), (1, 2)]), [Fault::Unreached { rank: 3 }]);
-    assert_eq!(faults(&[(0, 1), (2, 3), (3, 2)]), [Fault::Unreached { rank: 2 }, Fault::Unreached { rank: 3 }]);
+    assert_eq!(faults(&[(0, 1), (1, 2)]), [Fault::Unreached(3)]);
+    assert_eq!(faults(&[(0, 1), (2, 3), (3, 2)]), [Fault::Unreached(2), Fault::Unreached(3)]);
     assert_eq!(faults(&[(0, 1), (0, 2), (1, 2), (0, 3)]), [Fault::TooManyParents { rank: 2, parents: 2 }]);
     assert_eq!(faults(&[(0, 1), (1, 2), (2, 3), (3, 0)]), [Fault::TooManyParents { rank: 0, parents: 1 }]);
-    assert_eq!(faults(&[(0, 1), (1, 2), (1, 4)]), [Fault::NoSuchRank { rank: 4 }]);
+    assert_eq!(faults(&[(0, 1), (1, 2), (1, 4)]), [Fault::NoSuchRank(4)]);
 }
 
 #[test]
