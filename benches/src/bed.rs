@@ -1,12 +1,12 @@
 //! Test beds: a topology, the lab that is built like it, and what the model says of it.
 
-use anyhow::{Context, bail};
-use ethbcast_lab::{LabConfig, LabGuard};
+use anyhow::Context;
+use ethbcast_lab::LabGuard;
 use ethbcast_planning::model::{Calibration, Situation, price};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
-use nix::unistd::Uid;
 
+use crate::cluster::wire;
 use crate::units::FRAME_PAYLOAD_BYTES;
 
 /// A lab that is up for as long as this lives.
@@ -49,11 +49,7 @@ impl Bed {
         topology: Topology,
         rate_bits_per_second: Option<u64>,
     ) -> anyhow::Result<Self> {
-        if !Uid::effective().is_root() {
-            bail!("network namespaces need root: run this bench with `sudo -E`");
-        }
-        let config = LabConfig { name: lab, rate_bits_per_second, ..LabConfig::new(topology.clone()) };
-        let lab = LabGuard::up(&config).context("bringing up the lab")?;
+        let lab = wire(lab, topology.clone(), rate_bits_per_second)?;
         // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
         let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();
         Ok(Self { name, lab, topology, members })

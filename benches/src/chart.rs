@@ -38,7 +38,8 @@ pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], 
     let axes = Axes::around(series, log_x);
     let [left, top, right, bottom] = FRAME;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
     );
     let (middle, centre) = ((left + right) / 2.0, (top + bottom) / 2.0);

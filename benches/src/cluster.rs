@@ -17,12 +17,19 @@ pub const INTERFACE: &str = "eth0";
 /// # Errors
 /// Without root, or what keeps the lab from coming up.
 pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
+    wire(format!("{bench}{}", std::process::id()), topology, rate_bits_per_second)
+}
+
+/// Brings up a lab of this name.
+///
+/// # Errors
+/// Without root, or what keeps the lab from coming up.
+pub fn wire(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
     }
-    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
-    let config =
-        LabConfig { name: format!("{bench}{}", std::process::id()), rate_bits_per_second, ..LabConfig::new(topology) };
+    let config = LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) };
     LabGuard::up(&config).context("bringing up the lab")
 }
 
@@ -47,7 +54,8 @@ pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does not.
+/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does
+/// not.
 ///
 /// # Errors
 /// If `ip` fails on a host.
@@ -63,8 +71,8 @@ pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
 }
 
-/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`], which
-/// need a program, it is cheap enough to be asked every few milliseconds.
+/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
+/// which need a program, it is cheap enough to be asked every few milliseconds.
 ///
 /// # Errors
 /// If the host cannot be entered or its interface is not listed.

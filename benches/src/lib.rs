@@ -1,5 +1,6 @@
-//! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of those that
-//! repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`), one of them beside Open MPI (`mpi`).
+//! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of
+//! those that repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`), one of them
+//! beside Open MPI (`mpi`).
 //!
 //! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
@@ -10,6 +11,7 @@ pub mod ends;
 pub mod interrupt;
 pub mod messages;
 pub mod mpi;
+pub mod papers;
 pub mod payload;
 pub mod perf;
 pub mod program;

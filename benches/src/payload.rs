@@ -7,8 +7,8 @@ use std::path::Path;
 /// How much is made or compared at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A directory that is removed with everything in it; in memory if it can be: the bench is of networks, and all hosts of a
-/// lab share one disk.
+/// A directory that is removed with everything in it; in memory if it can be: the bench is of networks, and all hosts
+/// of a lab share one disk.
 ///
 /// # Errors
 /// If no directory can be made.
@@ -17,8 +17,8 @@ pub fn scratch() -> io::Result<tempfile::TempDir> {
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
-/// Writes a file of `bytes` bytes that differ everywhere, so that a block in the wrong place shows, and that are the same
-/// in every run.
+/// Writes a file of `bytes` bytes that differ everywhere, so that a block in the wrong place shows, and that are the
+/// same in every run.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -1,4 +1,5 @@
-//! `ethbcast perf` on all hosts of a lab: the papers' loop of broadcast and barrier (Patarasuk 2008, Figure 10), as numbers.
+//! `ethbcast perf` on all hosts of a lab: the papers' loop of broadcast and barrier (Patarasuk 2008, Figure 10), as
+//! numbers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -181,9 +182,10 @@ mod tests {
 
     #[test]
     fn a_report_is_read_and_one_without_times_is_none() {
-        let report = r#"{"schema": 1, "ranks": 8, "via": "auto", "results": [{"size": 65536, "via": "chain", "segment_bytes": 1468,
-            "predicted_seconds": 0.25, "bcast_seconds": 9.0, "barrier_seconds": 0.125, "min": 0.5, "median": 0.75, "p99": 1.0,
-            "middle_80_percent_mean": 0.875, "barrier_median": 0.1, "barrier_p99": 0.3, "barrier_middle_80_percent_mean": 0.2}]}"#;
+        let report = r#"{"schema": 1, "ranks": 8, "via": "auto", "results": [{"size": 65536, "via": "chain",
+            "segment_bytes": 1468, "predicted_seconds": 0.25, "bcast_seconds": 9.0, "barrier_seconds": 0.125,
+            "min": 0.5, "median": 0.75, "p99": 1.0, "middle_80_percent_mean": 0.875,
+            "barrier_median": 0.1, "barrier_p99": 0.3, "barrier_middle_80_percent_mean": 0.2}]}"#;
         let measured = read(report, 5).expect("a report");
         assert_eq!((measured.via.as_str(), measured.segment_bytes, measured.iterations), ("chain", 1468, 5));
         assert_eq!((measured.predicted, measured.broadcast()), (0.25, 0.625));

@@ -26,7 +26,8 @@ impl Program {
         if !path.is_file() {
             let shown = path.display();
             bail!(
-                "there is no {shown}: build it with `cargo build --release -p ethbcast`, or say where it is with --ethbcast"
+                "there is no {shown}: build it with `cargo build --release -p ethbcast`, or say where it is with \
+                 --ethbcast"
             );
         }
         let path = fs::canonicalize(&path).with_context(|| format!("looking for {}", path.display()))?;

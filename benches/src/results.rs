@@ -2,20 +2,37 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
 
-/// Writes files into a folder, which is made if it is missing.
+use crate::table::Table;
+
+/// Writes a bench's text as NAME.txt, its numbers as NAME.csv and `more` by what follows `NAME.` into a folder, which is
+/// made if it is missing; prints the text.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.
-pub fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+pub fn publish(
+    folder: &Path,
+    name: &str,
+    text: &str,
+    csv: &Table,
+    more: impl IntoIterator<Item = (String, String)>,
+) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (name, content) in files {
-        let path = folder.join(name);
+    let always = [("txt".to_owned(), text.to_owned()), ("csv".to_owned(), csv.csv())];
+    for (ending, content) in always.into_iter().chain(more) {
+        let path = folder.join(format!("{name}.{ending}"));
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    print!("{text}");
     Ok(())
+}
+
+/// How a bench ends whose bounds were kept, or not.
+pub fn exit_code(met: bool) -> ExitCode {
+    if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The word for a bound that was kept, or not.

@@ -1,4 +1,5 @@
-//! A chain in segments of a given length (Patarasuk 2008, Figure 16): saved plans, changed in that one line and sent along.
+//! A chain in segments of a given length (Patarasuk 2008, Figure 16): saved plans, changed in that one line and sent
+//! along.
 
 use std::fs;
 use std::path::Path;
@@ -80,8 +81,8 @@ impl Segments {
     }
 }
 
-/// Seconds from the first data frame to the last verdict when a chain carries `size_bytes` in segments of so many frames, or why
-/// there are none.
+/// Seconds from the first data frame to the last verdict when a chain carries `size_bytes` in segments of so many
+/// frames, or why there are none.
 fn measure(site: &Site, size_bytes: u64, frames: u64, directory: &Path) -> anyhow::Result<Result<f64, String>> {
     let (source, plan) = (directory.join("segments.bin"), directory.join("segments.toml"));
     make_file(&source, size_bytes)?;

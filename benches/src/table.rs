@@ -15,6 +15,11 @@ impl Table {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
+    /// An empty table whose columns are named in one line, with commas between them.
+    pub fn under(heading: &str) -> Self {
+        Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
+    }
+
     /// Adds a row.
     ///
     /// # Panics
@@ -24,8 +29,8 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table in aligned columns, two blanks between them: the first and, as it may be long, the last to the left, the
-    /// numbers between to the right.
+    /// The table in aligned columns, two blanks between them: the first and, as it may be long, the last to the left,
+    /// the numbers between to the right.
     pub fn aligned(&self) -> String {
         let last = self.heading.len().saturating_sub(1);
         let lines = || self.lines();

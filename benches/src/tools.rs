@@ -22,8 +22,8 @@ const UFTP_BLOCK_BYTES: &str = "1428";
 /// uftp's socket buffers, 16 times its default: it has no flow control.
 const UFTP_BUFFER_BYTES: &str = "4194304";
 
-/// uftp's first, least and greatest idea of a round trip, in seconds; with its defaults, each phase would wait seconds for
-/// answers that take a millisecond here.
+/// uftp's first, least and greatest idea of a round trip, in seconds; with its defaults, each phase would wait seconds
+/// for answers that take a millisecond here.
 const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 
 /// A tool, or one of its ways.

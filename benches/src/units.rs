@@ -5,19 +5,15 @@ use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 /// Bytes of a message that one frame carries at the lab's MTU of 1500.
 pub const FRAME_PAYLOAD_BYTES: u64 = 1500 - HEADER_BYTES as u64;
 
-/// Reads a size such as `1500`, `64K` or `16M` (powers of 1024), above zero.
+/// Reads a size as `ethbcast` does, above zero.
 ///
 /// # Errors
 /// A sentence that says how sizes are written.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let help = || format!("`{text}` is no size: write bytes, such as 1500, 64K or 16M");
-    let (digits, shift) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 20),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.parse().map_err(|_| help())?;
-    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(help)
+    match ethbcast_planning::parse_size(text)? {
+        0 => Err(format!("`{text}` is no size to measure: write one above 0")),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A size as [`parse_size`] reads it, in the largest unit that needs no fraction.
@@ -45,8 +41,8 @@ pub fn percent_off(value: f64, truth: f64) -> String {
     format!("{:+.1}", (value / truth - 1.0) * 100.0)
 }
 
-/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them: the
-/// least time any way to send can take, T(msize) of the papers.
+/// How long a cable is busy with one copy of a message in full frames, Ethernet headers counted as the lab counts them:
+/// the least time any way to send can take, T(msize) of the papers.
 pub fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
     let frame_bytes = bytes + bytes.div_ceil(FRAME_PAYLOAD_BYTES) * OVERHEAD_BYTES as u64;
     frame_bytes as f64 * 8.0 / rate_bits_per_second as f64
@@ -62,8 +58,8 @@ mod tests {
             assert_eq!(parse_size(text).map(size).as_deref(), Ok(text));
         }
         assert_eq!(parse_size("1024k"), Ok(1 << 20));
-        for text in ["", "K", "0", "-1", "1.5M", "1G", "99999999999999M"] {
-            assert_eq!(parse_size(text), Err(format!("`{text}` is no size: write bytes, such as 1500, 64K or 16M")));
+        for text in ["", "K", "0", "-1", "1.5M", "99999999999999M"] {
+            assert!(parse_size(text).is_err_and(|error| error.starts_with(&format!("`{text}` is no size"))), "{text}");
         }
     }
 

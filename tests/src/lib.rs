@@ -1,4 +1,5 @@
-//! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a lab.
+//! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a
+//! lab.
 
 pub mod communicator;
 pub mod lab;

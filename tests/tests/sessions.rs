@@ -26,8 +26,8 @@ fn all_delivered(played: &Played, case: &Case, replay: &str) {
     assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
 }
 
-/// The case that a seed stands for: 1–15 receivers and in a few casts up to 64, all ways, loss 0–30 %, duplicates, reordering,
-/// corruption, both policies, and of the strict ones half with Push-Pull Broadcast.
+/// The case that a seed stands for: 1–15 receivers and in a few casts up to 64, all ways, loss 0–30 %, duplicates,
+/// reordering, corruption, both policies, and of the strict ones half with Push-Pull Broadcast.
 fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     let mut random = Random::new(seed);
     let via = match random.below(4) {
@@ -63,7 +63,8 @@ fn run_seed(seed: u64) {
     let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
     let frames = (case.bytes / 268 + 1 + streams) as f64;
     let hops = case.receivers as f64 * frames;
-    // Strict go-back-n sends up to a window again for each loss and stalls more often; hole repair sends about one frame.
+    // Strict go-back-n sends up to a window again for each loss and stalls more often; hole repair sends about one
+    // frame.
     let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
     // Losses are random: four standard deviations above their mean may come.
     let expected = hops * trouble / (1.0 - trouble);
@@ -244,8 +245,8 @@ fn casts_to_many_receivers_deliver_whatever_gets_lost() {
 
 #[test]
 fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_everything() {
-    // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80, for whom two
-    // in a row go at once.
+    // Of 140, rank 1 hears 13 to 24 and rank 2 hears 25 to 36. Of 300, rank 1 hears 9 to 16 and rank 9 hears 73 to 80,
+    // for whom two in a row go at once.
     for (seed, receivers, dead) in [
         (1, 140, vec![2]),
         (2, 140, vec![1, 2]),
@@ -257,8 +258,8 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
         let mut case = crowd(receivers, 1_500_000);
         case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(90 + 3 * seed))).collect();
         let replay = format!("ranks {dead:?} die");
-        // One repair child has a bad cable, so that much of what it needs is kept for it alone. The session begins without losses: all die
-        // in the middle of the stream.
+        // One repair child has a bad cable, so that much of what it needs is kept for it alone. The session begins
+        // without losses: all die in the middle of the stream.
         let mut random = Random::new(seed);
         let faults = |delivery: &Delivery<'_>| {
             let data = parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK));

@@ -51,6 +51,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The [`Failure`] of the given kind as a result.
+///
+/// # Errors
+/// Always.
+pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
+    Err(Failure::new(code, text).into())
+}
+
 /// Gives an error of a library its exit code.
 pub trait WithCode<T> {
     /// The value, or a [`Failure`] of this kind with the error's own words.

@@ -1,6 +1,6 @@
 //! What `--via`, `--preset`, `--plan` and `--calibration` mean.
 
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::topology_file::read_text;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::Route;
@@ -31,8 +31,7 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
     if preset == Preset::Default || matches!(route, Route::Via(Via::Cast)) {
         return Ok(());
     }
-    let text = format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast");
-    Err(Failure::new(Code::Usage, text).into())
+    fail(Code::Usage, format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast"))
 }
 
 /// Reads a plan that `ethbcast plan --out` wrote.

@@ -1,7 +1,7 @@
 //! What commands on the wire share: how a session is opened, ended by a signal, and how its errors become exit codes.
 
 use crate::args::WireArgs;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::signals::Interrupt;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
@@ -11,8 +11,16 @@ use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Port, PortConfig};
 use ethbcast_transport::wire::group_mac;
 
-/// Below this a frame has no room for an acknowledgement's bitmap; the same for sessions and communicators.
-pub const MIN_MTU_BYTES: usize = LEAST_MTU_BYTES as usize;
+/// Fails if an MTU leaves a frame no room for an acknowledgement's bitmap, which sessions and communicators need alike.
+///
+/// # Errors
+/// A [`Failure`] with code 2.
+pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
+    if mtu_bytes >= LEAST_MTU_BYTES {
+        return Ok(());
+    }
+    fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {LEAST_MTU_BYTES} with --mtu"))
+}
 
 /// What all sessions are told.
 pub fn options(args: &WireArgs) -> Options {

@@ -1,9 +1,9 @@
 //! Topologies from wherever they are: our own files, Slurm's, folders of LLDP outputs, and the test beds by name.
 
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, fail};
 use ethbcast_planning::topology::lldp::{self, LldpFile};
 use ethbcast_planning::topology::slurm::{self, Address};
-use ethbcast_planning::topology::{Imported, Topology};
+use ethbcast_planning::topology::{Imported, Topology, nodeset};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
@@ -19,6 +19,19 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
     let Imported { topology, notes } = load(path)?;
     print_notes(&notes);
     Ok(topology)
+}
+
+/// The host of the topology, which is called `name`, that `--root` names.
+///
+/// # Errors
+/// A [`Failure`] with code 2.
+pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<usize> {
+    let Some(host) = topology.host_named(root) else {
+        let known = nodeset::fold(topology.hosts());
+        let text = format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root");
+        return fail(Code::Usage, text);
+    };
+    Ok(host)
 }
 
 /// Prints what had to be ignored or assumed.
@@ -91,10 +104,7 @@ pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
     };
     match read.map_err(unreadable)? as u64 {
         0..=MAX_FILE_BYTES => Ok(text),
-        _ => {
-            Err(Failure::new(Code::Usage, format!("the {what} {name} is too large to be one; name another file"))
-                .into())
-        }
+        _ => fail(Code::Usage, format!("the {what} {name} is too large to be one; name another file")),
     }
 }
 

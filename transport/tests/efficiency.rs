@@ -1,8 +1,9 @@
-//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: the collapse
-//! that `docs/design.md` §3 calculates, and the same as simulated.
+//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: the
+//! collapse that `docs/design.md` §3 calculates, and the same as simulated.
 //!
-//! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To accept another
-//! one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency`.
+//! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To
+//! accept another one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test
+//! efficiency`.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};

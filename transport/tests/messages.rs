@@ -45,7 +45,8 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                 for pattern in 0..1_u64 << LOSABLE {
                     let (price, replay) = run(pattern);
                     let lost = u64::from(pattern.count_ones());
-                    // A loss may cost a question, its answer, a repair and its receipt; strict go-back-n repeats what followed.
+                    // A loss may cost a question, its answer, a repair and its receipt; strict go-back-n repeats what
+                    // followed.
                     let budget = free + if preset == "paper" { 6 } else { 4 } * lost + 4;
                     assert!(
                         price.frames <= budget,
@@ -173,7 +174,8 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
         assert_delivered(&price, &messages, &replay);
         let totals = price.totals;
         let first = totals.pushes_sent + totals.pulls_sent + totals.notes_sent;
-        // Lost or damaged with probability q, a frame is sent 1/(1-q) times; go-back-n repeats up to its window of 16 for one.
+        // Lost or damaged with probability q, a frame is sent 1/(1-q) times; go-back-n repeats up to its window of 16
+        // for one.
         let (q, back) = (loss + 0.01, if *preset == "paper" { 16.0 } else { 1.5 });
         let budget = first as f64 * (q / (1.0 - q) + 0.06) * back + 40.0;
         assert!((totals.resent as f64) < budget, "{replay}: {} of {first} resent, budget {budget:.0}", totals.resent);

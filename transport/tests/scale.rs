@@ -1,7 +1,7 @@
 //! Casts to many receivers: what the root hears, what a loss costs, and what one bad cable does to the others.
 //!
-//! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run --release -p ethbcast-benches --bin
-//! scale` measures the same in whole sessions, longer and over more seeds.
+//! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run --release -p
+//! ethbcast-benches --bin scale` measures the same in whole sessions, longer and over more seeds.
 
 #[path = "common/crowd.rs"]
 mod crowd;
@@ -31,8 +31,8 @@ fn slowest_percent(found: &Found) -> f64 {
     found.goodput_percent.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Of the slowest but one in a hundred. These casts are short: who loses their very end waits as long again for the question that
-/// finds it.
+/// Of the slowest but one in a hundred. These casts are short: who loses their very end waits as long again for the
+/// question that finds it.
 fn slow_percent(found: &Found) -> f64 {
     let mut percents = found.goodput_percent.clone();
     percents.sort_by(f64::total_cmp);
@@ -70,7 +70,8 @@ fn a_hundred_receivers_acknowledge_through_the_slowest_and_now_and_then() {
     }
 }
 
-/// Acknowledgements that reach the root and say that frame `sequence` is missing, when all receivers lose its first copy.
+/// Acknowledgements that reach the root and say that frame `sequence` is missing, when all receivers lose its first
+/// copy.
 fn reports_of_a_common_loss(receivers: usize, session: u32) -> usize {
     // Now early, now late in the rounds of ordinary acknowledgements.
     let sequence = 300 + u64::from(session) * 97 % 500;
@@ -117,7 +118,8 @@ fn one_receiver_that_loses_a_third_costs_the_others_the_repairs_budget_and_the_r
     assert!((found.root.data_resent as f64) < 8192.0 * 0.3 / 0.7 * 1.1, "{} repairs", found.root.data_resent);
 }
 
-/// In a stream much longer than the feed the bad one's repairs come to 0.43 for each frame: all others wait for it in the end.
+/// In a stream much longer than the feed the bad one's repairs come to 0.43 for each frame: all others wait for it in
+/// the end.
 #[test]
 fn in_the_long_run_all_go_as_fast_as_the_worst_can_be_repaired() {
     let found = crowd(32, 40_000, GIGABIT).run(RandomFaults::new(2).loss_at(7, 0.3));

@@ -129,7 +129,8 @@ fn heavy_random_faults_are_survived_within_a_frame_budget() {
             let replay = format!("seed={seed} {path:?}");
             let price = broadcast(&case(path, hosts, 300), faults, &replay);
             let hops = (hosts - 1) as f64 * 300.0;
-            // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and lost acknowledgements add to it.
+            // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and lost acknowledgements
+            // add to it.
             let q = loss + 0.01;
             let budget = hops * (q / (1.0 - q) + 0.06) * 1.5 + 40.0;
             assert!(

@@ -1,10 +1,10 @@
-//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by message, and a
-//! chain in segments of several lengths on the first of them.
+//! The shapes of Figures 12 to 16 of Patarasuk 2008: every way to send, on topologies (1), (4) and (5), message by
+//! message, and a chain in segments of several lengths on the first of them.
 //!
-//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all topologies are up together, and each
-//! way is measured on one after the other, so that a machine that gets slower does so for all. What the network costs is
-//! probed once, for the cables are the same everywhere: so are the segments.
+//! `cargo run --release -p ethbcast-benches --bin algorithms`, as root, after `cargo build --release -p ethbcast`:
+//! writes `docs/results/figures12-16.txt`, `.csv` and an SVG for each topology and for the segments. The labs of all
+//! topologies are up together, and each way is measured on one after the other, so that a machine that gets slower does
+//! so for all. What the network costs is probed once, for the cables are the same everywhere: so are the segments.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,13 +41,25 @@ struct Arguments {
     #[arg(long, default_value = "25mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(long, value_delimiter = ',', default_value = "8K,32K,128K,512K,1M", value_name = "SIZES", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8K,32K,128K,512K,1M",
+        value_name = "SIZES",
+        value_parser = parse_size
+    )]
     sizes: Vec<u64>,
     /// Ways to send, in the order of the table's columns.
     #[arg(long, value_delimiter = ',', default_values_t = Via::ALL.iter().copied(), value_name = "VIAS")]
     vias: Vec<Via>,
     /// Segments of the chain in Figure 16, in frames.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16",
+        value_name = "FRAMES",
+        value_parser = clap::value_parser!(u64).range(1..=64)
+    )]
     segments: Vec<u64>,
     /// Time for the broadcasts of one point, in seconds; three are measured at least, but one that takes over 3 s once.
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
@@ -182,19 +194,10 @@ impl Findings<'_> {
     }
 
     fn csv(&self) -> Table {
-        let mut table = Table::new(&[
-            "topology",
-            "via",
-            "size_bytes",
-            "segment_bytes",
-            "iterations",
-            "broadcast_seconds",
-            "median_with_barrier_seconds",
-            "barrier_seconds",
-            "predicted_seconds",
-            "copy_seconds",
-            "remark",
-        ]);
+        let mut table = Table::under(
+            "topology, via, size_bytes, segment_bytes, iterations, broadcast_seconds, \
+             median_with_barrier_seconds, barrier_seconds, predicted_seconds, copy_seconds, remark",
+        );
         for point in &self.points {
             let measured = point.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
             let time =
@@ -251,7 +254,8 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
     let Arguments { topologies, rate, out, .. } = findings.arguments;
     let mut text = format!(
         "All ways to send side by side, cables of {}: the shapes of Figures 12 to 16 of Patarasuk 2008.\n\
-         Median of a broadcast and barrier less the mean of a barrier, in ms; copy: a cable's time for the message once.\n",
+         Median of a broadcast and barrier less the mean of a barrier, in ms; copy: a cable's time for the message \
+         once.\n",
         format_rate(*rate)
     );
     for topology in topologies {
@@ -271,21 +275,19 @@ fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
         );
     }
     text += &format!(
-        "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of 3:\n\n{}",
+        "\nA chain on {} in segments of several lengths (Figure 16), first data frame to last verdict, median of \
+         3:\n\n{}",
         topologies[0],
         findings.segments.table().aligned()
     );
-    let mut files =
-        vec![("figures12-16.txt".to_owned(), text.clone()), ("figures12-16.csv".to_owned(), findings.csv().csv())];
-    let charts = topologies.iter().filter_map(|name| Some((format!("figures12-16.{name}.svg"), findings.chart(name)?)));
-    files.extend(charts);
-    files.push(("figures12-16.segments.csv".to_owned(), findings.segments.table().csv()));
+    let charts = topologies.iter().filter_map(|name| Some((format!("{name}.svg"), findings.chart(name)?)));
+    let mut files: Vec<_> = charts.collect();
+    files.push(("segments.csv".to_owned(), findings.segments.table().csv()));
     let title = format!("A chain on {}, cables of {}", topologies[0], format_rate(*rate));
     let chart = findings.segments.chart(&title, |bytes| findings.copy_seconds(bytes));
-    files.extend(chart.map(|svg| ("figures12-16.segments.svg".to_owned(), svg)));
-    results::write(out, &files)?;
-    print!("{text}");
+    files.extend(chart.map(|svg| ("segments.svg".to_owned(), svg)));
+    results::publish(out, "figures12-16", &text, &findings.csv(), files)?;
     let failed = findings.points.iter().any(|point| matches!(point.outcome, Some(Err(_))));
     let good = !failed && findings.segments.is_complete() && claims.iter().all(Claim::holds);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(results::exit_code(good))
 }

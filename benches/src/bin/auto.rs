@@ -1,9 +1,10 @@
 //! What `auto` chooses beside the best of all plans that can be best.
 //!
 //! `cargo run --release -p ethbcast-benches --bin auto`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/auto.txt`, `.csv` and `.svg`. On each of the papers' test beds, `auto` and every plan take turns, several
-//! rounds of them, so that a machine that gets slower does so for all. What is compared is the time until the root knows that
-//! everybody has the message, that of a broadcast and a barrier: at small sizes it is what a program waits for.
+//! `docs/results/auto.txt`, `.csv` and `.svg`. On each of the papers' test beds, `auto` and every plan take turns,
+//! several rounds of them, so that a machine that gets slower does so for all. What is compared is the time until the
+//! root knows that everybody has the message, that of a broadcast and a barrier: at small sizes it is what a program
+//! waits for.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,8 @@ use ethbcast_benches::units::{FRAME_PAYLOAD_BYTES, milliseconds, parse_size, siz
 use ethbcast_lab::{format_rate, parse_rate};
 use ethbcast_planning::model::Calibration;
 
-/// Plans that can be best; the others send everything more often than one of these on every cable, or along contended ones.
+/// Plans that can be best; the others send everything more often than one of these on every cable, or along contended
+/// ones.
 const PLANS: [&str; 6] = ["chain", "binary", "kary=3", "cast", "binomial", "scatter-allgather"];
 /// How many times the best plan's time `auto` may take.
 const MOST_RATIO: f64 = 1.1;
@@ -30,7 +32,8 @@ const SIZES_BYTES: [u64; 4] = [256, 4 << 10, 64 << 10, 1 << 20];
 const MORE_SIZES_BYTES: [u64; 3] = [4 << 20, 16 << 20, 64 << 20];
 /// Broadcasts of a run at most: below a millisecond, medians of fewer are not to be compared.
 const MOST_ITERATIONS: u32 = 60;
-/// Of plans that take longer than a run's [`perf::LONG_SECONDS`], those predicted to take so many times the least are not tried.
+/// Of plans that take longer than a run's [`perf::LONG_SECONDS`], those predicted to take so many times the least are
+/// not tried.
 const HOPELESS: f64 = 2.0;
 
 /// Compare `auto` with the best of all plans on the papers' test beds; needs root.
@@ -218,20 +221,10 @@ fn table(contests: &[Contest]) -> Table {
 }
 
 fn csv(contests: &[Contest]) -> Table {
-    let mut table = Table::new(&[
-        "topology",
-        "size_bytes",
-        "contestant",
-        "travelled",
-        "iterations",
-        "rounds",
-        "seconds",
-        "least_round_seconds",
-        "greatest_round_seconds",
-        "barrier_seconds",
-        "predicted_seconds",
-        "failure",
-    ]);
+    let mut table = Table::under(
+        "topology, size_bytes, contestant, travelled, iterations, rounds, seconds, least_round_seconds, \
+         greatest_round_seconds, barrier_seconds, predicted_seconds, failure",
+    );
     for contest in contests {
         for entry in &contest.entries {
             let number = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{seconds:.6}"));
@@ -276,7 +269,8 @@ fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCod
     let worst = contests.iter().filter_map(Contest::ratio).fold(0.0, f64::max);
     let text = format!(
         "auto beside all plans that can be best, cables of {}, {}: medians of a broadcast and barrier, in ms.\n\
-         Everything takes its turn, {} rounds (long messages: one) of so many broadcasts; the median of the rounds' medians.\n\n{}\n\
+         Everything takes its turn, {} rounds (long messages: one) of so many broadcasts; the median of the rounds' \
+         medians.\n\n{}\n\
          {good} of {} within {MOST_RATIO:.2} times the best plan, the worst {worst:.3}: {}\n",
         format_rate(arguments.rate),
         if arguments.calibrated { "calibrated by a probe beforehand" } else { "a short probe in every session" },
@@ -285,9 +279,7 @@ fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCod
         contests.len(),
         verdict(good == contests.len()),
     );
-    let mut files = vec![("auto.txt".to_owned(), text.clone()), ("auto.csv".to_owned(), csv(contests).csv())];
-    files.extend(chart(arguments, contests).map(|svg| ("auto.svg".to_owned(), svg)));
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
-    Ok(if good == contests.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let svg = chart(arguments, contests).map(|svg| ("svg".to_owned(), svg));
+    results::publish(&arguments.out, "auto", &text, &csv(contests), svg)?;
+    Ok(results::exit_code(good == contests.len()))
 }

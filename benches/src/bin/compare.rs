@@ -39,7 +39,14 @@ struct Arguments {
     #[arg(long, default_value = "100mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Shares of frames lost at every host, one series of runs each.
-    #[arg(long, default_values_t = [0.0, 0.01], value_delimiter = ',', num_args = 1.., value_name = "SHARE", value_parser = share)]
+    #[arg(
+        long,
+        default_values_t = [0.0, 0.01],
+        value_delimiter = ',',
+        num_args = 1..,
+        value_name = "SHARE",
+        value_parser = share
+    )]
     loss: Vec<f64>,
     /// Runs of each; the table has their median.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

@@ -1,17 +1,17 @@
 //! Figure 5 of Patarasuk 2008: how high the contention-free binary trees of Algorithm 2 are on random clusters.
 //!
-//! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes `docs/results/figure5.txt`,
-//! `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches "until a tree that connects all nodes is
-//! formed (links that violate the tree property are not added)"; then each machine on a switch of its own chance. That can
-//! be read in two ways, see [`Links`], and the paper does not say which machine is the root, see [`Root`]: the heights depend
-//! on both. The same seed makes the same clusters.
+//! `cargo run --release -p ethbcast-benches --bin figure5`, from the top of the repository: writes
+//! `docs/results/figure5.txt`, `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches
+//! "until a tree that connects all nodes is formed (links that violate the tree property are not added)"; then each
+//! machine on a switch of its own chance. That can be read in two ways, see [`Links`], and the paper does not say which
+//! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_planning::plan;
 use ethbcast_planning::topology::Topology;
@@ -58,7 +58,8 @@ const CASES: [Case; 6] = [
     Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
 ];
 
-/// Average heights of Algorithm 2's trees on random clusters, beside the complete binary tree's (Patarasuk 2008, Figure 5).
+/// Average heights of Algorithm 2's trees on random clusters, beside the complete binary tree's (Patarasuk 2008, Figure
+/// 5).
 #[derive(Debug, Parser)]
 #[command(name = "figure5")]
 struct Arguments {
@@ -75,17 +76,9 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&size| Row::measure(size, &arguments)).collect::<anyhow::Result<Vec<_>>>()?;
     let text = report(&arguments, &rows);
-    for (name, content) in
-        [("figure5.txt", &text), ("figure5.csv", &every_number(&rows).csv()), ("figure5.svg", &svg(&rows))]
-    {
-        let path = arguments.out.join(name);
-        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
-    }
-    print!("{text}");
-    Ok(())
+    results::publish(&arguments.out, "figure5", &text, &every_number(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
 /// One size.
@@ -111,7 +104,8 @@ impl Row {
         let mut row = Self { machines, complete: machines.ilog2(), averages: Default::default() };
         for (averages, case) in row.averages.iter_mut().zip(&CASES) {
             for number in 0..arguments.clusters {
-                // Dice of its own for every cluster: another size or case does not change it, and the root changes none.
+                // Dice of its own for every cluster: another size or case does not change it, and the root changes
+                // none.
                 let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
                 let mut dice = Dice::seeded([arguments.seed, machines as u64, kind, number.into()]);
                 let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
@@ -140,8 +134,8 @@ fn height(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     Ok(plan.height())
 }
 
-/// What no order of Algorithm 1 goes below: a depth-first search leaves no choice along one way of switches, so the height of
-/// the lowest tree over the machines along the way that takes the most; or the complete tree's height.
+/// What no order of Algorithm 1 goes below: a depth-first search leaves no choice along one way of switches, so the
+/// height of the lowest tree over the machines along the way that takes the most; or the complete tree's height.
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;
@@ -231,13 +225,17 @@ impl Dice {
 
 fn report(arguments: &Arguments, rows: &[Row]) -> String {
     format!(
-        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed {},\n\
-         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that leave it\n\
+        "Average height of the contention-free binary tree (Algorithm 2) over {} random clusters of each size, seed \
+         {},\n\
+         beside the complete binary tree's: Patarasuk 2008, Figure 5. A growing tree of switches gets only links that \
+         leave it\n\
          one tree; joining ones get all that close no loop. The root is any machine, or one on a central switch.\n\n\
          {}\n\
-         Least average height, whatever the order of the depth-first search: what the machines along one way of switches take.\n\n\
+         Least average height, whatever the order of the depth-first search: what the machines along one way of \
+         switches take.\n\n\
          {}\n\
-         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all sizes:\n\n\
+         The paper's averages stay within {PAPERS_RATIO} times the complete tree's. Ratios to it, the greatest of all \
+         sizes:\n\n\
          {}",
         arguments.clusters,
         arguments.seed,
@@ -287,17 +285,8 @@ fn verdicts(rows: &[Row]) -> Table {
 }
 
 fn every_number(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "links",
-        "machines_per_switch",
-        "root",
-        "machines",
-        "complete",
-        "average",
-        "ratio",
-        "least",
-        "least_ratio",
-    ]);
+    let mut table =
+        Table::under("links, machines_per_switch, root, machines, complete, average, ratio, least, least_ratio");
     for (index, case) in CASES.iter().enumerate() {
         for row in rows {
             let Averages { height, least } = row.averages[index];

@@ -1,7 +1,7 @@
 //! What a frame costs: this project's AF_PACKET driver beside `pnet::datalink`, over one hop of a lab.
 //!
-//! `cargo run --release -p ethbcast-benches --bin frames`, as root. Each way sends as fast as it can from one thread and
-//! receives in another. On a veth the kernel carries a frame to the receiver's socket on the sender's time.
+//! `cargo run --release -p ethbcast-benches --bin frames`, as root. Each way sends as fast as it can from one thread
+//! and receives in another. On a veth the kernel carries a frame to the receiver's socket on the sender's time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,15 +1,17 @@
-//! What a broadcast's buffers take at the root: the EQA paper's §4.2 by its formula, and ours counted from live streams.
+//! What a broadcast's buffers take at the root: the EQA paper's §4.2 by its formula, and ours counted from live
+//! streams.
 //!
-//! `cargo run --release -p ethbcast-benches --bin memory`, from the top of the repository: writes `docs/results/memory.txt`,
-//! `.csv` and `.svg`. Nothing is sent except in the simulated broadcasts that show what losses add.
+//! `cargo run --release -p ethbcast-benches --bin memory`, from the top of the repository: writes
+//! `docs/results/memory.txt`, `.csv` and `.svg`. Nothing is sent except in the simulated broadcasts that show what
+//! losses add.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
@@ -48,7 +50,6 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
     let rows = SIZES.iter().map(|&nodes| Row::measure(nodes)).collect::<anyhow::Result<Vec<_>>>()?;
     let ours = ours(&rows);
     let text = format!(
@@ -59,12 +60,7 @@ fn main() -> anyhow::Result<()> {
         ours.aligned(),
         bad_cable_text()?
     );
-    for (name, content) in [("memory.txt", &text), ("memory.csv", &csv(&rows).csv()), ("memory.svg", &svg(&rows))] {
-        let path = arguments.out.join(name);
-        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
-    }
-    print!("{text}");
-    Ok(())
+    results::publish(&arguments.out, "memory", &text, &csv(&rows), [("svg".to_owned(), svg(&rows))])
 }
 
 /// The sizes of the three structures of §4.2, in one unit.
@@ -173,8 +169,8 @@ fn receiver(host: usize, payload_bytes: usize) -> Stream {
     Stream::receiver(identity(host), payload_bytes, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default())
 }
 
-/// Broadcasts on a simulated switch at 1 Gbit/s with losses, the first receiver with its own; returns the most that the receivers
-/// added at the root.
+/// Broadcasts on a simulated switch at 1 Gbit/s with losses, the first receiver with its own; returns the most that the
+/// receivers added at the root.
 fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
     let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
     let network = Network::star(nodes, Cable::GIGABIT, &settings);
@@ -203,8 +199,10 @@ fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
 fn paper_text() -> String {
     let Sizes { send, receive, light } = PAPER;
     format!(
-        "EQA §4.2: a cluster of n nodes keeps n (S_SDP + S_RDP) with a buffer per channel and S_SDP + (n - 1) S_LDP + n S_RDP with\n\
-         a shared one; S_SDP = {send} KB, S_RDP = {receive} KB, S_LDP = {light} KB. The paper prints a saving of {PAPERS_FACTOR} (1 - 1/n); its\n\
+        "EQA §4.2: a cluster of n nodes keeps n (S_SDP + S_RDP) with a buffer per channel and S_SDP + (n - 1) S_LDP + \
+         n S_RDP with\n\
+         a shared one; S_SDP = {send} KB, S_RDP = {receive} KB, S_LDP = {light} KB. The paper prints a saving of \
+         {PAPERS_FACTOR} (1 - 1/n); its\n\
          own sizes give {:.3} (1 - 1/n): its four numbers do not quite fit together.\n",
         (send - light) / (send + receive)
     )
@@ -223,11 +221,16 @@ fn paper() -> Table {
 fn ours_text(rows: &[Row]) -> String {
     let Memory { payload_bytes, slots_bytes, stamps_bytes, stream_bytes, .. } = rows[0].shared;
     format!(
-        "Ours, counted from live streams: a feed of {} slots of {PAYLOAD_BYTES} bytes; one cast to n - 1 receivers (shared) against n - 1\n\
-         streams of one lane, each with a feed (channels). The buffer: {payload_bytes} bytes of payload, {slots_bytes} for what the feed knows of\n\
-         its slots, {stamps_bytes} of stamps, {stream_bytes} for the stream itself. Beside it each receiver adds at rest what \"each\" says, and at\n\
-         most \"peak each\" on average while {SIMULATED_FRAMES} frames are broadcast in the simulator and every receiver loses {:.0} % of them\n\
-         (not simulated above {SIMULATED_NODES} nodes); the limit is {LIMIT_BYTES}. \"cluster\" counts the receivers' own buffers too, as the paper does.\n",
+        "Ours, counted from live streams: a feed of {} slots of {PAYLOAD_BYTES} bytes; one cast to n - 1 receivers \
+         (shared) against n - 1\n\
+         streams of one lane, each with a feed (channels). The buffer: {payload_bytes} bytes of payload, {slots_bytes} \
+         for what the feed knows of\n\
+         its slots, {stamps_bytes} of stamps, {stream_bytes} for the stream itself. Beside it each receiver adds at \
+         rest what \"each\" says, and at\n\
+         most \"peak each\" on average while {SIMULATED_FRAMES} frames are broadcast in the simulator and every \
+         receiver loses {:.0} % of them\n\
+         (not simulated above {SIMULATED_NODES} nodes); the limit is {LIMIT_BYTES}. \"cluster\" counts the receivers' \
+         own buffers too, as the paper does.\n",
         payload_bytes / PAYLOAD_BYTES,
         100.0 * LOSS,
     )
@@ -237,7 +240,8 @@ fn ours_text(rows: &[Row]) -> String {
 fn bad_cable_text() -> anyhow::Result<String> {
     let (alone, among) = (peak_added_bytes(2, BAD_LOSS)?, peak_added_bytes(16, BAD_LOSS)?);
     Ok(format!(
-        "The limit holds for a bad cable, too: a receiver that loses {:.0} % adds up to {alone} bytes if it is alone; with 14 good ones\n\
+        "The limit holds for a bad cable, too: a receiver that loses {:.0} % adds up to {alone} bytes if it is alone; \
+         with 14 good ones\n\
          all add {among}.\n",
         100.0 * BAD_LOSS,
     ))
@@ -264,12 +268,13 @@ fn ours(rows: &[Row]) -> Table {
 }
 
 /// Kilobytes are the paper's, of 1000 or 1024 bytes as it does not say.
-const CSV_HEADING: &str = "nodes,paper_channels_kilobytes,paper_shared_kilobytes,paper_saved_percent,paper_printed_percent,\
-    channels_bytes,shared_payload_bytes,shared_slots_bytes,shared_stamps_bytes,shared_stream_bytes,shared_readers_bytes,\
-    shared_repairs_bytes,shared_peak_added_bytes,receiver_bytes,saved_percent,cluster_saved_percent";
+const CSV_HEADING: &str = "nodes,paper_channels_kilobytes,paper_shared_kilobytes,paper_saved_percent,\
+    paper_printed_percent,channels_bytes,shared_payload_bytes,shared_slots_bytes,shared_stamps_bytes,\
+    shared_stream_bytes,shared_readers_bytes,shared_repairs_bytes,shared_peak_added_bytes,receiver_bytes,\
+    saved_percent,cluster_saved_percent";
 
 fn csv(rows: &[Row]) -> Table {
-    let mut table = Table::new(&CSV_HEADING.split(',').collect::<Vec<_>>());
+    let mut table = Table::under(CSV_HEADING);
     for row in rows {
         let nodes = row.nodes;
         let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } =
@@ -290,7 +295,8 @@ fn csv(rows: &[Row]) -> Table {
 
 fn svg(rows: &[Row]) -> String {
     let line = |name: &str, percent: &dyn Fn(&Row) -> f64| {
-        // With one receiver there is nothing to share, and a cast knows a little more of it than a lane: that is drawn as nothing saved.
+        // With one receiver there is nothing to share, and a cast knows a little more of it than a lane: that is drawn
+        // as nothing saved.
         Series::new(name, rows.iter().map(|row| (row.nodes as f64, percent(row).max(0.0))).collect::<Vec<_>>())
     };
     let series = [

@@ -1,7 +1,7 @@
 //! Messages on the wire: round trips and throughput beside the raw socket's, and what BTP1 and BTP2 do to them.
 //!
-//! `cargo run --release -p ethbcast-benches --bin messages`, as root. Two hosts on one switch, not shaped; the ways to be compared take
-//! turns, so that what else the machine does hits them alike. Every byte is checked.
+//! `cargo run --release -p ethbcast-benches --bin messages`, as root. Two hosts on one switch, not shaped; the ways to
+//! be compared take turns, so that what else the machine does hits them alike. Every byte is checked.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use ethbcast_transport::messages::Settings;
 
 /// Bytes of a ping.
 const PING_BYTES: usize = 64;
-/// What the issue asks for: round trips at most so many times the raw ones, throughput at least this part of the raw one.
+/// What the issue asks for: round trips at most so many times the raw ones, throughput at least this part of the raw
+/// one.
 const ROUND_TRIP_LIMIT: f64 = 1.6;
 const THROUGHPUT_LIMIT: f64 = 0.85;
 /// Bytes of a long message, and of a full frame behind the Ethernet header.
@@ -45,7 +46,12 @@ struct Arguments {
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Round trips of a turn.
-    #[arg(long, default_value_t = 5000, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    #[arg(
+        long,
+        default_value_t = 5000,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(10..=1_000_000)
+    )]
     pings: u64,
     /// Milliseconds of a turn of throughput.
     #[arg(long, default_value_t = 500, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
@@ -146,19 +152,10 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
             interrupt.check()?;
         }
     }
-    let mut table = Table::new(&[
-        "way",
-        "frames/s",
-        "of raw",
-        "MB/s",
-        "send µs",
-        "receive µs",
-        "resent %",
-        "frames/receipt",
-        "sender slept/s",
-        "receiver slept/s",
-        "limit",
-    ]);
+    let mut table = Table::under(
+        "way, frames/s, of raw, MB/s, send µs, receive µs, resent %, frames/receipt, sender slept/s, \
+         receiver slept/s, limit",
+    );
     let baseline = middle(&raw, |rate| rate.frames_per_second);
     let mut first = vec!["sendmmsg to ring".to_owned(), format!("{baseline:.0}"), String::new(), String::new()];
     first.extend(

@@ -1,8 +1,9 @@
 //! `ethbcast perf` beside Open MPI over TCP: broadcast with a barrier, and the barrier alone, in one lab and one run.
 //!
 //! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower does so for
-//! both; each figure is the median of the rounds'. Open MPI does not verify what arrives, `ethbcast perf` does, on every rank.
+//! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower
+//! does so for both; each figure is the median of the rounds'. Open MPI does not verify what arrives, `ethbcast perf`
+//! does, on every rank.
 
 use std::fs;
 use std::path::PathBuf;
@@ -50,8 +51,8 @@ struct Arguments {
     /// How `ethbcast` sends.
     #[arg(long, default_value = "auto", value_name = "VIA")]
     via: String,
-    /// Have Open MPI's hosts cut TCP's data into frames of 1500 bytes, as a wire carries it; without it they leave that to the
-    /// network card, and veth, which has none, carries pieces of up to 64 KiB.
+    /// Have Open MPI's hosts cut TCP's data into frames of 1500 bytes, as a wire carries it; without it they leave that
+    /// to the network card, and veth, which has none, carries pieces of up to 64 KiB.
     #[arg(long)]
     cut: bool,
     /// The program ethbcast; without it, the one beside this program.
@@ -93,7 +94,8 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &load, &points)
 }
 
-/// How many programs wanted a core in the last minute: on a busy machine ranks wait for others than each other, Open MPI's most.
+/// How many programs wanted a core in the last minute: on a busy machine ranks wait for others than each other, Open
+/// MPI's most.
 fn load_average() -> anyhow::Result<String> {
     let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
     Ok(text.split(' ').next().unwrap_or_default().to_owned())
@@ -207,10 +209,12 @@ fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result
     let pieces =
         if arguments.cut { "frames of 1500 bytes" } else { "pieces of up to 64 KiB, which veth carries whole" };
     let mut text = format!(
-        "Broadcast with a barrier behind it, and barriers alone, {} ranks on hosts of one unshaped lab, {cores} cores for all. First\n\
+        "Broadcast with a barrier behind it, and barriers alone, {} ranks on hosts of one unshaped lab, {cores} cores \
+         for all. First\n\
          {} over TCP, sent in {pieces}; then ethbcast perf --via {}, in frames\n\
          of 1500 bytes. {} iterations of each, medians of {} rounds, in µs; ratios of the means of the middle 80 %.\n\
-         Open MPI yields when idle (mpi_yield_when_idle 1): a rank that spins keeps its core from the one it waits for.\n\
+         Open MPI yields when idle (mpi_yield_when_idle 1): a rank that spins keeps its core from the one it waits \
+         for.\n\
          The machine's load was {load} before; what else runs slows Open MPI more than ethbcast.\n\n{}\n",
         arguments.hosts,
         mpi::version()?,
@@ -228,8 +232,6 @@ fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result
             verdict(ratio >= bound)
         );
     }
-    let files = [("mpi.txt".to_owned(), text.clone()), ("mpi.csv".to_owned(), csv(points).csv())];
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
-    Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    results::publish(&arguments.out, "mpi", &text, &csv(points), [])?;
+    Ok(results::exit_code(all_met))
 }

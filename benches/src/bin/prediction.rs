@@ -1,8 +1,9 @@
 //! What the model and the simulator say a broadcast takes, beside what it takes in the lab.
 //!
-//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`: writes
-//! `docs/results/prediction.txt`, `.csv` and `.svg`. Hosts on one switch; `ethbcast probe` measures what the network costs, and
-//! model, simulator and session are all given that calibration, so that they speak of the same segments.
+//! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`:
+//! writes `docs/results/prediction.txt`, `.csv` and `.svg`. Hosts on one switch; `ethbcast probe` measures what the
+//! network costs, and model, simulator and session are all given that calibration, so that they speak of the same
+//! segments.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +44,13 @@ struct Arguments {
     #[arg(long, default_value = "100mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(long, value_delimiter = ',', default_value = "64K,256K,1M,4M,16M", value_name = "SIZES", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "64K,256K,1M,4M,16M",
+        value_name = "SIZES",
+        value_parser = parse_size
+    )]
     sizes: Vec<u64>,
     /// Ways to send.
     #[arg(long, value_delimiter = ',', default_value = "chain,binary,cast,flat,binomial", value_name = "VIAS")]
@@ -153,20 +160,8 @@ fn simulate(
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "via",
-        "size",
-        "segment",
-        "measured",
-        "of",
-        "barrier",
-        "predicted",
-        "off %",
-        "within",
-        "simulated",
-        "off %",
-        "within",
-    ]);
+    let mut table =
+        Table::under("via, size, segment, measured, of, barrier, predicted, off %, within, simulated, off %, within");
     for row in rows {
         let measured = row.measured.as_ref().ok();
         let cell = |of: &dyn Fn(&Measured) -> String| measured.map_or("-".to_owned(), of);
@@ -192,17 +187,10 @@ fn table(rows: &[Row]) -> Table {
 }
 
 fn csv(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "via",
-        "size_bytes",
-        "segment_bytes",
-        "iterations",
-        "measured_seconds",
-        "barrier_seconds",
-        "predicted_seconds",
-        "simulated_seconds",
-        "remark",
-    ]);
+    let mut table = Table::under(
+        "via, size_bytes, segment_bytes, iterations, measured_seconds, barrier_seconds, predicted_seconds, \
+         simulated_seconds, remark",
+    );
     for row in rows {
         let measured = row.measured.as_ref().ok();
         let cell = |of: &dyn Fn(&Measured) -> String| measured.map_or(String::new(), of);
@@ -253,7 +241,8 @@ fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
         )
     };
     let text = format!(
-        "{} hosts on one switch, cables of {}: what the model predicts and the simulator simulates beside what is measured, in ms.\n\
+        "{} hosts on one switch, cables of {}: what the model predicts and the simulator simulates beside what is \
+         measured, in ms.\n\
          Measured: the median of so many broadcasts and barriers, less the mean of a barrier alone.\n\n{}\n{}{}",
         arguments.hosts,
         format_rate(arguments.rate),
@@ -261,12 +250,9 @@ fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
         summary(0, "predicted"),
         summary(1, "simulated"),
     );
-    let mut files = vec![("prediction.txt".to_owned(), text.clone()), ("prediction.csv".to_owned(), csv(rows).csv())];
-    files.extend(chart(arguments, rows).map(|svg| ("prediction.svg".to_owned(), svg)));
-    results::write(&arguments.out, &files)?;
-    print!("{text}");
+    let svg = chart(arguments, rows).map(|svg| ("svg".to_owned(), svg));
+    results::publish(&arguments.out, "prediction", &text, &csv(rows), svg)?;
     let failures = rows.iter().flat_map(|row| [row.measured.as_ref().err(), row.simulated.as_ref().err()]).flatten();
     failures.for_each(|words| println!("failed: {words}"));
-    let met = good(0) == rows.len() && good(1) == rows.len();
-    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(results::exit_code(good(0) == rows.len() && good(1) == rows.len()))
 }

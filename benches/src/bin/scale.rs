@@ -1,10 +1,11 @@
-//! Casts to a thousand receivers, simulated: what the root hears, how fast it goes, what it remembers, and how many tell it of a
-//! loss that all of them have suffered.
+//! Casts to a thousand receivers, simulated: what the root hears, how fast it goes, what it remembers, and how many
+//! tell it of a loss that all of them have suffered.
 //!
-//! `cargo run --release -p ethbcast-benches --bin scale`, from the top of the repository: writes `docs/results/scale.txt` and `.csv`.
-//! Whole sessions on one switch, from invitation to verdict. Frames are short, over cables as much slower as the frames are
-//! shorter, so that one takes as long as a full one at the rate that is named: the buffers of a thousand receivers would else take
-//! six gigabytes (`--mtu 1500`, for who has them). Acknowledgements then take longer than they would.
+//! `cargo run --release -p ethbcast-benches --bin scale`, from the top of the repository: writes
+//! `docs/results/scale.txt` and `.csv`. Whole sessions on one switch, from invitation to verdict. Frames are short,
+//! over cables as much slower as the frames are shorter, so that one takes as long as a full one at the rate that is
+//! named: the buffers of a thousand receivers would else take six gigabytes (`--mtu 1500`, for who has them).
+//! Acknowledgements then take longer than they would.
 
 #[path = "scale/session.rs"]
 mod session;
@@ -59,19 +60,10 @@ struct Rate {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let mut table = Table::new(&[
-        "rate Gbit/s",
-        "receivers",
-        "loss",
-        "feed",
-        "frames",
-        "heard /s",
-        "limit",
-        "goodput %",
-        "resent",
-        "resent by others",
-        "root bytes each",
-    ]);
+    let mut table = Table::under(
+        "rate Gbit/s, receivers, loss, feed, frames, heard /s, limit, goodput %, resent, resent by others, \
+         root bytes each",
+    );
     for rate in &RATES {
         let played = play(&rate.case(&arguments))?;
         table.push(rate.row(&arguments, &played));
@@ -80,25 +72,29 @@ fn main() -> anyhow::Result<()> {
     let reports = (0..arguments.seeds).map(|seed| reports(&arguments, seed)).collect::<anyhow::Result<Vec<usize>>>()?;
     let (mean, p95, most) = spread(reports);
     let text = format!(
-        "{}\n{}\nAll {} lose the same frame ({} casts at 1 Gbit/s): mean {mean:.1}, p95 {p95}, at most {most} acknowledgements tell the root\n\
+        "{}\n{}\nAll {} lose the same frame ({} casts at 1 Gbit/s): mean {mean:.1}, p95 {p95}, at most {most} \
+         acknowledgements tell the root\n\
          (limits {MOST_REPORTS_MEAN:.0} and {MOST_REPORTS_P95}).\n",
         explanation(arguments.mtu),
         table.aligned(),
         arguments.receivers,
         arguments.seeds
     );
-    results::write(&arguments.out, &[("scale.txt".to_owned(), text.clone()), ("scale.csv".to_owned(), table.csv())])?;
-    print!("{text}");
+    results::publish(&arguments.out, "scale", &text, &table, [])?;
     ensure!(mean <= MOST_REPORTS_MEAN && p95 <= MOST_REPORTS_P95, "too many tell the root of the same loss");
     Ok(())
 }
 
 fn explanation(mtu: u16) -> String {
     format!(
-        "Whole sessions to receivers on one simulated switch, {LOSS} of all deliveries lost at each. Frames of {mtu} bytes over cables on\n\
-         which they take as long as full ones at the rate named. heard: frames the root receives per second while the stream flows,\n\
-         signs of life of all members included (ten a second each). goodput: payload of full frames, until the last receiver has everything.\n\
-         resent: frames by the root; by others: by receivers to those that acknowledge to them. root bytes each: what a receiver adds\n\
+        "Whole sessions to receivers on one simulated switch, {LOSS} of all deliveries lost at each. Frames of {mtu} \
+         bytes over cables on\n\
+         which they take as long as full ones at the rate named. heard: frames the root receives per second while the \
+         stream flows,\n\
+         signs of life of all members included (ten a second each). goodput: payload of full frames, until the last \
+         receiver has everything.\n\
+         resent: frames by the root; by others: by receivers to those that acknowledge to them. root bytes each: what \
+         a receiver adds\n\
          at the root at most, beside the buffer (limit {MOST_ADDED_BYTES}).\n"
     )
 }

@@ -1,16 +1,17 @@
 //! Table 1 of Patarasuk 2008 beside what our model says of very large messages.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2): the time
-//! of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one send from host to host.
+//! `cargo run --release -p ethbcast-benches --bin table1`. Pure arithmetic on the paper's own figures (its Table 2):
+//! the time of each algorithm, with the segment that suits it best, as a multiple of T(msize), which is that of one
+//! send from host to host.
 
 use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Parser;
 use ethbcast_benches::chart::{Series, line_chart};
+use ethbcast_benches::papers::Cluster;
 use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
-use ethbcast_planning::model::papers::Cluster;
 use ethbcast_planning::model::{Shape, best_segment};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
@@ -38,7 +39,8 @@ struct Row {
     multiple: fn(f64) -> f64,
 }
 
-/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the former.
+/// The paper's entry for blocks rounds twice (P − 1)/P of the message up to 2; here ratios are compared with the
+/// former.
 const ROWS: [Row; 8] = [
     Row { via: Via::Flat, entry: "P-1", multiple: |ranks| ranks - 1.0 },
     Row { via: Via::Binomial, entry: "log2 P", multiple: f64::log2 },
@@ -52,18 +54,8 @@ const ROWS: [Row; 8] = [
 
 fn main() -> anyhow::Result<()> {
     let Arguments { out } = Arguments::parse();
-    let mut table = Table::new(&[
-        "algorithm",
-        "network",
-        "ranks",
-        "segment",
-        "predicted s",
-        "T s",
-        "ratio",
-        "expected",
-        "off %",
-        "Table 1",
-    ]);
+    let mut table =
+        Table::under("algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1");
     let mut furthest: f64 = 0.0;
     let mut lines: Vec<Series> = Vec::new();
     for network in Cluster::ALL {
@@ -89,16 +81,15 @@ fn main() -> anyhow::Result<()> {
         "Table 1 of Patarasuk 2008 from our model: {} GiB on one switch, g(m) and L(m) of the paper's Table 2.\n\
          ratio: predicted time over T(msize), the time of one send of everything from host to host.\n\
          expected: the entry of Table 1 for so many ranks; of blocks 2 (P - 1)/P, which the paper rounds to 2.\n\
-         Furthest off: {:.1} %, for the T of 1000Mbps is of long messages, whose bytes cost more than those of 8 KiB.\n\n{}",
+         Furthest off: {:.1} %, for the T of 1000Mbps is of long messages, whose bytes cost more than those of 8 \
+         KiB.\n\n{}",
         MESSAGE_BYTES >> 30,
         furthest * 100.0,
         table.aligned()
     );
     let title = "Table 1: time of very large messages over T(msize), 100Mbps (flat, P - 1, is left out)";
     let svg = line_chart(title, "ranks", "T(msize)", &lines, true);
-    let files = [("table1.txt", text.clone()), ("table1.csv", table.csv()), ("table1.svg", svg)];
-    results::write(&out, &files.map(|(name, content)| (name.to_owned(), content)))?;
-    print!("{text}");
+    results::publish(&out, "table1", &text, &table, [("svg".to_owned(), svg)])?;
     ensure!(
         furthest <= TOLERANCE,
         "the model is {:.1} % off Table 1, more than {:.0} %",

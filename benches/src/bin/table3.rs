@@ -1,16 +1,17 @@
 //! Table 3 of Patarasuk 2008 (the segments that suit a linear and a binary tree best) from the figures of its Table 2.
 //!
-//! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of Algorithms 1
-//! and 2, and the eight segment sizes the paper chose from. What is compared are the 36 cells headed "Model".
+//! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of
+//! Algorithms 1 and 2, and the eight segment sizes the paper chose from. What is compared are the 36 cells headed
+//! "Model".
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
+use ethbcast_benches::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
+use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_planning::model::Shape;
-use ethbcast_planning::model::papers::{Cell, Cluster, MESSAGES_BYTES, table_3};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
@@ -41,14 +42,7 @@ fn main() -> anyhow::Result<()> {
         cells.len(),
         worst * 100.0
     );
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    for (name, content) in
-        [("table3.txt", text.clone()), ("table3.csv", by_cell(&cells).csv()), ("table3.svg", svg(&cells))]
-    {
-        let path = out.join(name);
-        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    print!("{text}");
+    results::publish(&out, "table3", &text, &by_cell(&cells), [("svg".to_owned(), svg(&cells))])?;
     ensure!(equal >= LEAST_EQUAL, "only {equal} cells are equal, not {LEAST_EQUAL}");
     ensure!(
         worst <= MOST_EXCESS,
@@ -128,14 +122,16 @@ const COLUMN_WIDTH: usize = 170;
 fn svg(cells: &[Cell]) -> String {
     let (width, height) = (80 + COLUMN_WIDTH * COLUMNS.len() + 10, ROW_HEIGHT * (MESSAGES_BYTES.len() + 1) + 20);
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
     );
     let cell = |column: usize, line: usize, fill: &str, words: &str| {
         let x = if column == 0 { 10 } else { 80 + COLUMN_WIDTH * (column - 1) };
         let (y, columns) = (10 + ROW_HEIGHT * line, if column == 0 { 66 } else { COLUMN_WIDTH - 4 });
         format!(
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{columns}\" height=\"{}\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\">{words}</text>\n",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{columns}\" height=\"{}\" fill=\"{fill}\"/><text x=\"{}\" \
+             y=\"{}\">{words}</text>\n",
             ROW_HEIGHT - 4,
             x + 6,
             y + 16

@@ -1,7 +1,8 @@
-//! Messages between two hosts of a lab: how long they take and how many pass, beside what the kernel alone needs for the same frames.
+//! Messages between two hosts of a lab: how long they take and how many pass, beside what the kernel alone needs for
+//! the same frames.
 //!
-//! `hop`: the two hosts; `place`: their CPUs; `plain`: a packet socket without anything around it; `post`: a mailbox with blocking calls; `ping_pong` and
-//! `bulk`: what is measured.
+//! `hop`: the two hosts; `place`: their CPUs; `plain`: a packet socket without anything around it; `post`: a mailbox
+//! with blocking calls; `ping_pong` and `bulk`: what is measured.
 
 pub mod bulk;
 pub mod hop;

@@ -48,7 +48,8 @@ pub fn plain(hop: &Hop, place: Place, bytes: usize, count: u64, waiting: Waiting
     both(place, ask, echo)
 }
 
-/// Times of `count` round trips of messages, by blocking calls that look for the next frame for up to `spin` before they sleep.
+/// Times of `count` round trips of messages, by blocking calls that look for the next frame for up to `spin` before
+/// they sleep.
 ///
 /// # Errors
 /// If an interface fails or a message comes back changed.

@@ -13,8 +13,8 @@ use nix::sys::socket::{
 use crate::cluster::INTERFACE;
 use crate::ends::HEADER_BYTES;
 
-/// The EtherType of the frames: 255, the number of [`SockProtocol::Raw`], in the order of bytes in which a packet socket takes it. It is
-/// nobody's, and the only one of its kind that `nix` has a name for.
+/// The EtherType of the frames: 255, the number of [`SockProtocol::Raw`], in the order of bytes in which a packet
+/// socket takes it. It is nobody's, and the only one of its kind that `nix` has a name for.
 const ETHER_TYPE: u16 = 255_u16.to_be();
 
 /// How to wait for a frame.

@@ -92,7 +92,8 @@ impl Post {
         })
     }
 
-    /// Receives messages of `bytes` bytes, with `ahead` receives posted at a time, and hands each to `take` until that says it is enough.
+    /// Receives messages of `bytes` bytes, with `ahead` receives posted at a time, and hands each to `take` until that
+    /// says it is enough.
     ///
     /// # Errors
     /// As [`receive`](Self::receive), or `take`'s.

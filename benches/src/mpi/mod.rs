@@ -1,6 +1,7 @@
 //! Open MPI over TCP on the hosts of a lab, each a machine of its own for it: name, address, place for temporary files.
 //!
-//! `mpirun` starts its daemons with what it takes for `ssh`: a script that steps into the namespace of the address instead.
+//! `mpirun` starts its daemons with what it takes for `ssh`: a script that steps into the namespace of the address
+//! instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,8 +101,8 @@ impl<'a> Cluster<'a> {
         ended.map_or_else(|words| Ok(Err(words)), |output| read(&output, sizes, iterations).map(Ok))
     }
 
-    /// `mpirun` on the first host. Ranks that wait yield: there are more of them than cores, and one that spins keeps its core
-    /// from the one it waits for.
+    /// `mpirun` on the first host. Ranks that wait yield: there are more of them than cores, and one that spins keeps
+    /// its core from the one it waits for.
     fn mpirun(&self, sizes: &[u64], iterations: u32) -> anyhow::Result<Command> {
         let hosts = self.lab.hosts();
         let mut command = self.lab.command(&hosts[0], "unshare")?;

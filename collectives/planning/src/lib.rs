@@ -49,10 +49,12 @@ pub mod model;
 mod natural_order;
 pub mod plan;
 mod schema;
+mod size;
 mod source_error;
 pub mod topology;
 
 pub use duration::duration;
 pub use natural_order::natural_order;
 pub use schema::SchemaProblem;
+pub use size::parse_size;
 pub use source_error::SourceError;

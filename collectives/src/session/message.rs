@@ -344,7 +344,9 @@ mod tests {
         }
 
         #[test]
-        fn a_body_cut_short_is_refused_or_read_as_something_else_but_never_panics(message in message(), keep in 0..60usize) {
+        fn a_body_cut_short_is_refused_or_read_as_something_else_but_never_panics(
+            message in message(), keep in 0..60usize,
+        ) {
             let (kind, body) = message.encode();
             let cut = &body[..keep.min(body.len())];
             let _read = Message::decode(kind, cut);

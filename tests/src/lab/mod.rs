@@ -30,7 +30,8 @@ pub const PAYLOAD_BYTES: usize = 1468;
 pub fn require_root() {
     assert!(
         Uid::effective().is_root(),
-        "tests called `lab_*` make network namespaces and raw sockets: run them as root, or leave them out (CONTRIBUTING.md)"
+        "tests called `lab_*` make network namespaces and raw sockets: run them as root, or leave them out \
+         (CONTRIBUTING.md)"
     );
 }
 

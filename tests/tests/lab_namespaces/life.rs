@@ -124,8 +124,8 @@ fn what_a_crash_left_is_told_apart_and_goes_down_all_the_same() {
     }
     // What `ip netns add` leaves when it is killed half-way: a file with no namespace mounted on it.
     std::fs::write(format!("/run/netns/ethbcast-{}-n7", config.name), "").expect("an empty file");
-    assert!(matches!(Lab::open(&config.name), Err(LabError::Incomplete { .. })));
-    assert!(matches!(Lab::up(&config), Err(LabError::LabExists { .. })));
+    assert!(matches!(Lab::open(&config.name), Err(LabError::Incomplete(..))));
+    assert!(matches!(Lab::up(&config), Err(LabError::LabExists(..))));
     let removed = Lab::remove(&config.name).expect("down");
     assert_eq!(removed, Removed { namespaces: 4, processes: 0 });
     assert_eq!(namespaces_of(&config.name), [""; 0]);

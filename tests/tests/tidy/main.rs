@@ -33,11 +33,12 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["mac", "machine", "time", "tuning"],
+            &["agenda", "audit", "link", "mac", "machine", "summed", "time", "tuning"],
             &["wire"],
-            &["arq"],
+            &["arq", "part"],
             &["feed"],
             &["stream", "messages"],
+            &["drive"],
             &["packet", "sim"],
         ],
     ),

@@ -70,7 +70,7 @@ impl LabConfig {
         self.topology.hosts().iter().try_for_each(|host| check_host_name(&self.name, host))?;
         self.check_size()?;
         if !(68..=65535).contains(&self.mtu_bytes) {
-            return Err(LabError::BadMtu { mtu_bytes: self.mtu_bytes });
+            return Err(LabError::BadMtu(self.mtu_bytes));
         }
         check_loss(self.loss)?;
         self.check_cables()
@@ -97,7 +97,7 @@ impl LabConfig {
     fn check_cables(&self) -> Result<(), LabError> {
         let Some(rate) = self.rate_bits_per_second else { return Ok(()) };
         if !(LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate) {
-            return Err(LabError::BadRate { rate: format_rate(rate) });
+            return Err(LabError::BadRate(format_rate(rate)));
         }
         let least_bytes = self.mtu_bytes + HEADER_BYTES;
         for (which, queue_bytes) in [("host queue", self.host_queue_bytes), ("switch queue", self.switch_queue_bytes)] {
@@ -136,7 +136,7 @@ fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {
 
 /// Refuses a loss that is no fraction.
 pub(crate) fn check_loss(loss: f64) -> Result<(), LabError> {
-    if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss { loss }) }
+    if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss(loss)) }
 }
 
 #[cfg(test)]

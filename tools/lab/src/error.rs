@@ -33,11 +33,8 @@ pub enum LabError {
     },
 
     /// A lab of that name is already up, whole or in pieces.
-    #[error("the lab `{name}` is already up: type `{}` first, or choose another name", down_command(name))]
-    LabExists {
-        /// The lab's name.
-        name: String,
-    },
+    #[error("the lab `{0}` is already up: type `{down}` first, or choose another name", down = down_command(.0))]
+    LabExists(String),
 
     /// No lab of that name is up.
     #[error("no lab `{name}` is up ({}): type `ethbcast lab up` first", running_labs(running))]
@@ -50,13 +47,10 @@ pub enum LabError {
 
     /// A lab of that name is there in part: a crash left it behind.
     #[error(
-        "the lab `{name}` is incomplete, left over from a crash: type `{}`, then bring it up again",
-        down_command(name)
+        "the lab `{0}` is incomplete, left over from a crash: type `{down}`, then bring it up again",
+        down = down_command(.0)
     )]
-    Incomplete {
-        /// The lab's name.
-        name: String,
-    },
+    Incomplete(String),
 
     /// The lab has no such host.
     #[error("the lab `{lab}` has no host `{host}`: choose one of {}", hosts.join(", "))]
@@ -71,28 +65,20 @@ pub enum LabError {
 
     /// A rate that cannot be read, or that no cable can be shaped to.
     #[error(
-        "`{rate}` is not a usable rate: write a number of bits per second from 64kbit to 1000gbit, like 100mbit, or `unlimited`"
+        "`{0}` is not a usable rate: write a number of bits per second from 64kbit to 1000gbit, like 100mbit, or \
+         `unlimited`"
     )]
-    BadRate {
-        /// The rate as it was given.
-        rate: String,
-    },
+    BadRate(String),
 
     /// A loss that is no fraction.
     #[error(
-        "a loss of {loss} is not usable: give a fraction from 0 (none) to below 1, like 0.01 for one frame in a hundred"
+        "a loss of {0} is not usable: give a fraction from 0 (none) to below 1, like 0.01 for one frame in a hundred"
     )]
-    BadLoss {
-        /// The loss as it was given.
-        loss: f64,
-    },
+    BadLoss(f64),
 
-    /// An MTU no veth can have.
-    #[error("an MTU of {mtu_bytes} bytes is not usable: choose one from 68 to 65535")]
-    BadMtu {
-        /// The MTU as it was given.
-        mtu_bytes: u32,
-    },
+    /// An MTU, in bytes, that no veth can have.
+    #[error("an MTU of {0} bytes is not usable: choose one from 68 to 65535")]
+    BadMtu(u32),
 
     /// A queue that could not hold a single frame.
     #[error("a {which} of {queue_bytes} bytes cannot hold one frame: give it at least {least_bytes} bytes")]
@@ -107,7 +93,8 @@ pub enum LabError {
 
     /// A lab name that cannot be part of a namespace's name.
     #[error(
-        "`{name}` cannot name a lab: use 1 to {longest} letters, digits, `_` and `.` (a `-` ends the lab's name inside a namespace's)"
+        "`{name}` cannot name a lab: use 1 to {longest} letters, digits, `_` and `.` (a `-` ends the lab's name inside \
+         a namespace's)"
     )]
     BadLabName {
         /// The name as it was given.
@@ -118,7 +105,8 @@ pub enum LabError {
 
     /// A host name that cannot be part of a namespace's name.
     #[error(
-        "the host `{host}` cannot be in a lab: name it with 1 to {longest} letters, digits, `_`, `.`, `:` and `-`, and not `switches`"
+        "the host `{host}` cannot be in a lab: name it with 1 to {longest} letters, digits, `_`, `.`, `:` and `-`, and \
+         not `switches`"
     )]
     BadHostName {
         /// The name as it was given.
@@ -144,12 +132,10 @@ pub enum LabError {
 
     /// Processes inside the lab survived SIGKILL.
     #[error(
-        "processes {pids:?} in the lab do not end even after SIGKILL: see what they wait for in `ps`, then take the lab down again"
+        "processes {0:?} in the lab do not end even after SIGKILL: see what they wait for in `ps`, then take the \
+         lab down again"
     )]
-    ProcessesRemain {
-        /// Their process ids.
-        pids: Vec<i32>,
-    },
+    ProcessesRemain(Vec<i32>),
 
     /// Namespaces are still there after they were deleted.
     #[error("the namespaces {namespaces:?} could not be deleted ({complaint}): type `ip netns delete` for each")]

@@ -50,7 +50,7 @@ impl Lab {
         let members = hosts.len();
         hosts.retain(|host| host != SWITCHES);
         if hosts.is_empty() || hosts.len() == members {
-            return Err(LabError::Incomplete { name: name.to_owned() });
+            return Err(LabError::Incomplete(name.to_owned()));
         }
         Ok(Self { name: name.to_owned(), hosts })
     }

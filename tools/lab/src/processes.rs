@@ -34,7 +34,7 @@ pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     if remaining.is_empty() {
         Ok(ended.len())
     } else {
-        Err(LabError::ProcessesRemain { pids: remaining.into_iter().map(Pid::as_raw).collect() })
+        Err(LabError::ProcessesRemain(remaining.into_iter().map(Pid::as_raw).collect()))
     }
 }
 

@@ -24,24 +24,18 @@ pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
 
 /// What a kernel can lack: the program that finds out, what it then says, the thing in words, what to do without it.
 const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
-    (IP, "Unknown device type", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
-    (IP, "Operation not supported", "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)", "try `modprobe veth bridge`"),
-    (
-        TC,
-        "qdisc kind is unknown",
-        "the token bucket (CONFIG_NET_SCH_TBF)",
-        "try `modprobe sch_tbf`, or leave the rate unlimited",
-    ),
-    (
-        TC,
-        "No such file or directory",
-        "the token bucket (CONFIG_NET_SCH_TBF)",
-        "try `modprobe sch_tbf`, or leave the rate unlimited",
-    ),
+    (IP, "Unknown device type", LINK_FEATURE, LINK_ADVICE),
+    (IP, "Operation not supported", LINK_FEATURE, LINK_ADVICE),
+    (TC, "qdisc kind is unknown", SHAPER_FEATURE, SHAPER_ADVICE),
+    (TC, "No such file or directory", SHAPER_FEATURE, SHAPER_ADVICE),
     (NFT, "No such file or directory", LOSS_FEATURE, LOSS_ADVICE),
     (NFT, "Operation not supported", LOSS_FEATURE, LOSS_ADVICE),
 ];
 
+const LINK_FEATURE: &str = "veth pairs or bridges (CONFIG_VETH, CONFIG_BRIDGE)";
+const LINK_ADVICE: &str = "try `modprobe veth bridge`";
+const SHAPER_FEATURE: &str = "the token bucket (CONFIG_NET_SCH_TBF)";
+const SHAPER_ADVICE: &str = "try `modprobe sch_tbf`, or leave the rate unlimited";
 const LOSS_FEATURE: &str =
     "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
 const LOSS_ADVICE: &str = "try `modprobe nf_tables nft_numgen`, or set the loss to 0";

@@ -20,7 +20,7 @@ pub fn parse_rate(text: &str) -> Result<u64, LabError> {
     let lower = text.trim().to_ascii_lowercase();
     parse_exactly(&lower)
         .filter(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(rate))
-        .ok_or_else(|| LabError::BadRate { rate: text.to_owned() })
+        .ok_or_else(|| LabError::BadRate(text.to_owned()))
 }
 
 /// Reads what a `--rate` option holds: a rate, or `unlimited` for cables that are not shaped.

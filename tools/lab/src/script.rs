@@ -1,7 +1,5 @@
 //! The text the lab feeds to `ip -batch`, `tc -batch` and `nft -f`: one program run does what many would.
 
-use std::fmt::Write as _;
-
 use crate::config::LabConfig;
 use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};
 
@@ -13,18 +11,12 @@ const LOSS_STEPS: f64 = 1e9;
 
 /// For `ip` in any namespace: makes every host's namespace.
 pub(crate) fn add_host_namespaces(config: &LabConfig) -> String {
-    config.topology.hosts().iter().fold(String::new(), |mut text, host| {
-        line(&mut text, format_args!("netns add {}", namespace_of(&config.name, host)));
-        text
-    })
+    config.topology.hosts().iter().map(|host| format!("netns add {}\n", namespace_of(&config.name, host))).collect()
 }
 
 /// For `ip` in any namespace: deletes these namespaces.
 pub(crate) fn delete_namespaces(namespaces: &[String]) -> String {
-    namespaces.iter().fold(String::new(), |mut text, namespace| {
-        line(&mut text, format_args!("netns delete {namespace}"));
-        text
-    })
+    namespaces.iter().map(|namespace| format!("netns delete {namespace}\n")).collect()
 }
 
 /// For `ip` in the switches' namespace: makes the switches, then the cables, one end of each host's in its namespace.
@@ -35,36 +27,27 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     let (topology, mtu) = (&config.topology, config.mtu_bytes);
     for switch in 0..topology.switches().len() {
         let (name, mac) = (bridge(switch), mac_address(Owner::Bridge, switch));
-        line(
-            &mut text,
-            format_args!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0"),
-        );
+        text += &format!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0\n");
     }
     for (host, host_name) in topology.hosts().iter().enumerate() {
         let (port, port_mac) = (host_port(host), mac_address(Owner::HostPort, host));
         let (namespace, mac) = (namespace_of(&config.name, host_name), mac_address(Owner::Host, host));
-        line(
-            &mut text,
-            format_args!(
-                "link add {port} address {port_mac} mtu {mtu} master {} up \
-                 type veth peer name {HOST_INTERFACE} netns {namespace} address {mac} mtu {mtu}",
-                bridge(topology.switch_of(host)),
-            ),
+        text += &format!(
+            "link add {port} address {port_mac} mtu {mtu} master {} up \
+             type veth peer name {HOST_INTERFACE} netns {namespace} address {mac} mtu {mtu}\n",
+            bridge(topology.switch_of(host))
         );
-        line(&mut text, format_args!("link set {port} alias to-{host_name}"));
+        text += &format!("link set {port} alias to-{host_name}\n");
     }
     for (cable, &(left, right)) in topology.cables().iter().enumerate() {
         let (here, there) = (trunk_port(left, right), trunk_port(right, left));
         let (here_mac, there_mac) =
             (mac_address(Owner::TrunkPort, 2 * cable), mac_address(Owner::TrunkPort, 2 * cable + 1));
-        line(
-            &mut text,
-            format_args!(
-                "link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}"
-            ),
+        text += &format!(
+            "link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}\n"
         );
-        line(&mut text, format_args!("link set {here} master {} up", bridge(left)));
-        line(&mut text, format_args!("link set {there} master {} up", bridge(right)));
+        text += &format!("link set {here} master {} up\n", bridge(left));
+        text += &format!("link set {there} master {} up\n", bridge(right));
     }
     text
 }
@@ -78,28 +61,22 @@ pub(crate) fn host_links_up() -> String {
 
 /// For `tc` in a host's namespace: shapes what the host sends; empty when rates are unlimited.
 pub(crate) fn shape_host(config: &LabConfig) -> String {
-    let mut text = String::new();
-    shape(&mut text, config, HOST_INTERFACE, config.host_queue_bytes);
-    text
+    shape(config, HOST_INTERFACE, config.host_queue_bytes)
 }
 
 /// For `tc` in the switches' namespace: shapes what every port sends; empty when rates are unlimited.
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
-    let mut text = String::new();
     let host_ports = (0..config.topology.hosts().len()).map(host_port);
     let trunk_ports =
         config.topology.cables().iter().flat_map(|&(left, right)| [trunk_port(left, right), trunk_port(right, left)]);
-    for port in host_ports.chain(trunk_ports) {
-        shape(&mut text, config, &port, config.switch_queue_bytes);
-    }
-    text
+    host_ports.chain(trunk_ports).map(|port| shape(config, &port, config.switch_queue_bytes)).collect()
 }
 
 /// One line of shaping, if the cables are shaped.
-fn shape(text: &mut String, config: &LabConfig, interface: &str, queue_bytes: u32) {
-    let Some(rate) = config.rate_bits_per_second else { return };
+fn shape(config: &LabConfig, interface: &str, queue_bytes: u32) -> String {
+    let Some(rate) = config.rate_bits_per_second else { return String::new() };
     let burst = config.burst_bytes(rate);
-    line(text, format_args!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b"));
+    format!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b\n")
 }
 
 /// For `nft` in a host's namespace that has no loss yet: drops this fraction of arriving frames.
@@ -127,11 +104,6 @@ pub(crate) fn lose_instead(fraction: f64) -> String {
 pub(crate) fn lost_frames(ruleset: &str) -> u64 {
     let after = ruleset.split_once("counter packets ").map(|(_, after)| after);
     after.and_then(|after| after.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-}
-
-/// Appends one line.
-fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    writeln!(text, "{arguments}").expect("writing to a String cannot fail");
 }
 
 #[cfg(test)]

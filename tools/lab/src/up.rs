@@ -39,7 +39,7 @@ pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {
 
 /// Takes the lab's name by making the switches' namespace, which only one of two callers at the same time can.
 fn claim(config: &LabConfig) -> Result<(), LabError> {
-    let exists = || LabError::LabExists { name: config.name.clone() };
+    let exists = || LabError::LabExists(config.name.clone());
     if !members_of(&config.name)?.is_empty() {
         return Err(exists());
     }

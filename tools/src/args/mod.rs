@@ -60,7 +60,8 @@ pub struct WireArgs {
     /// Name of the session: only sender and receivers of the same group meet.
     #[arg(short, long, value_name = "GROUP", default_value = "ethbcast")]
     pub group: String,
-    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name or the hostname.
+    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name or the
+    /// hostname.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// EtherType of the frames, in hexadecimal.
@@ -81,7 +82,13 @@ pub struct SendArgs {
     #[command(flatten)]
     pub wire: WireArgs,
     /// Start as soon as N receivers have joined; fewer within --max-wait is a failure.
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "min_receivers", value_parser = clap::value_parser!(u16).range(1..65535))]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        conflicts_with = "min_receivers",
+        value_parser = clap::value_parser!(u16).range(1..65535)
+    )]
     pub receivers: Option<u16>,
     /// After --max-wait, start with whoever is there if they are at least N.
     #[arg(long, value_name = "N", requires = "max_wait", value_parser = clap::value_parser!(u16).range(1..65535))]
@@ -89,13 +96,13 @@ pub struct SendArgs {
     /// How long to wait for receivers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
-    /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial, scatter-allgather,
-    /// recursive-doubling, chain-unaware, binary-unaware or latency.
+    /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial,
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware or latency.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
-    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA paper's
-    /// Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the rest when a
-    /// receiver has answered).
+    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA
+    /// paper's Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the
+    /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
     /// Run a plan that `ethbcast plan --out` saved.

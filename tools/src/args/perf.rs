@@ -18,20 +18,26 @@ pub struct PerfArgs {
     /// This host is the root: it broadcasts, measures and reports. Exactly one host is.
     #[arg(long)]
     pub root: bool,
-    /// What to measure: bcast (and a barrier), or calls of the library: barrier, sendrecv (to the next rank and from the one before),
-    /// allgather.
+    /// What to measure: bcast (and a barrier), or calls of the library: barrier, sendrecv (to the next rank and from
+    /// the one before), allgather.
     #[arg(long, value_name = "OP", value_enum, default_value_t, hide_possible_values = true)]
     pub op: Op,
     /// How the bytes travel: auto, or a way such as chain, binary, kary=3, cast (see `ethbcast send --help`).
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
-    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA paper's
-    /// Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the rest when a
-    /// receiver has answered). For the root.
+    /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA
+    /// paper's Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the
+    /// rest when a receiver has answered). For the root.
     #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
     /// Sizes of the messages, such as 256,4K,1M.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = crate::units::parse_size, default_value = "256,4K,64K,1M")]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        value_parser = ethbcast_planning::parse_size,
+        default_value = "256,4K,64K,1M"
+    )]
     pub sizes: Vec<u64>,
     /// Iterations with each size.
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -7,14 +7,15 @@ use std::path::PathBuf;
 /// `ethbcast plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 … fig9-5).
+    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed
+    /// (fig9-1 … fig9-5).
     #[arg(long, value_name = "FILE")]
     pub topology: PathBuf,
     /// The host the bytes come from.
     #[arg(long, value_name = "HOST")]
     pub root: String,
     /// Bytes to send, such as 1500, 64K or 16M.
-    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: u64,
     /// How the bytes travel: auto (the least predicted time), all (compare all ways), or a way as `send` knows it.
     #[arg(long, value_name = "VIA", default_value = "auto")]

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// `ethbcast simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 … fig9-5).
+    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed
+    /// (fig9-1 … fig9-5).
     #[arg(long, value_name = "FILE", required_unless_present = "hosts", conflicts_with = "hosts")]
     pub topology: Option<PathBuf>,
     /// So many hosts n0, n1, … on one switch, the root included.
@@ -16,7 +17,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "HOST")]
     pub root: Option<String>,
     /// Bytes to send, such as 1500, 64K or 16M.
-    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: u64,
     /// How the bytes travel: auto, a way as `send` knows it, or all to compare all ways.
     #[arg(long, value_name = "VIA", default_value = "auto", conflicts_with = "plan")]
@@ -42,7 +43,8 @@ pub struct SimulateArgs {
     /// Simulate the cables and hosts of `ethbcast lab`: token buckets that count frame bytes only, no delay.
     #[arg(long)]
     pub lab: bool,
-    /// The network as `ethbcast probe` measured it, for the prediction and for `--via auto`; without it, as it is simulated.
+    /// The network as `ethbcast probe` measured it, for the prediction and for `--via auto`; without it, as it is
+    /// simulated.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     /// Put the model's prediction beside the simulation.

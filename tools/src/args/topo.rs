@@ -16,7 +16,8 @@ pub struct TopoArgs {
 pub enum TopoCommand {
     /// Draw a topology: which host hangs on which switch, and what joins the switches.
     Show {
-        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 … fig9-5).
+        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 …
+        /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// How to draw it.
@@ -27,7 +28,8 @@ pub enum TopoCommand {
     Import(ImportArgs),
     /// Say what a topology is, or what is wrong with it (exit code 2).
     Check {
-        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 … fig9-5).
+        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 …
+        /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -58,7 +60,8 @@ pub struct ImportSource {
     /// `srun sh -c 'echo $SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN'` prints them; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     pub slurm_addr: Option<PathBuf>,
-    /// A folder with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json; those of switches help.
+    /// A folder with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json; those of switches
+    /// help.
     #[arg(long, value_name = "DIR")]
     pub lldp: Option<PathBuf>,
 }

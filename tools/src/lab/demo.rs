@@ -1,14 +1,14 @@
 //! `ethbcast lab demo`: both paths on 8 hosts, a table, and nothing left behind.
 
 use super::lab_failure;
-use crate::exit::{Code, Failure, WithCode, report};
+use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_lab::{Lab, LabConfig, LabGuard, parse_rate};
 use ethbcast_planning::topology::Topology;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -55,33 +55,21 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
     print_table(&rows, bytes, rate_bits_per_second)?;
     match rows.iter().all(|row| row.verified == row.receivers) {
         true => Ok(()),
-        false => Err(Failure::new(Code::SomeFailed, "some receivers failed; see above").into()),
+        false => fail(Code::SomeFailed, "some receivers failed; see above"),
     }
 }
 
 /// In memory if there is a place for it: the demo is to show the network, not the disk that 7 hosts share here.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
-    let memory = Path::new("/dev/shm");
     let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-demo-").tempdir_in(parent);
-    if memory.is_dir() {
-        builder(memory).or_else(|_| builder(&std::env::temp_dir()))
-    } else {
-        builder(&std::env::temp_dir())
-    }
+    builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
 /// Bytes that differ everywhere, so that a frame in the wrong place shows.
 fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut output = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
-    let mut block = vec![0; 1 << 20];
-    let mut left = bytes;
-    while left > 0 {
-        let count = left.min(block.len() as u64) as usize;
-        output.fill(&mut block[..count]);
-        file.write_all(&block[..count])?;
-        left -= count as u64;
-    }
+    let stream = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
+    let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
+    std::io::copy(&mut stream.take(bytes), &mut file)?;
     file.flush()
 }
 
@@ -115,7 +103,7 @@ fn transfer(
     }
     let text = std::fs::read(&path).code(Code::System)?;
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
-        return Err(Failure::new(Code::SomeFailed, format!("sending via {via} failed; see above")).into());
+        return fail(Code::SomeFailed, format!("sending via {via} failed; see above"));
     };
     let verified = report["receivers"]
         .as_array()

@@ -4,7 +4,7 @@ mod demo;
 mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
-use crate::exit::{Code, Failure, WithCode, report};
+use crate::exit::{Code, Failure, WithCode, fail, report};
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
 use ethbcast_planning::topology::nodeset;
 use std::ffi::OsString;
@@ -47,7 +47,8 @@ fn lab_failure(error: LabError) -> Failure {
     Failure::new(code(&error), error)
 }
 
-/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs in.
+/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs
+/// in.
 pub fn host_name(given: Option<&str>) -> Option<String> {
     let told = std::env::var("ETHBCAST_HOST").is_ok();
     given.map(str::to_owned).or_else(|| Lab::own_host().filter(|_| !told))
@@ -66,7 +67,8 @@ fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
     let hosts = lab.hosts();
     let option = if lab.name() == ethbcast_lab::DEFAULT_LAB { String::new() } else { format!(" --lab {}", lab.name()) };
     eprintln!(
-        "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab down{option}`",
+        "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab \
+         down{option}`",
         lab.name(),
         nodeset::fold(&hosts),
         hosts.first().map_or("HOST", String::as_str)
@@ -80,7 +82,7 @@ fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
     let mut process = prepare(&lab, host, command)?;
     // Only returns if it fails: the command takes this process's place, exit code and signals included.
     let error = process.exec();
-    Err(Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", command[0])).into())
+    fail(Code::System, format!("cannot run {:?} on {host}: {error}", command[0]))
 }
 
 fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::process::Command> {
@@ -111,11 +113,7 @@ fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()
             failed.push(format!("{host} ({})", describe(status)));
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::SomeFailed, format!("failed on {}", failed.join(", "))).into())
-    }
+    if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
 }
 
 fn describe(status: ExitStatus) -> String {

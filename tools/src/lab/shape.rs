@@ -1,6 +1,6 @@
 //! What a lab is to look like: a number of hosts, a test bed's name, or a topology file.
 
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::topology_file::read_topology;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use std::path::Path;
@@ -15,7 +15,7 @@ const MAX_HOSTS: usize = 256;
 pub fn topology(shape: &str) -> anyhow::Result<Topology> {
     if let Ok(hosts) = shape.parse::<usize>() {
         if !(1..=MAX_HOSTS).contains(&hosts) {
-            return Err(Failure::new(Code::Usage, format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}")).into());
+            return fail(Code::Usage, format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}"));
         }
         return Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage);
     }
@@ -24,7 +24,7 @@ pub fn topology(shape: &str) -> anyhow::Result<Topology> {
             "{shape} is neither a number of hosts, nor a topology file, nor one of {}",
             BUILTIN_NAMES.join(", ")
         );
-        return Err(Failure::new(Code::Usage, text).into());
+        return fail(Code::Usage, text);
     }
     read_topology(Path::new(shape))
 }

@@ -16,7 +16,7 @@ mod terms;
 mod times;
 
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, fail};
 use crate::session::{MAX_GROUP_BYTES, open};
 pub use op::Op;
 
@@ -26,11 +26,10 @@ const MAX_SIZE_BYTES: u64 = 1 << 30;
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`] whose code is the exit code.
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
-        let text = format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G");
-        return Err(Failure::new(Code::Usage, text).into());
+        return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
     }
     let mut options = if args.op == Op::Bcast { Some(root::options(&args)?) } else { None };
     check_group(&args.wire.group)?;
@@ -55,7 +54,7 @@ fn check_group(group: &str) -> anyhow::Result<()> {
     let most = MAX_GROUP_BYTES - SUFFIX.len();
     if group.is_empty() || group.len() > most {
         let text = format!("the group name has {} bytes: choose one of 1 to {most} with -g", group.len());
-        return Err(Failure::new(Code::Usage, text).into());
+        return fail(Code::Usage, text);
     }
     Ok(())
 }

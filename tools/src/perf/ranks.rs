@@ -6,7 +6,7 @@
 use super::Op;
 use super::report::{Report, Row};
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
@@ -81,7 +81,7 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
 }
 
 fn check(args: &PerfArgs) -> anyhow::Result<()> {
-    let refuse = |text: String| Err(Failure::new(Code::Usage, text).into());
+    let refuse = |text: String| fail(Code::Usage, text);
     if args.via != "auto" {
         return refuse(format!(
             "--via {} is for --op bcast: the communicator chooses its own ways, leave it out",
@@ -103,18 +103,16 @@ fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     ranks.allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots).map_err(failure)?;
     if let Some(rank) = roots.iter().position(|told| told >> 1 != args.op as u8) {
         let text = format!("{} measures another operation than this rank: give all the same --op", ranks.hosts()[rank]);
-        return Err(Failure::new(Code::Usage, text).into());
+        return fail(Code::Usage, text);
     }
     let named: Vec<usize> = (0..roots.len()).filter(|&rank| roots[rank] & 1 == 1).collect();
     match named[..] {
         [root] => Ok(root as u16),
-        [] => {
-            Err(Failure::new(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host").into())
-        }
+        [] => fail(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host"),
         _ => {
             let hosts: Vec<&str> = named.iter().map(|&rank| ranks.hosts()[rank].as_str()).collect();
             let text = format!("{} ranks are roots ({}): give --root on one host only", hosts.len(), hosts.join(", "));
-            Err(Failure::new(Code::Usage, text).into())
+            fail(Code::Usage, text)
         }
     }
 }

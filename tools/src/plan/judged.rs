@@ -1,7 +1,7 @@
 //! A plan, what it is predicted to take, and what it does to the cables.
 
 use super::settings::{Settings, Ways};
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, WithCode, fail};
 use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, price};
 use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, Via};
@@ -29,7 +29,7 @@ impl Judged {
     /// The plan that was asked for, or the best.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2.
+    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn one(settings: &Settings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
         match settings.ways {
@@ -47,7 +47,7 @@ impl Judged {
     /// All ways, by rising predicted time; those that are not to be had for so many hosts are left out.
     ///
     /// # Errors
-    /// A [`Failure`] if a plan does not reach everybody.
+    /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
     pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
         let priced = Via::ALL.iter().filter_map(|&via| price(via, &situation).ok());
@@ -75,7 +75,7 @@ fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<Str
     if !report.is_spanning() {
         let text =
             format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
-        return Err(Failure::new(Code::System, text).into());
+        return fail(Code::System, text);
     }
     Ok(Judged { plan, estimate, loads: report.loads, worst: report.worst, reason })
 }

@@ -1,14 +1,14 @@
 //! What the arguments of `plan` mean.
 
 use crate::args::PlanArgs;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, fail};
 use crate::route::read_calibration;
-use crate::session::MIN_MTU_BYTES;
-use crate::topology_file::read_topology;
+use crate::session::check_mtu;
+use crate::topology_file::{find_root, read_topology};
 use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
 use ethbcast_planning::model::{Calibration, Situation};
 use ethbcast_planning::plan::{UnknownVia, Via};
-use ethbcast_planning::topology::{Topology, nodeset};
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::HEADER_BYTES;
 
 /// Which ways to plan.
@@ -47,15 +47,16 @@ impl Settings {
     /// Resolves the arguments.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2, or 4 if a file cannot be read.
+    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
     pub fn resolve(args: &PlanArgs) -> anyhow::Result<Settings> {
         let ways = read_ways(&args.via)?;
         if ways == Ways::All && (args.drawing.dot || args.drawing.svg || args.out.is_some()) {
-            return refuse("--dot, --svg and --out are about one plan: choose it with --via, such as --via chain");
+            return fail(
+                Code::Usage,
+                "--dot, --svg and --out are about one plan: choose it with --via, such as --via chain",
+            );
         }
-        if usize::from(args.mtu) < MIN_MTU_BYTES {
-            return refuse(&format!("an MTU of {} is too small: choose at least {MIN_MTU_BYTES} with --mtu", args.mtu));
-        }
+        check_mtu(args.mtu)?;
         let frame_payload_bytes = u64::from(args.mtu) - HEADER_BYTES as u64;
         let measured = args.calibration.as_deref().map(read_calibration).transpose()?;
         let name = args.topology.display().to_string();
@@ -98,27 +99,16 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
         "all" => Ok(Ways::All),
         name => match name.parse::<Via>() {
             Ok(via) => Ok(Ways::One(via)),
-            Err(error @ UnknownVia::Name(_)) => refuse(&format!("{error}, auto, all")),
-            Err(error) => refuse(&error.to_string()),
+            Err(error @ UnknownVia::Name(_)) => fail(Code::Usage, format!("{error}, auto, all")),
+            Err(error) => fail(Code::Usage, error),
         },
     }
 }
 
 fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<usize>> {
-    let unknown = || {
-        let known = nodeset::fold(topology.hosts());
-        Failure::new(
-            Code::Usage,
-            format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"),
-        )
-    };
-    let root = topology.host_named(root).ok_or_else(unknown)?;
+    let root = find_root(topology, name, root)?;
     let others = (0..topology.hosts().len()).filter(|&host| host != root);
     Ok(std::iter::once(root).chain(others).collect())
-}
-
-fn refuse<T>(text: &str) -> anyhow::Result<T> {
-    Err(Failure::new(Code::Usage, text).into())
 }
 
 #[cfg(test)]

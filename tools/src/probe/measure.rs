@@ -1,13 +1,14 @@
 //! `ethbcast probe`: finds hosts that answer, and measures the network to them.
 
+use super::Station;
 use super::report::{OWN_RANK, Report, host_of};
-use super::{Station, calibration};
 use crate::args::ProbeArgs;
-use crate::exit::{Code, Failure, WithCode};
-use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted};
+use crate::exit::{Code, WithCode, fail};
+use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted, calibrate};
 use ethbcast_collectives::session::live::log_counters;
 use ethbcast_transport::Alone;
 use ethbcast_transport::wire::{Peer, Rank};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long to look for hosts unless told otherwise.
@@ -26,8 +27,9 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     }
     let result = measure(&mut station, session, &hosts)?;
     log_counters(&station.wire.port.counters());
-    let written = args.out.as_deref().map(|path| calibration::write(&result, path)).transpose()?;
-    let report = Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: written };
+    args.out.as_deref().map_or(Ok(()), |path| write_calibration(&result, path))?;
+    let report =
+        Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: args.out.as_deref() };
     report.print(args.wire.json, args.wire.quiet)?;
     verdict(&hosts, &result)
 }
@@ -46,7 +48,7 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
     let silent = finder.missing();
     let help = format!("run `ethbcast probe --answer -g {group}` on it");
-    let nobody = |text: String| Err(Failure::new(Code::Nobody, text).into());
+    let nobody = |text: String| fail(Code::Nobody, text);
     if !silent.is_empty() {
         return nobody(format!("no answer from {} within {patience:?}: {help}", silent.join(", ")));
     }
@@ -78,6 +80,14 @@ fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::R
     Ok(prober.part.result())
 }
 
+/// Writes what was measured as a calibration file.
+fn write_calibration(result: &ProbeResult, path: &Path) -> anyhow::Result<()> {
+    let text = calibrate(result).code(Code::Nobody)?.to_toml();
+    std::fs::write(path, text)
+        .map_err(|error| format!("cannot write {}: {error}; choose another place with --out", path.display()))
+        .code(Code::System)
+}
+
 /// A host that answered the invitation and then no probe is a failure, whatever was measured with the others.
 fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
     let silent: Vec<String> = result.silent.iter().map(|&rank| host_of(hosts, rank).host.clone()).collect();
@@ -88,7 +98,7 @@ fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
         "no answer any more from {}: see that `ethbcast probe --answer` is still running there",
         silent.join(", ")
     );
-    Err(Failure::new(Code::Nobody, text).into())
+    fail(Code::Nobody, text)
 }
 
 fn names(hosts: &[Answerer]) -> Vec<String> {

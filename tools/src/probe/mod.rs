@@ -1,7 +1,6 @@
 //! `ethbcast probe`: measures the network between this host and others, which run `ethbcast probe --answer`.
 
 mod answer;
-mod calibration;
 mod measure;
 mod report;
 

@@ -6,8 +6,7 @@ use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, T
 use ethbcast_collectives::session::Station;
 use ethbcast_transport::wire::Rank;
 use serde_json::{Value, json};
-use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// This host's rank; those measured come after it.
 pub const OWN_RANK: Rank = Rank(0);
@@ -21,7 +20,7 @@ pub struct Report<'a> {
     /// What was measured.
     pub result: &'a ProbeResult,
     /// The calibration file, if one was written.
-    pub calibration: Option<PathBuf>,
+    pub calibration: Option<&'a Path>,
 }
 
 impl Report<'_> {
@@ -41,39 +40,32 @@ impl Report<'_> {
         let mut text = format!("{:>9} {:>12} {:>12} {:>12}\n", "bytes", "g(m)", "RTT(m)", "L(m)");
         for point in &self.result.points {
             let times = [point.gap_nanos, point.round_trip_nanos, point.latency_nanos].map(micros);
-            line(&mut text, format_args!("{:>9} {:>12} {:>12} {:>12}", point.bytes, times[0], times[1], times[2]));
+            text += &format!("{:>9} {:>12} {:>12} {:>12}\n", point.bytes, times[0], times[1], times[2]);
         }
         let ProbeResult { rate_bits_per_second, path_mtu_bytes, loss, .. } = *self.result;
-        line(&mut text, format_args!(""));
-        line(&mut text, format_args!("link rate   {}", rate(rate_bits_per_second)));
-        line(&mut text, format_args!("path MTU    {}", known(path_mtu_bytes)));
-        line(&mut text, format_args!("loss        {}", percent(loss)));
-        line(&mut text, format_args!("broadcast   {}", cast(self.result.cast)));
-        line(&mut text, format_args!(""));
-        line(
-            &mut text,
-            format_args!(
-                "{:<16} {:>14} {:>12} {:>12} {:>9} {:>9}",
-                "host", "rate", "g(frame)", "RTT(least)", "MTU", "loss"
-            ),
+        text += &format!(
+            "\nlink rate   {}\npath MTU    {}\nloss        {}\nbroadcast   {}\n\n",
+            rate(rate_bits_per_second),
+            known(path_mtu_bytes),
+            percent(loss),
+            cast(self.result.cast)
         );
-        for target in &self.result.targets {
-            self.host_line(&mut text, target);
-        }
-        if let Some(path) = &self.calibration {
-            line(&mut text, format_args!("\ncalibration written to {}", path.display()));
+        text += &row("host", "rate", "g(frame)", "RTT(least)", "MTU", "loss");
+        text.extend(self.result.targets.iter().map(|target| self.host_line(target)));
+        if let Some(path) = self.calibration {
+            text += &format!("\ncalibration written to {}\n", path.display());
         }
         text
     }
 
-    fn host_line(&self, text: &mut String, target: &TargetResult) {
+    fn host_line(&self, target: &TargetResult) -> String {
         let host = &host_of(self.hosts, target.peer.rank).host;
         let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| mtu_bytes - ethbcast_transport::wire::HEADER_BYTES);
         let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes);
         let gap = frame.map_or("?".to_owned(), |point| micros(point.gap_nanos));
         let least = target.points.first().map_or("?".to_owned(), |point| micros(point.round_trip_nanos));
         let (rate, mtu, loss) = (rate(target.rate_bits_per_second), known(target.path_mtu_bytes), percent(target.loss));
-        line(text, format_args!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}"));
+        row(host, &rate, &gap, &least, &mtu, &loss)
     }
 
     fn json(&self) -> Value {
@@ -105,7 +97,7 @@ impl Report<'_> {
             "cast": { "status": cast, "knee_frames_per_second": knee },
             "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
             "hosts": hosts.collect::<Vec<_>>(),
-            "calibration": self.calibration.as_ref().map(|path| path.display().to_string()),
+            "calibration": self.calibration.map(|path| path.display().to_string()),
         })
     }
 }
@@ -127,8 +119,9 @@ fn points(points: &[Point]) -> Vec<Value> {
     points.iter().map(point).collect()
 }
 
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("a string takes everything");
+/// A line of the table of hosts.
+fn row(host: &str, rate: &str, gap: &str, least: &str, mtu: &str, loss: &str) -> String {
+    format!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}\n")
 }
 
 fn micros(nanos: u64) -> String {

@@ -1,6 +1,6 @@
 //! DEST: where the bytes go, checked before anything else happens.
 
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, fail};
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Dest {
         let path = PathBuf::from(dest);
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
-            return Err(Failure::new(Code::System, text).into());
+            return fail(Code::System, text);
         }
         let resolved = if path.is_dir() { Dest::Directory { path, replace } } else { Dest::File { path, replace } };
         if let Dest::File { path, replace } = &resolved {
@@ -38,7 +38,7 @@ impl Dest {
         if !directory.is_dir() {
             let text =
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
-            return Err(Failure::new(Code::System, text).into());
+            return fail(Code::System, text);
         }
         // The only honest test of being able to write there.
         temporary(directory).map_err(|error| {
@@ -103,7 +103,7 @@ fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
         }
         Ok(_) => return Ok(()),
     };
-    Err(Failure::new(Code::System, text).into())
+    fail(Code::System, text)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod part_file;
 mod report;
 
 use crate::args::RecvArgs;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
 use crate::session::{failure, open, options};
 use crate::signals::Interrupt;
@@ -23,11 +23,10 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`] whose code is the exit code.
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     if args.wire.json && args.dest == "-" {
-        let text = "stdout cannot carry both the data and --json: receive into a file";
-        return Err(Failure::new(Code::Usage, text).into());
+        return fail(Code::Usage, "stdout cannot carry both the data and --json: receive into a file");
     }
     let dest = Dest::resolve(&args.dest, args.force)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);

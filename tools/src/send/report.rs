@@ -59,7 +59,8 @@ impl Report<'_> {
             self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} again){plan}",
+            "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
+             again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -141,7 +142,7 @@ fn receiver_json(report: &MemberReport) -> serde_json::Value {
         "rank": report.rank.0,
         "status": report.outcome.word(),
         "bytes": report.bytes,
-        "blake3": if report.bytes > 0 || report.outcome == Outcome::Delivered { Some(units::hex(&report.digest)) } else { None },
+        "blake3": (report.bytes > 0 || report.outcome == Outcome::Delivered).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
     })
 }

@@ -1,7 +1,7 @@
 //! What the arguments of `send` mean.
 
 use crate::args::SendArgs;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, fail};
 use crate::route::{check_preset, read_calibration, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
@@ -21,7 +21,7 @@ impl Settings {
     /// Resolves the arguments.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
+    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
         options.route = match &args.plan {
@@ -44,13 +44,13 @@ impl Settings {
     /// Checks that the topology names this host, before anybody is waited for.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2.
+    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
         let topology = self.options.topology.as_ref();
         let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
         let known = nodeset::fold(topology.hosts());
         let text =
             format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
-        Err(Failure::new(Code::Usage, text).into())
+        fail(Code::Usage, text)
     }
 }

@@ -1,6 +1,6 @@
 //! SOURCE: a file, a device, or stdin.
 
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, fail};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -36,7 +36,7 @@ impl Input {
         if metadata.is_dir() {
             let name = path.display();
             let text = format!("{what} is a directory: send it as an archive, `tar c {name} | ethbcast send -`");
-            return Err(Failure::new(Code::Usage, text).into());
+            return fail(Code::Usage, text);
         }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // A device or a pipe says 0.

@@ -4,7 +4,7 @@ use super::process::{Host, Sender, Taker, content};
 use super::settings::Settings;
 use super::watch::{Load, Watch};
 use super::wiring::Wiring;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::application::{Participant, Receiving};
 use ethbcast_collectives::session::{
     ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route,
@@ -77,18 +77,14 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     let mut simulation = Simulation::new(&wiring.network, hosts(settings, &wiring, route), faults);
     let (outcome, watch) = Watch::run(&mut simulation, settings.root);
     let Outcome::Quiet { at } = outcome else {
-        return Err(Failure::new(
-            Code::Nobody,
-            format!("the simulated session did not end ({outcome:?}); try less loss"),
-        )
-        .into());
+        return fail(Code::Nobody, format!("the simulated session did not end ({outcome:?}); try less loss"));
     };
     let lost = simulation.stats().drops.harmful();
     let hosts = simulation.into_machines();
     let Participant::Root(root, sending) = &hosts[settings.root] else { unreachable!("the root is where it was put") };
     if let Some(failure) = root.failure() {
         let code = if matches!(failure, RootFailure::NoPlan(_)) { Code::Usage } else { Code::Nobody };
-        return Err(Failure::new(code, failure).into());
+        return fail(code, failure);
     }
     let took = root.took();
     let choice =

@@ -3,7 +3,7 @@
 use super::play::Played;
 use super::settings::Settings;
 use super::watch::Load;
-use crate::exit::{Code, Failure, report};
+use crate::exit::{Code, fail, report};
 use crate::units;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl<'a> Report<'a> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`] with code 4 if stdout does not take it.
+    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
         match (as_json, self.settings.routes.compared, self.runs.as_slice()) {
             (true, false, [run]) => report(&self.run_json(run).to_string()),
@@ -39,7 +39,7 @@ impl<'a> Report<'a> {
     /// Success only if every receiver of every run has the bytes.
     ///
     /// # Errors
-    /// A [`Failure`] with code 1 that says who has not.
+    /// A [`Failure`](crate::exit::Failure) with code 1 that says who has not.
     pub fn verdict(&self) -> anyhow::Result<()> {
         let failures = self.runs.iter().flat_map(|run| run.failed().map(move |member| (run.via, member)));
         let named: Vec<String> =
@@ -49,7 +49,7 @@ impl<'a> Report<'a> {
             count => {
                 let first = named.iter().take(BUSIEST).cloned().collect::<Vec<_>>().join(", ");
                 let more = if count > BUSIEST { format!(" and {} more", count - BUSIEST) } else { String::new() };
-                Err(Failure::new(Code::SomeFailed, format!("failed: {first}{more}; try less loss")).into())
+                fail(Code::SomeFailed, format!("failed: {first}{more}; try less loss"))
             }
         }
     }
@@ -86,7 +86,8 @@ impl<'a> Report<'a> {
         let limit = goodput(self.settings.bytes, self.settings.copy.time.as_secs_f64());
         text += &format!("goodput     {} of {}\n", units::rate(self.goodput(run)), units::rate(limit));
         text += &format!(
-            "frames      {data_sent} data, {data_resent} again; control {control_sent} sent, {control_received} received; {lost} lost\n"
+            "frames      {data_sent} data, {data_resent} again; control {control_sent} sent, {control_received} \
+             received; {lost} lost\n"
         );
         for (at, load) in self.busiest(run).into_iter().take(BUSIEST).enumerate() {
             let label = if at == 0 { "busiest" } else { "" };

@@ -2,13 +2,13 @@
 
 use super::route::Routes;
 use crate::args::SimulateArgs;
-use crate::exit::{Code, Failure, WithCode};
+use crate::exit::{Code, WithCode, fail};
 use crate::route::read_calibration;
-use crate::session::MIN_MTU_BYTES;
-use crate::topology_file::read_topology;
+use crate::session::check_mtu;
+use crate::topology_file::{find_root, read_topology};
 use ethbcast_lab::parse_rate;
 use ethbcast_planning::model::Calibration;
-use ethbcast_planning::topology::{Topology, nodeset};
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 
@@ -84,11 +84,12 @@ impl Settings {
     /// Resolves the arguments.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2, or 4 if a file cannot be read.
+    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Settings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
-        let root = find_root(&topology, &name, args.root.as_deref().or(routes.saved_root()))?;
+        let root = args.root.as_deref().or(routes.saved_root());
+        let root = root.map_or(Ok(0), |root| find_root(&topology, &name, root))?;
         let conditions = conditions(args)?;
         check_bytes(args.size)?;
         let copy = OneCopy::new(args.size, &conditions);
@@ -132,39 +133,26 @@ fn cluster(args: &SimulateArgs) -> anyhow::Result<(String, Topology)> {
 fn check_hosts(hosts: usize) -> anyhow::Result<()> {
     match hosts {
         2..=MAX_HOSTS => Ok(()),
-        _ => refuse(format!("a simulation of {hosts} hosts: choose 2 to {MAX_HOSTS}")),
+        _ => fail(Code::Usage, format!("a simulation of {hosts} hosts: choose 2 to {MAX_HOSTS}")),
     }
-}
-
-fn find_root(topology: &Topology, name: &str, root: Option<&str>) -> anyhow::Result<usize> {
-    let Some(root) = root else { return Ok(0) };
-    let unknown = || {
-        let known = nodeset::fold(topology.hosts());
-        Failure::new(
-            Code::Usage,
-            format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root"),
-        )
-    };
-    Ok(topology.host_named(root).ok_or_else(unknown)?)
 }
 
 fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
     let usual_delay = if args.lab { 0.0 } else { DEFAULT_DELAY_MICROSECONDS };
     let delay_microseconds = args.delay.unwrap_or(usual_delay);
     if !(0.0..=MAX_DELAY_MICROSECONDS).contains(&delay_microseconds) {
-        return refuse(format!(
-            "a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"
-        ));
+        return fail(
+            Code::Usage,
+            format!("a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"),
+        );
     }
     if !(0.0..1.0).contains(&args.loss) {
-        return refuse(format!(
-            "a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss",
-            args.loss
-        ));
+        return fail(
+            Code::Usage,
+            format!("a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss", args.loss),
+        );
     }
-    if usize::from(args.mtu) < MIN_MTU_BYTES {
-        return refuse(format!("an MTU of {} is too small: choose at least {MIN_MTU_BYTES} with --mtu", args.mtu));
-    }
+    check_mtu(args.mtu)?;
     Ok(Conditions {
         rate_bits_per_second: parse_rate(&args.rate).code(Code::Usage)?,
         mtu_bytes: args.mtu,
@@ -178,10 +166,6 @@ fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
 fn check_bytes(bytes: u64) -> anyhow::Result<()> {
     match bytes {
         0..=MAX_BYTES => Ok(()),
-        _ => refuse(format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G")),
+        _ => fail(Code::Usage, format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G")),
     }
-}
-
-fn refuse<T>(text: String) -> anyhow::Result<T> {
-    Err(Failure::new(Code::Usage, text).into())
 }

@@ -45,7 +45,8 @@ impl From<Errno> for io::Error {
 pub enum OpenError {
     /// Raw sockets need a privilege this process lacks.
     #[error(
-        "raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`"
+        "raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep \
+         PROGRAM`"
     )]
     Permission {
         /// The interface.

@@ -34,7 +34,8 @@ impl CableId {
 pub enum NetworkError {
     /// The switches would not form a tree.
     #[error(
-        "switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this link out"
+        "switches {first} and {second} are connected already, and flooded frames would circle for ever: leave this \
+         link out"
     )]
     Loop {
         /// Number of the first switch.

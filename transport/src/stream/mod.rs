@@ -165,7 +165,8 @@ impl Stream {
         ending
     }
 
-    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of room.
+    /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of
+    /// room.
     pub fn on_progress(&mut self, now: Instant) {
         let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
         self.passed = self.passed.max(self.readers.passed().min(here));

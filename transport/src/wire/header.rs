@@ -234,7 +234,8 @@ mod tests {
 
         #[test]
         fn one_flipped_bit_anywhere_never_passes(
-            header in header(), payload in prop::collection::vec(any::<u8>(), 0..200), bit in any::<prop::sample::Index>(),
+            header in header(), payload in prop::collection::vec(any::<u8>(), 0..200),
+            bit in any::<prop::sample::Index>(),
         ) {
             let mut frame = sealed(&header, &payload);
             let bit = bit.index(frame.len() * 8);

@@ -1,6 +1,6 @@
-//! A cast to many receivers at the pace of full frames, without their memory: frames carry 64 bytes over cables that are as much
-//! slower as these frames are shorter, so a frame takes as long as one of 1500 bytes. Acknowledgements then take longer than they
-//! would, so what is measured of them is not flattered.
+//! A cast to many receivers at the pace of full frames, without their memory: frames carry 64 bytes over cables that
+//! are as much slower as these frames are shorter, so a frame takes as long as one of 1500 bytes. Acknowledgements then
+//! take longer than they would, so what is measured of them is not flattered.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
@@ -43,8 +43,8 @@ pub struct Found {
     pub totals: StreamStats,
 }
 
-/// When the cast begins: by then every host has said something, and the switch knows where it is. Otherwise it would flood the
-/// first acknowledgements of all to all.
+/// When the cast begins: by then every host has said something, and the switch knows where it is. Otherwise it would
+/// flood the first acknowledgements of all to all.
 const BEGIN: Instant = Instant::from_nanos(50_000_000);
 /// One after the other.
 const BETWEEN_GREETINGS: Duration = Duration::from_micros(20);

@@ -1,4 +1,5 @@
-//! A broadcast of a few frames through simulated streams: everybody's bytes, order, audit and quiescence checked, the price returned.
+//! A broadcast of a few frames through simulated streams: everybody's bytes, order, audit and quiescence checked, the
+//! price returned.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation, host_mac};
@@ -107,6 +108,26 @@ impl Case {
             _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host)),
         }
     }
+
+    /// Pushes what the root's stream has room for; the next message only once the one before has been passed.
+    fn push(&self, stream: &mut Stream, pushed: &mut u64) {
+        while *pushed < self.frames {
+            let ends = self.message_frames > 0 && (*pushed + 1).is_multiple_of(self.message_frames);
+            let starts = self.message_frames > 0 && pushed.is_multiple_of(self.message_frames);
+            if starts && stream.passed() < *pushed {
+                break;
+            }
+            let ending = match *pushed + 1 == self.frames {
+                true => Ending::Stream,
+                false if ends => Ending::Message,
+                false => Ending::None,
+            };
+            if !stream.push(&payload(*pushed), ending) {
+                break;
+            }
+            *pushed += 1;
+        }
+    }
 }
 
 /// Simulates `case` at 100 Mbit/s under `faults`; panics with `replay` in front of what is wrong.
@@ -123,22 +144,7 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
         let stream = &mut machine.part;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         if host == 0 {
-            while pushed < case.frames {
-                let ends = case.message_frames > 0 && (pushed + 1).is_multiple_of(case.message_frames);
-                let starts = case.message_frames > 0 && pushed.is_multiple_of(case.message_frames);
-                if starts && stream.passed() < pushed {
-                    break;
-                }
-                let ending = match pushed + 1 == case.frames {
-                    true => Ending::Stream,
-                    false if ends => Ending::Message,
-                    false => Ending::None,
-                };
-                if !stream.push(&payload(pushed), ending) {
-                    break;
-                }
-                pushed += 1;
-            }
+            case.push(stream, &mut pushed);
             return None;
         }
         if let Some(pause) = case.last_takes.filter(|_| host + 1 == case.hosts) {

@@ -1,7 +1,8 @@
-//! Casts of every protocol and shape in which receivers die: whoever lives has everything, in order, and all goes quiet.
+//! Casts of every protocol and shape in which receivers die: whoever lives has everything, in order, and all goes
+//! quiet.
 //!
-//! The views of a session are played here: the root learns of a death first, each other host some time later, and then grafts, drops and
-//! changes its parent as `collectives` does.
+//! The views of a session are played here: the root learns of a death first, each other host some time later, and then
+//! grafts, drops and changes its parent as `collectives` does.
 
 use crate::hosts::{at, hosts, peer, star};
 use ethbcast_transport::Alone;
@@ -12,7 +13,8 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 2000;
-/// A late acknowledgement took `below` back at a host of the tree that waited for nothing itself: those above it stood still.
+/// A late acknowledgement took `below` back at a host of the tree that waited for nothing itself: those above it stood
+/// still.
 const FOUND: u64 = 7892;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +107,18 @@ impl World {
         at
     }
 
+    /// How to play this world once more.
+    fn replay(&self, seed: u64) -> String {
+        format!(
+            "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths \
+             ({:?}, {} hosts, {} frames, loss {})",
+            self.protocol,
+            self.deaths.len(),
+            self.endings.len(),
+            self.loss
+        )
+    }
+
     /// Brings a stream in line with who is gone.
     fn reshape(&self, now: Instant, host: usize, gone: &[bool], stream: &mut Stream) {
         if host != 0 {
@@ -130,13 +144,7 @@ fn play(seed: u64) {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);
     let count = world.deaths.len();
-    let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths \
-         ({:?}, {count} hosts, {} frames, loss {})",
-        world.protocol,
-        world.endings.len(),
-        world.loss
-    );
+    let replay = world.replay(seed);
     let faults = RandomFaults::new(seed).loss(world.loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400));
     let machines = hosts(count, |host| world.protocol.tuning(count - 1, host), |host| world.protocol.parent(host));
     let mut simulation = Simulation::new(&star(count), machines, faults);

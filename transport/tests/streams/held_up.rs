@@ -8,7 +8,8 @@ use ethbcast_transport::wire::{Ack, Kind, parse};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Of 20 receivers rank 3 has lost a frame, and rank 5 reads nothing before rank 3 has it: a program in which rank 5 waits for rank 3.
+/// Of 20 receivers rank 3 has lost a frame, and rank 5 reads nothing before rank 3 has it: a program in which rank 5
+/// waits for rank 3.
 fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, lost: u64) {
     let count = 21;
     let tuning = |host: usize| tuning.for_cast(count - 1, host.saturating_sub(1));
@@ -44,7 +45,8 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
 
 #[test]
 fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
-    // The feed is full of what rank 5 has not read, and rank 3 lacks the last frame of it: with more to come, and without.
+    // The feed is full of what rank 5 has not read, and rank 3 lacks the last frame of it: with more to come, and
+    // without.
     for tuning in [Tuning::default().with_feed_frames(64), Tuning::push_pull().with_feed_frames(64)] {
         for frames in [200, 64] {
             one_out_of_credit_and_another_without_the_tail(&tuning, frames, 63);
@@ -72,7 +74,8 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
         let stream = &mut machine.part;
         match host {
             0 => {
-                // One message whose passing is waited for, two that nobody waits for, and the end once the first has been passed.
+                // One message whose passing is waited for, two that nobody waits for, and the end once the first has
+                // been passed.
                 while pushed < 12 {
                     let ending = [(3, Ending::Message), (5, Ending::Quiet), (7, Ending::Quiet), (11, Ending::Stream)];
                     let ending =

@@ -10,7 +10,6 @@
 mod cables;
 mod calibration;
 mod choose;
-pub mod papers;
 mod predict;
 mod segment;
 mod shape;

@@ -1,6 +1,5 @@
-//! Prices counted by hand, the papers' tables, and what must hold of every price.
+//! Prices counted by hand, and what must hold of every price.
 
-use super::papers::{Cluster, table_3};
 use super::*;
 use crate::plan::{self, Plan, Via};
 use crate::topology::{Topology, arbitrary};
@@ -120,47 +119,6 @@ fn a_root_alone_takes_no_time() {
     }
 }
 
-#[test]
-fn table_1_is_what_very_large_messages_come_to() {
-    // Patarasuk 2008, Table 1: multiples of T(msize) for P ranks.
-    let size = 8 << 30;
-    for ranks in [8usize, 16, 32] {
-        let topology = one_switch(ranks);
-        let calibration = Cluster::Fast.calibration();
-        let alone = (calibration.gap_ns(size) + calibration.latency_ns(size)) / 1e9;
-        let ratio = |via| best_segment(&shape(via, &topology), size, 1024, &calibration).1 / alone;
-        let (p, log) = (ranks as f64, ranks.ilog2() as f64);
-        let two = 2.0 * (p - 1.0) / p;
-        let table = [
-            (Via::Flat, p - 1.0),
-            (Via::Binomial, log),
-            (Via::ScatterAllgather, two),
-            (Via::RecursiveDoubling, two),
-            (Via::Chain, 1.0),
-            (Via::Binary, 2.0),
-            (Via::Kary(3), 3.0),
-            (Via::Kary(4), 4.0),
-        ];
-        for (via, expected) in table {
-            let ratio = ratio(via);
-            assert!((ratio / expected - 1.0).abs() < 0.01, "{via} to {ranks}: {ratio}, expected {expected}");
-        }
-    }
-}
-
-#[test]
-fn table_3_comes_from_table_2() {
-    let topology = bed("fig9-4");
-    let (linear, binary) = (shape(Via::Chain, &topology), shape(Via::Binary, &topology));
-    assert_eq!((linear.ranks, binary.height), (32, 6));
-    let cells = table_3(&linear, &binary);
-    assert_eq!(cells.len(), 36);
-    let equal = cells.iter().filter(|cell| cell.is_equal()).count();
-    let worst = cells.iter().map(papers::Cell::excess).fold(0.0, f64::max);
-    assert!(equal >= 31, "{equal} of 36 are equal");
-    assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
-}
-
 /// Gaps and round trips that do not fall.
 fn calibrations() -> impl Strategy<Value = Calibration> {
     let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
@@ -189,7 +147,8 @@ proptest! {
         let shape = shape(via, &topology);
         let (short, long) = (sizes.0.min(sizes.1), sizes.0.max(sizes.1));
         let slack = |seconds: f64| seconds * (1.0 + 1e-9);
-        let at = |size_bytes| predict(&shape, &Job { size_bytes, segment_bytes: segment, frame_payload_bytes: 1024 }, &calibration);
+        let job = |size_bytes| Job { size_bytes, segment_bytes: segment, frame_payload_bytes: 1024 };
+        let at = |size_bytes| predict(&shape, &job(size_bytes), &calibration);
         prop_assert!(at(short).is_finite() && at(short) >= 0.0);
         prop_assert!(at(short) <= slack(at(long)), "{} {}", at(short), at(long));
         let best = |size| best_segment(&shape, size, 1024, &calibration).1;
@@ -198,18 +157,21 @@ proptest! {
 
     #[test]
     fn no_other_segment_is_better(
-        topology in arbitrary::topology(6, 24), via in prop::sample::select(&[Via::Chain, Via::Binary, Via::Kary(3), Via::Cast][..]),
+        topology in arbitrary::topology(6, 24),
+        via in prop::sample::select(&[Via::Chain, Via::Binary, Via::Kary(3), Via::Cast][..]),
         calibration in calibrations(), size in 1u64..20_000_000, other in 0u32..21,
     ) {
         let shape = shape(via, &topology);
-        let price = |segment_bytes| predict(&shape, &Job { size_bytes: size, segment_bytes, frame_payload_bytes: 1400 }, &calibration);
+        let job = |segment_bytes| Job { size_bytes: size, segment_bytes, frame_payload_bytes: 1400 };
+        let price = |segment_bytes| predict(&shape, &job(segment_bytes), &calibration);
         let (segment, seconds) = best_segment(&shape, size, 1400, &calibration);
         prop_assert_eq!(seconds, price(segment));
         prop_assert!(segment == size || segment % 1400 == 0 && segment < size);
         let frames = if other % 2 == 0 { 1 << (other / 2) } else { 3 << (other / 2) };
         if frames <= MAX_ATOMIC_SEGMENT_FRAMES {
             let shorter = price((frames * 1400).min(size));
-            prop_assert!(seconds < shorter || seconds == shorter && segment <= (frames * 1400).min(size), "{frames} frames");
+            prop_assert!(seconds < shorter || seconds == shorter && segment <= (frames * 1400).min(size), "{frames} \
+                                                                                                           frames");
         }
     }
 }

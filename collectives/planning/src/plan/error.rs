@@ -23,12 +23,9 @@ pub enum PlanError {
         /// Its parent.
         parent: usize,
     },
-    /// A rank other than the root receives from nobody.
-    #[error("rank {rank} has no parent; every rank but the root needs one")]
-    NoParent {
-        /// The rank without a parent.
-        rank: usize,
-    },
+    /// This rank is not the root and receives from nobody.
+    #[error("rank {0} has no parent; every rank but the root needs one")]
+    NoParent(usize),
     /// A rank receives from a rank that does not exist.
     #[error("rank {rank} has the parent {parent}, but there are only {ranks} ranks; use a parent below {ranks}")]
     NoSuchParent {
@@ -39,12 +36,9 @@ pub enum PlanError {
         /// How many ranks there are.
         ranks: usize,
     },
-    /// Ranks that send to each other in a circle and never hear from the root.
-    #[error("rank {rank} is not reached from the root; its parents run in a circle and must lead to the root")]
-    Circle {
-        /// The lowest rank that is not reached.
-        rank: usize,
-    },
+    /// Ranks, this one among them, that send to each other in a circle and never hear from the root.
+    #[error("rank {0} is not reached from the root; its parents run in a circle and must lead to the root")]
+    Circle(usize),
     /// A rank with more children than the plan's kind allows.
     #[error("rank {rank} has {children} children; with {via} give every rank at most {most}")]
     TooManyChildren {
@@ -88,11 +82,8 @@ pub enum PlanError {
         second: usize,
     },
     /// The root host is not among the members.
-    #[error("the root, host {host}, is not a member; name it among the members")]
-    RootNotMember {
-        /// The host id of the root.
-        host: usize,
-    },
+    #[error("the root, host {0}, is not a member; name it among the members")]
+    RootNotMember(usize),
     /// A member that the topology does not have.
     #[error("member {host} is no host of the topology, which has {hosts}; use host ids below {hosts}")]
     NoSuchHost {
@@ -102,15 +93,10 @@ pub enum PlanError {
         hosts: usize,
     },
     /// A host that is named twice among the members.
-    #[error("host {host} is a member twice; name every member once")]
-    MemberTwice {
-        /// The host id.
-        host: usize,
-    },
+    #[error("host {0} is a member twice; name every member once")]
+    MemberTwice(usize),
     /// A number of children that no tree of [`Via::Kary`] has.
-    #[error("a tree cannot be planned for {children} children each; use a number from {low} to {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
-    Children {
-        /// The number asked for.
-        children: u8,
-    },
+    #[error("a tree cannot be planned for {0} children each; use a number from {low} to \
+             {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
+    Children(u8),
 }

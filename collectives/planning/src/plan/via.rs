@@ -102,18 +102,13 @@ impl fmt::Display for Via {
 /// A name that is no [`Via`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
-    /// No such name.
+    /// No way has the name that was given.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
-    Name(
-        /// The name that was given.
-        String,
-    ),
-    /// `kary` without a number of children, or with one out of range.
-    #[error("`{0}` needs a number of children from {low} to {high}; use for example kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
-    Children(
-        /// The name that was given.
-        String,
-    ),
+    Name(String),
+    /// `kary`, as it was given, without a number of children, or with one out of range.
+    #[error("`{0}` needs a number of children from {low} to {high}; use for example \
+             kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
+    Children(String),
 }
 
 impl FromStr for Via {
@@ -160,7 +155,8 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_valid_ones() {
         for name in ["binaries", "auto", "Chain", "", "chain=2"] {
             let error = name.parse::<Via>().expect_err(name);
-            let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, chain-unaware, \
+            let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, \
+                        chain-unaware, \
                         binary-unaware, latency";
             assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
         }

@@ -164,8 +164,8 @@ impl Part for Streams {
             return;
         };
         if self.slots[index(name)].is_none() {
-            // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one before its
-            // parent.
+            // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one
+            // before its parent.
             match frame.header.kind {
                 Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}

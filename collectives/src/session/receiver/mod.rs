@@ -137,7 +137,8 @@ impl Receiver {
         }
     }
 
-    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the session.
+    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
+    /// session.
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
         let noted = match &mut self.phase {

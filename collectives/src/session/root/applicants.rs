@@ -129,7 +129,8 @@ fn twin_text(host: &str) -> String {
 
 fn namesake_text(host: &str) -> String {
     format!(
-        "another host of this session is called {host}, too; give each the name the topology file has for it, with --host NAME"
+        "another host of this session is called {host}, too; give each the name the topology file has for it, with \
+         --host NAME"
     )
 }
 
@@ -149,7 +150,8 @@ fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Opt
     }
     if offer.known_hosts.is_some_and(|known| !known.iter().any(|name| name == host)) {
         let text = format!(
-            "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt there"
+            "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt \
+             there"
         );
         return Some((Refusal::NotInTopology, text));
     }

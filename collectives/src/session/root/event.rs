@@ -44,7 +44,8 @@ pub enum RootEvent {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
     /// Too few receivers when patience ended.
-    #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for fewer with --min-receivers",
+    #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
+             fewer with --min-receivers",
         joined.len(), patience.as_secs_f64(), listed(joined, refused))]
     TooFew {
         /// Who was there.

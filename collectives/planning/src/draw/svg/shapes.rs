@@ -8,7 +8,8 @@ const SHOWN_CHARACTERS: usize = 24;
 
 const STYLE: &str = "text{font:13px 'DejaVu Sans',Verdana,Helvetica,sans-serif;fill:#1b2733}\
 text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
-.cable{fill:none;stroke:#5b6b7a;stroke-width:1.5}path.hot{stroke:#c0392b}.edge{fill:none;stroke:#1f6fb2;stroke-width:1.5}\
+.cable{fill:none;stroke:#5b6b7a;stroke-width:1.5}path.hot{stroke:#c0392b}\
+.edge{fill:none;stroke:#1f6fb2;stroke-width:1.5}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
 
@@ -60,9 +61,11 @@ pub(super) enum Paint {
 /// The whole document.
 pub(super) fn document(width: f64, height: f64, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
+         {width:.0} {height:.0}\">\n\
          <style>{STYLE}</style>\n\
-         <defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+         <defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto\">\
          <path d=\"M0 0L10 5L0 10z\" fill=\"#1f6fb2\"/></marker></defs>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
     )
@@ -86,7 +89,8 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
         )
     } else {
         format!(
-            "<text x=\"{:.1}\" y=\"{baseline:.1}\">{}</text><text class=\"load\" x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{baseline:.1}\">{}</text><text class=\"load\" x=\"{:.1}\" y=\"{baseline:.1}\" \
+             text-anchor=\"end\">{}</text>",
             x + 8.0,
             escape(&shown(name)),
             rect.right() - 8.0,
@@ -94,7 +98,8 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
         )
     };
     format!(
-        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\"/>{text}</g>\n",
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+         height=\"{height:.1}\" rx=\"4\"/>{text}</g>\n",
         escape(name)
     )
 }
@@ -152,7 +157,8 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     };
     let (start_y, end_y) = (from.middle().y, to.middle().y);
     let path = format!(
-        "<path class=\"edge\" marker-end=\"url(#head)\" d=\"M{start:.1} {start_y:.1}C{bend_start:.1} {start_y:.1} {bend_end:.1} {end_y:.1} {end:.1} {end_y:.1}\"/>\n"
+        "<path class=\"edge\" marker-end=\"url(#head)\" d=\"M{start:.1} {start_y:.1}C{bend_start:.1} {start_y:.1} \
+         {bend_end:.1} {end_y:.1} {end:.1} {end_y:.1}\"/>\n"
     );
     let number = order.map(|order| {
         // Near the receiver, which is the end of no other edge: there numbers do not meet.

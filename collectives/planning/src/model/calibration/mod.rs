@@ -42,7 +42,8 @@ pub enum CalibrationProblem {
     Schema(#[from] SchemaProblem),
     /// Fewer than two points: no line can be drawn.
     #[error(
-        "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
+        "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
+         measured"
     )]
     MissingSizes(usize),
     /// A size that is not above the one before it.
@@ -55,12 +56,9 @@ pub enum CalibrationProblem {
         /// The size before it.
         before: u64,
     },
-    /// A message that takes no time.
-    #[error("expected a gap above 0 ns, found 0 for {bytes} bytes; measure again with `ethbcast probe`")]
-    ZeroGap {
-        /// The size it is the gap of.
-        bytes: u64,
-    },
+    /// A message, of so many bytes, that takes no time.
+    #[error("expected a gap above 0 ns, found 0 for {0} bytes; measure again with `ethbcast probe`")]
+    ZeroGap(u64),
     /// A longer message that takes less time.
     #[error(
         "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
@@ -195,7 +193,7 @@ impl Calibration {
             return Err((Field::File, CalibrationProblem::MissingSizes(self.points.len())));
         }
         if let Some((at, point)) = self.points.iter().enumerate().find(|(_, point)| point.gap_ns == 0) {
-            return Err((Field::Gap(at), CalibrationProblem::ZeroGap { bytes: point.bytes }));
+            return Err((Field::Gap(at), CalibrationProblem::ZeroGap(point.bytes)));
         }
         for (at, pair) in self.points.windows(2).enumerate() {
             let (before, point) = (pair[0], pair[1]);

@@ -73,7 +73,8 @@ fn nothing_measured_means_frames_at_the_rate_of_the_link() {
 fn a_bad_table_is_answered_with_the_line_and_what_was_expected() {
     assert_eq!(
         refusal("gap_ns = 3500", "gap_ns = 1400"),
-        "c.toml:17: expected gaps that do not fall, found 1400 ns for 400 bytes after 1500 ns for fewer; measure again with `ethbcast probe`"
+        "c.toml:17: expected gaps that do not fall, found 1400 ns for 400 bytes after 1500 ns for fewer; measure again \
+         with `ethbcast probe`"
     );
     assert_eq!(
         refusal("gap_ns = 1000", "gap_ns = 0"),
@@ -89,7 +90,8 @@ fn a_bad_table_is_answered_with_the_line_and_what_was_expected() {
     let one = FILE.split("\n[[point]]").take(2).collect::<Vec<_>>().join("\n[[point]]");
     assert_eq!(
         Calibration::parse(&one, "c.toml").expect_err("one point").to_string(),
-        "c.toml: expected at least 2 sizes, found 1; add a `[[point]]` with bytes, gap_ns and latency_ns for each size measured"
+        "c.toml: expected at least 2 sizes, found 1; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
+         measured"
     );
     assert!(
         Calibration::parse("schema = 1", "c.toml").expect_err("none").to_string().contains("at least 2 sizes, found 0")
@@ -146,7 +148,8 @@ proptest! {
             point = Point { bytes: point.bytes + bytes, gap_ns: point.gap_ns + gap, latency_ns: latency_ns as i64 };
             point
         });
-        let mut calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");
+        let calibration = Calibration::from_points(points.collect()).expect("rising");
+        let mut calibration = calibration.with_loss(loss).expect("a share");
         if let Some(cap) = cap {
             calibration = calibration.with_cast_max(cap).expect("above 0");
         }

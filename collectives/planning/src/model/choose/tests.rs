@@ -127,7 +127,7 @@ fn a_root_that_is_no_member_is_refused() {
         frame_payload_bytes: 1468,
         calibration: &calibration,
     };
-    assert_eq!(choose(&situation), Err(PlanError::RootNotMember { host: 3 }));
+    assert_eq!(choose(&situation), Err(PlanError::RootNotMember(3)));
 }
 
 #[test]

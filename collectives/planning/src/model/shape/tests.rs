@@ -125,8 +125,10 @@ proptest! {
     #[test]
     fn of_pairs_only_the_undominated_are_kept(pairs in prop::collection::vec((0usize..8, 0usize..8), 0..20)) {
         let kept = undominated(pairs.clone());
-        let beats = |left: &(usize, usize), right: &(usize, usize)| left != right && left.0 >= right.0 && left.1 >= right.1;
-        let mut expected: Vec<_> = pairs.iter().filter(|pair| !pairs.iter().any(|other| beats(other, pair))).copied().collect();
+        let beats =
+            |left: &(usize, usize), right: &(usize, usize)| left != right && left.0 >= right.0 && left.1 >= right.1;
+        let unbeaten = |pair: &(usize, usize)| !pairs.iter().any(|other| beats(other, pair));
+        let mut expected: Vec<_> = pairs.iter().copied().filter(unbeaten).collect();
         expected.sort_unstable();
         expected.dedup();
         prop_assert_eq!(kept, expected);

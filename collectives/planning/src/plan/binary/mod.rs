@@ -54,7 +54,7 @@ pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Resul
 /// As [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is one of [`Via::KARY_CHILDREN`].
 pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_children: u8) -> Result<Plan, PlanError> {
     if !Via::KARY_CHILDREN.contains(&most_children) {
-        return Err(PlanError::Children { children: most_children });
+        return Err(PlanError::Children(most_children));
     }
     let line = Line::new(topology, root_host, members)?;
     line.plan(Via::Kary(most_children), &layers::parents(&line.forks(), usize::from(most_children)))

@@ -57,11 +57,11 @@ fn every_root_of_every_test_bed_is_free_of_contention() {
 #[test]
 fn members_that_are_none_are_refused() {
     let bed = bed("fig9-1");
-    assert_eq!(chain(&bed, 3, &[0, 1]), Err(PlanError::RootNotMember { host: 3 }));
-    assert_eq!(chain(&bed, 99, &[0, 1]), Err(PlanError::RootNotMember { host: 99 }));
+    assert_eq!(chain(&bed, 3, &[0, 1]), Err(PlanError::RootNotMember(3)));
+    assert_eq!(chain(&bed, 99, &[0, 1]), Err(PlanError::RootNotMember(99)));
     assert_eq!(chain(&bed, 0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
-    assert_eq!(chain(&bed, 0, &[0, 1, 0]), Err(PlanError::MemberTwice { host: 0 }));
-    assert_eq!(chain(&bed, 0, &[]), Err(PlanError::RootNotMember { host: 0 }));
+    assert_eq!(chain(&bed, 0, &[0, 1, 0]), Err(PlanError::MemberTwice(0)));
+    assert_eq!(chain(&bed, 0, &[]), Err(PlanError::RootNotMember(0)));
 }
 
 /// 10 000 hosts: on 400 switches in a tree of fan-out 7, and one per switch in a row of 10 000 switches.

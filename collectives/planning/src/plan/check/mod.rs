@@ -57,7 +57,7 @@ fn judge_spanning(
 ) -> Vec<Fault> {
     let mut faults = judge_hosts(topology, ranks, host_of_rank);
     let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
-    faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank { rank }));
+    faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank(rank)));
     if faults.is_empty() {
         faults.extend(judge_parents(ranks, root, edges));
         faults.extend(judge_reach(ranks, root, edges));
@@ -67,7 +67,7 @@ fn judge_spanning(
 
 fn judge_hosts(topology: &Topology, ranks: usize, host_of_rank: &[usize]) -> Vec<Fault> {
     if host_of_rank.len() != ranks {
-        return vec![Fault::HostTableLength { entries: host_of_rank.len() }];
+        return vec![Fault::HostTableLength(host_of_rank.len())];
     }
     let mut taken = vec![false; topology.hosts().len()];
     let judge = |(rank, &host): (usize, &usize)| match taken.get_mut(host) {
@@ -100,7 +100,7 @@ fn judge_reach(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault
             }
         }
     }
-    (0..ranks).filter(|&rank| !reached[rank]).map(|rank| Fault::Unreached { rank }).collect()
+    (0..ranks).filter(|&rank| !reached[rank]).map(|rank| Fault::Unreached(rank)).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the judge found, as values and as a sentence.
 
 use std::fmt;
+use thiserror::Error;
 
 /// What [`check`](super::check()) found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,15 +62,14 @@ pub enum CableEnd {
 }
 
 /// A way in which a plan fails to bring the bytes to everybody exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The table from ranks to hosts is not as long as the plan.
-    HostTableLength {
-        /// Entries in the table.
-        entries: usize,
-    },
+    /// The table from ranks to hosts has so many entries, and the plan another number of ranks.
+    #[error("hosts are given for {0} ranks")]
+    HostTableLength(usize),
     /// A rank on a host that the topology does not have.
+    #[error("rank {rank} is on host {host}, which does not exist")]
     NoSuchHost {
         /// The rank.
         rank: usize,
@@ -77,6 +77,7 @@ pub enum Fault {
         host: usize,
     },
     /// Two ranks on one host.
+    #[error("rank {rank} shares host {host} with another rank")]
     SharedHost {
         /// The second rank.
         rank: usize,
@@ -84,11 +85,10 @@ pub enum Fault {
         host: usize,
     },
     /// An edge from or to a rank that does not exist.
-    NoSuchRank {
-        /// The rank.
-        rank: usize,
-    },
+    #[error("rank {0} does not exist")]
+    NoSuchRank(usize),
     /// A rank that receives from several parents, or a root that receives at all.
+    #[error("rank {rank} has {parents} parents")]
     TooManyParents {
         /// The rank.
         rank: usize,
@@ -96,10 +96,8 @@ pub enum Fault {
         parents: usize,
     },
     /// A rank the bytes never reach.
-    Unreached {
-        /// The rank.
-        rank: usize,
-    },
+    #[error("rank {0} is never reached")]
+    Unreached(usize),
 }
 
 impl fmt::Display for CheckReport {
@@ -129,19 +127,6 @@ impl fmt::Display for CableEnd {
         match self {
             Self::Host(name) => write!(formatter, "host {name}"),
             Self::Switch(name) => write!(formatter, "switch {name}"),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::HostTableLength { entries } => write!(formatter, "hosts are given for {entries} ranks"),
-            Self::NoSuchHost { rank, host } => write!(formatter, "rank {rank} is on host {host}, which does not exist"),
-            Self::SharedHost { rank, host } => write!(formatter, "rank {rank} shares host {host} with another rank"),
-            Self::NoSuchRank { rank } => write!(formatter, "rank {rank} does not exist"),
-            Self::TooManyParents { rank, parents } => write!(formatter, "rank {rank} has {parents} parents"),
-            Self::Unreached { rank } => write!(formatter, "rank {rank} is never reached"),
         }
     }
 }

@@ -59,7 +59,8 @@ pub enum SavedPlanProblem {
     Plan(#[from] PlanError),
     /// A view of another epoch.
     #[error(
-        "the plan is for epoch {saved}, and the view has epoch {epoch}; let the topology make a new plan (leave the plan file out)"
+        "the plan is for epoch {saved}, and the view has epoch {epoch}; let the topology make a new plan (leave the \
+         plan file out)"
     )]
     OtherEpoch {
         /// The epoch in the file.
@@ -68,7 +69,8 @@ pub enum SavedPlanProblem {
         epoch: u32,
     },
     /// Other members; each list is a node set, empty if there are none of its kind.
-    #[error("the plan is for other members: {}; save a plan for these with `ethbcast plan --out`", differences(.missing, .extra))]
+    #[error("the plan is for other members: {}; save a plan for these with `ethbcast plan \
+             --out`", differences(.missing, .extra))]
     OtherMembers {
         /// Who is in the plan but not here.
         missing: String,

@@ -67,13 +67,15 @@ fn others_than_it_was_made_for_are_told_what_to_do() {
     let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
     assert_eq!(
         refusal(&["n0", "n1", "n7", "n8"], 1),
-        "the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with `ethbcast plan --out`"
+        "the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with \
+         `ethbcast plan --out`"
     );
     assert!(refusal(&["n0", "n1", "n2"], 1).contains("members: `n3` missing; save"));
     assert!(refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save"));
     assert_eq!(
         refusal(&["n1", "n0", "n2", "n3"], 1),
-        "the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 --out`"
+        "the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 \
+         --out`"
     );
     assert_eq!(
         refusal(&["n0", "n1", "n2", "n3"], 2),
@@ -129,10 +131,13 @@ fn edges_that_are_no_plan_are_refused() {
 
 proptest! {
     #[test]
-    fn what_is_saved_comes_back(topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>()) {
+    fn what_is_saved_comes_back(
+        topology in arbitrary::topology(6, 20), root in any::<prop::sample::Index>(), casts in any::<bool>(),
+    ) {
         let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
         let root = root.index(hosts.len());
-        let plan = if casts { by_rank(Via::Cast, root, hosts.len()) } else { chain(&topology, root, &hosts) }.expect("a plan");
+        let plan = if casts { by_rank(Via::Cast, root, hosts.len()) } else { chain(&topology, root, &hosts) };
+        let plan = plan.expect("a plan");
         // A view's rank 0 is its root.
         let mut names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
         let saved = SavedPlan::from_plan(&plan, &names, 1400, None);
@@ -141,7 +146,8 @@ proptest! {
         names.swap(0, root);
         let run = read.for_members(&names, SAVED_EPOCH).expect("the same members");
         let by_name = |plan: &Plan, names: &[&str]| {
-            let mut edges: Vec<_> = plan.edges().map(|(from, to)| (names[from].to_string(), names[to].to_string())).collect();
+            let mut edges: Vec<_> =
+                plan.edges().map(|(from, to)| (names[from].to_string(), names[to].to_string())).collect();
             edges.sort();
             edges
         };

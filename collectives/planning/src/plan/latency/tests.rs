@@ -50,7 +50,7 @@ fn a_slow_sender_is_spared() {
 #[test]
 fn a_rank_that_is_never_reached_is_named() {
     let weight = |_: usize, to: usize| if to == 2 { u64::MAX } else { 1 };
-    assert_eq!(latency(0, 3, &weight, &|_, _| 1), Err(PlanError::NoParent { rank: 2 }));
+    assert_eq!(latency(0, 3, &weight, &|_, _| 1), Err(PlanError::NoParent(2)));
     assert_eq!(latency(3, 3, &weight, &|_, _| 1), Err(PlanError::NoSuchRoot { root: 3, ranks: 3 }));
 }
 

@@ -55,7 +55,7 @@ impl Line {
     /// come by host id, the root first of all. Linear in hosts, and S·log S for S switches.
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
-        let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
+        let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
         let start = topology.switch_of(root_host);
         let onward = order::onward(topology, start, |host| rank_of[host].is_some());
         let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
@@ -118,7 +118,7 @@ pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<O
     for (rank, &host) in members.iter().enumerate() {
         match rank_of.get_mut(host) {
             None => return Err(PlanError::NoSuchHost { host, hosts }),
-            Some(Some(_)) => return Err(PlanError::MemberTwice { host }),
+            Some(Some(_)) => return Err(PlanError::MemberTwice(host)),
             Some(free) => *free = Some(rank),
         }
     }

@@ -46,7 +46,7 @@ pub fn make(
     costs: &Costs,
 ) -> Result<Plan, PlanError> {
     let rank_of = rank_hosts(topology, members)?;
-    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember { host: root_host })?;
+    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
     let ranks = members.len();
     match via {
         Via::Chain => chain(topology, root_host, members),

@@ -25,7 +25,8 @@ proptest! {
     ) {
         let root_host = members[root.index(members.len())];
         for via in [Via::Chain, Via::Binary, Via::Kary(3)] {
-            let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct hosts");
+            let plan = make(via, &topology, root_host, &members, &Costs::default()).expect("members are distinct \
+                                                                                            hosts");
             let report = check(&topology, &plan, &members);
             prop_assert!(report.is_good(), "{} {}\n{}", via, report, topology.to_toml());
             prop_assert_eq!(members[plan.root()], root_host);
@@ -85,10 +86,10 @@ fn what_cannot_be_planned_is_refused_whatever_the_way() {
     let bed = Topology::builtin("fig9-1").expect("fig9-1");
     for &via in Via::ALL {
         let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
-        assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember { host: 3 }));
+        assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember(3)));
         assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
-        assert_eq!(refusal(0, &[0, 1, 0]), Err(PlanError::MemberTwice { host: 0 }));
-        assert_eq!(refusal(0, &[]), Err(PlanError::RootNotMember { host: 0 }));
+        assert_eq!(refusal(0, &[0, 1, 0]), Err(PlanError::MemberTwice(0)));
+        assert_eq!(refusal(0, &[]), Err(PlanError::RootNotMember(0)));
     }
     let refused = make(Via::Kary(1), &bed, 0, &[0, 1], &Costs::default()).expect_err("one child");
     assert_eq!(refused.to_string(), "a tree cannot be planned for 1 children each; use a number from 2 to 64");

@@ -150,7 +150,7 @@ impl Plan {
             height += 1;
         }
         match met.iter().position(|&met| !met) {
-            Some(rank) => Err(PlanError::Circle { rank }),
+            Some(rank) => Err(PlanError::Circle(rank)),
             None => Ok(height),
         }
     }
@@ -184,7 +184,7 @@ fn check_parents(root: usize, parents: &[Option<usize>]) -> Result<(), PlanError
         match parent {
             Some(parent) if rank == root => return Err(PlanError::RootWithParent { root, parent }),
             Some(parent) if parent >= ranks => return Err(PlanError::NoSuchParent { rank, parent, ranks }),
-            None if rank != root => return Err(PlanError::NoParent { rank }),
+            None if rank != root => return Err(PlanError::NoParent(rank)),
             _ => {}
         }
     }

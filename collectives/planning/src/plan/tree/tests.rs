@@ -47,7 +47,7 @@ fn what_is_no_tree_of_the_promised_shape_is_refused() {
         assert_eq!(refusal(via, root, parents), message);
     }
     let itself = Plan::from_parents(Via::Chain, 0, &[None, Some(1)]);
-    assert_eq!(itself, Err(PlanError::Circle { rank: 1 }));
+    assert_eq!(itself, Err(PlanError::Circle(1)));
 }
 
 #[test]

@@ -13,17 +13,15 @@ pub enum LldpProblem {
     /// Not JSON, or not of `lldpcli`'s form; the text is the JSON parser's.
     #[error("expected the output of `lldpcli -f json0 show neighbors`: {0}")]
     Json(String),
-    /// Two files about one host.
+    /// Two files about one host, which is named.
     #[error("`{0}` has an output already; keep one file for each host")]
-    FileTwice(
-        /// The host.
-        String,
-    ),
+    FileTwice(String),
     /// No file is about a host.
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
     /// Hosts with no switch among their neighbours.
-    #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect again", hear(.hosts), on(.interface))]
+    #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
+             again", hear(.hosts), on(.interface))]
     NoSwitch {
         /// The hosts.
         hosts: Vec<String>,
@@ -31,21 +29,21 @@ pub enum LldpProblem {
         interface: Option<String>,
     },
     /// A host that hangs on several switches.
-    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which interface", .first.0, .first.1, .second.0, .second.1)]
+    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which \
+             interface", .first.0, .first.1, .second.0, .second.1)]
     SeveralSwitches {
         /// A switch, and the interface it is heard on.
         first: (String, String),
         /// Another one.
         second: (String, String),
     },
-    /// Cables that close a ring.
-    #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its switches' files", list(.0))]
-    Loop(
-        /// The switches of the ring, in order.
-        Vec<String>,
-    ),
+    /// Cables that close a ring of these switches, in order.
+    #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its \
+             switches' files", list(.0))]
+    Loop(Vec<String>),
     /// Some cables between switches are known, but not enough to join all.
-    #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out those of all", list(.islands))]
+    #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
+             those of all", list(.islands))]
     Islands {
         /// One switch.
         first: String,

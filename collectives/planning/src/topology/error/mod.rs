@@ -84,12 +84,9 @@ pub enum TopologyProblem {
         /// The switch named twice.
         link: String,
     },
-    /// Switches joined in a ring.
+    /// Switches joined in a ring, in order.
     #[error("the switches {} form a loop; remove one of their links", list(.0))]
-    Loop(
-        /// The switches of the ring, in order.
-        Vec<String>,
-    ),
+    Loop(Vec<String>),
     /// Switches that no cable joins to the first one.
     #[error("no links join {} to switch `{first}`; add a link to each group of switches", list(.islands))]
     Disconnected {

@@ -9,46 +9,25 @@ use thiserror::Error;
 pub enum SlurmProblem {
     /// A word where `KEY=VALUE` has to stand.
     #[error("expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `{0}`")]
-    NoKey(
-        /// What stands there.
-        String,
-    ),
-    /// A key with nothing after it.
+    NoKey(String),
+    /// A key, as written, with nothing after it.
     #[error("`{0}=` has no value; give one, such as `{0}=n[0-7]`")]
-    NoValue(
-        /// The key as written.
-        String,
-    ),
-    /// A quotation mark that is never closed.
+    NoValue(String),
+    /// A quotation mark in the value of this key that is never closed.
     #[error("the value of `{0}=` opens a quotation mark and does not close it; close it on the same line")]
-    OpenQuote(
-        /// The key as written.
-        String,
-    ),
-    /// A key that no `SwitchName` line has.
+    OpenQuote(String),
+    /// A key, as written, that no `SwitchName` line has.
     #[error("unknown key `{0}`, expected one of `SwitchName`, `Switches`, `Nodes`, `LinkSpeed`")]
-    UnknownKey(
-        /// The key as written.
-        String,
-    ),
-    /// A line that does not begin with the switch it is about.
+    UnknownKey(String),
+    /// A line that begins with this key and not with the switch it is about.
     #[error("expected `SwitchName=` at the beginning of the line, found `{0}=`")]
-    NoSwitchName(
-        /// The key that stands there.
-        String,
-    ),
-    /// A key twice in one line.
+    NoSwitchName(String),
+    /// A key, as written, twice in one line.
     #[error("`{0}=` stands twice in this line; join its values with a comma")]
-    KeyTwice(
-        /// The key as written.
-        String,
-    ),
-    /// The file is for another topology plugin.
+    KeyTwice(String),
+    /// The file is for another topology plugin, as this key tells.
     #[error("`{0}=` is for Slurm's block plugin; expected the tree plugin's `SwitchName=` lines")]
-    BlockPlugin(
-        /// The key as written.
-        String,
-    ),
+    BlockPlugin(String),
     /// An `Include` line.
     #[error("`Include` is not followed; put the `SwitchName=` lines of all files into one")]
     Include,
@@ -69,18 +48,12 @@ pub enum SlurmProblem {
     /// No address at all.
     #[error("expected lines such as `s0.s4.n3 switch.switch.node`, found none")]
     NoAddress,
-    /// More than an address and a pattern in one line.
+    /// A word behind an address and a pattern in one line.
     #[error("expected an address and at most a pattern, found a third word `{0}`")]
-    ThirdWord(
-        /// The word that is too much.
-        String,
-    ),
+    ThirdWord(String),
     /// A pattern that is not `switch.….node`.
     #[error("expected a pattern of `switch` and a last `node`, such as switch.switch.node, found `{0}`")]
-    Pattern(
-        /// The pattern as given.
-        String,
-    ),
+    Pattern(String),
     /// An address with fewer parts than its pattern.
     #[error("the address `{address}` has fewer parts than its pattern `{pattern}`; copy both from one host")]
     ShortAddress {
@@ -91,20 +64,11 @@ pub enum SlurmProblem {
     },
     /// An address that ends without a host.
     #[error("the address `{0}` names no host; expected one such as s0.s4.n3")]
-    NoHost(
-        /// The address.
-        String,
-    ),
-    /// An address through several switches of one level.
+    NoHost(String),
+    /// An address through several switches of one level, which Slurm folds.
     #[error("the address goes through several switches at once, `{0}`; only a tree of switches can be read")]
-    SeveralSwitches(
-        /// The switches, as Slurm folds them.
-        String,
-    ),
+    SeveralSwitches(String),
     /// An address without switches among others that have some.
     #[error("the address `{0}` names no switch, though others do; collect the addresses from one job")]
-    NoSwitches(
-        /// The address.
-        String,
-    ),
+    NoSwitches(String),
 }

@@ -129,11 +129,13 @@ fn a_second_network_is_ignored_if_the_interface_is_said() {
     assert_eq!(read(&files, Some("eth0"), "d").expect("a topology").topology.switches(), ["sw1"]);
     assert_eq!(
         refusal(&files, None),
-        "d/n0.json: the host hears the switch `sw1` on eth0 and `mgmt` on ipmi0; a host hangs on one: say with --interface by which interface"
+        "d/n0.json: the host hears the switch `sw1` on eth0 and `mgmt` on ipmi0; a host hangs on one: say with \
+         --interface by which interface"
     );
     assert_eq!(
         refusal(&files, Some("eth9")),
-        "d: n0 hears no switch on eth9; have lldpd run on the host and LLDP sent by the switch for a minute, then collect again"
+        "d: n0 hears no switch on eth9; have lldpd run on the host and LLDP sent by the switch for a minute, then \
+         collect again"
     );
 }
 
@@ -176,11 +178,13 @@ fn switches_that_are_no_tree_are_refused_in_words_that_help() {
     let looped = [ring("a", "c", "b"), ring("b", "a", "c"), ring("c", "b", "a")];
     assert_eq!(
         refusal(&[hosts.as_slice(), &looped].concat(), None),
-        "d: the switches `b`, `a`, `c` form a loop, one cable of which spanning tree blocks; delete that one from both its switches' files"
+        "d: the switches `b`, `a`, `c` form a loop, one cable of which spanning tree blocks; delete that one from both \
+         its switches' files"
     );
     let partly = [file("a", &[("swp1", "b", BRIDGE), ("swp2", "n0", STATION)])];
     assert_eq!(
         refusal(&[hosts.as_slice(), &partly].concat(), None),
-        "d: no cable is known that joins `c` to the switch `a`; add the outputs of these switches, or leave out those of all"
+        "d: no cable is known that joins `c` to the switch `a`; add the outputs of these switches, or leave out those \
+         of all"
     );
 }

@@ -153,7 +153,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fold_then_expand_is_identity(names in prop::collection::vec("[a-c]{0,1}[0-9]{0,3}[-_.:é]?[0-2]{1,2}", 1..60)) {
+        fn fold_then_expand_is_identity(
+            names in prop::collection::vec("[a-c]{0,1}[0-9]{0,3}[-_.:é]?[0-2]{1,2}", 1..60),
+        ) {
             prop_assert_eq!(expand(&fold(&names)), Ok(names));
         }
 

@@ -81,7 +81,8 @@ fn lines_that_are_none_are_told_by_number() {
         ),
         (
             "SwitchName=s0 Nodes=\"n1",
-            "topology.conf:1: the value of `Nodes=` opens a quotation mark and does not close it; close it on the same line",
+            "topology.conf:1: the value of `Nodes=` opens a quotation mark and does not close it; close it on the same \
+             line",
         ),
         (
             "SwitchName=s0 \\\n # gone\nSwitchName=s1 \\\n  Node=n1",
@@ -116,11 +117,13 @@ fn node_sets_and_trees_are_judged_as_everywhere() {
     let cases = [
         (
             "SwitchName=s0 Nodes=n[0-",
-            "topology.conf:1: hosts of switch `s0`: node set, character 5: expected the last number of the range, found the end",
+            "topology.conf:1: hosts of switch `s0`: node set, character 5: expected the last number of the range, \
+             found the end",
         ),
         (
             "SwitchName=s0 Nodes=n[0-1048576]",
-            "topology.conf:1: hosts of switch `s0`: node set, character 1: the set names more than 1048576 hosts; check the ranges",
+            "topology.conf:1: hosts of switch `s0`: node set, character 1: the set names more than 1048576 hosts; \
+             check the ranges",
         ),
         (
             "SwitchName=s0 Nodes=n[1-1000000]\nSwitchName=s1 Nodes=m[1-1000000]",
@@ -128,7 +131,8 @@ fn node_sets_and_trees_are_judged_as_everywhere() {
         ),
         (
             "SwitchName=s0 Nodes=n1\nSwitchName=s1 Switches=s[0-]",
-            "topology.conf:2: child switches of `s1`: node set, character 5: expected the last number of the range, found `]`",
+            "topology.conf:2: child switches of `s1`: node set, character 5: expected the last number of the range, \
+             found `]`",
         ),
         (
             "SwitchName=s0 Nodes=n1\nSwitchName=s1 \\\n Switches=s0,s7",
@@ -195,7 +199,8 @@ proptest! {
 
 #[test]
 fn the_addresses_of_a_job_make_the_tree_in_any_order() {
-    let text = "s0.s5.n10 switch.switch.node\n# from rack 4\ns0.s4.n2 switch.switch.node\n\ns0.s4.n2 switch.switch.node\ns0.s5.n9\n";
+    let text = "s0.s5.n10 switch.switch.node\n# from rack 4\ns0.s4.n2 switch.switch.node\n\ns0.s4.n2 \
+                switch.switch.node\ns0.s5.n9\n";
     let Imported { topology, notes } = addrs(text);
     assert_eq!(topology.switches(), ["s0", "s4", "s5"]);
     assert_eq!(topology.hosts(), ["n2", "n9", "n10"]);
@@ -230,7 +235,8 @@ fn addresses_that_are_none_are_told_by_line() {
         ),
         (
             "s0.n1 switch.switch.node",
-            "addrs:1: the address `s0.n1` has fewer parts than its pattern `switch.switch.node`; copy both from one host",
+            "addrs:1: the address `s0.n1` has fewer parts than its pattern `switch.switch.node`; copy both from one \
+             host",
         ),
         ("s0.s1.", "addrs:1: the address `s0.s1.` names no host; expected one such as s0.s4.n3"),
         (

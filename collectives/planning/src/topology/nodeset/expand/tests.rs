@@ -59,7 +59,8 @@ fn errors_name_the_character_and_what_was_expected() {
         ("n[7-0]", "node set, character 3: the range 7-0 runs backwards; write 0-7"),
         (
             "n[1-010]",
-            "node set, character 3: the range 1-010 pads its ends differently; give both ends the same number of digits",
+            "node set, character 3: the range 1-010 pads its ends differently; give both ends the same number of \
+             digits",
         ),
         (
             "n[99999999999999999999]",

@@ -1,8 +1,6 @@
 //! What Patarasuk 2008 measured and predicted (Tables 2 and 3), and our predictions beside it.
 
-use super::calibration::{Calibration, Point};
-use super::predict::{Job, predict};
-use super::shape::Shape;
+use ethbcast_planning::model::{Calibration, Job, Point, Shape, predict};
 
 /// The networks of the paper's clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,4 +119,60 @@ pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
         }
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_planning::model::best_segment;
+    use ethbcast_planning::plan::{self, Via};
+    use ethbcast_planning::topology::Topology;
+
+    /// The shape of a plan from host 0 to all hosts.
+    fn shape(via: Via, topology: &Topology) -> Shape {
+        let members: Vec<usize> = (0..topology.hosts().len()).collect();
+        let plan = plan::make(via, topology, 0, &members, &plan::Costs::default()).expect("a plan");
+        Shape::of(&plan, topology, &members)
+    }
+
+    #[test]
+    fn table_1_is_what_very_large_messages_come_to() {
+        // Patarasuk 2008, Table 1: multiples of T(msize) for P ranks.
+        let size = 8 << 30;
+        for ranks in [8usize, 16, 32] {
+            let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts");
+            let calibration = Cluster::Fast.calibration();
+            let alone = (calibration.gap_ns(size) + calibration.latency_ns(size)) / 1e9;
+            let ratio = |via| best_segment(&shape(via, &topology), size, 1024, &calibration).1 / alone;
+            let (p, log) = (ranks as f64, ranks.ilog2() as f64);
+            let two = 2.0 * (p - 1.0) / p;
+            let table = [
+                (Via::Flat, p - 1.0),
+                (Via::Binomial, log),
+                (Via::ScatterAllgather, two),
+                (Via::RecursiveDoubling, two),
+                (Via::Chain, 1.0),
+                (Via::Binary, 2.0),
+                (Via::Kary(3), 3.0),
+                (Via::Kary(4), 4.0),
+            ];
+            for (via, expected) in table {
+                let ratio = ratio(via);
+                assert!((ratio / expected - 1.0).abs() < 0.01, "{via} to {ranks}: {ratio}, expected {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn table_3_comes_from_table_2() {
+        let topology = Topology::builtin("fig9-4").expect("fig9-4");
+        let (linear, binary) = (shape(Via::Chain, &topology), shape(Via::Binary, &topology));
+        assert_eq!((linear.ranks, binary.height), (32, 6));
+        let cells = table_3(&linear, &binary);
+        assert_eq!(cells.len(), 36);
+        let equal = cells.iter().filter(|cell| cell.is_equal()).count();
+        let worst = cells.iter().map(Cell::excess).fold(0.0, f64::max);
+        assert!(equal >= 31, "{equal} of 36 are equal");
+        assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
+    }
 }
