@@ -17,10 +17,6 @@ impl Cable {
     pub const GIGABIT: Cable =
         Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
-    /// 10 Gbit/s, 500 ns.
-    pub const TEN_GIGABIT: Cable =
-        Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
-
     /// A cable with a rate and the time a bit needs from end to end.
     ///
     /// # Panics
