@@ -75,6 +75,8 @@
 #![warn(missing_debug_implementations)]
 
 #[macro_use]
+mod defaults;
+#[macro_use]
 mod summed;
 
 mod agenda;

@@ -2,25 +2,7 @@
 
 use std::time::Duration;
 
-/// Declares records of numbers, each with its default beside it.
-macro_rules! numbers {
-    ($($(#[$about:meta])* pub struct $name:ident {
-        $($(#[$what:meta])* pub $field:ident: $number:ty = $default:expr,)*
-    })*) => {$(
-        $(#[$about])*
-        pub struct $name {
-            $($(#[$what])* pub $field: $number,)*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($field: $default,)* }
-            }
-        }
-    )*};
-}
-
-numbers! {
+with_defaults! {
     /// How much a stream keeps.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FeedTuning {
