@@ -10,7 +10,7 @@ use super::host::{Application, Call, Host};
 use super::last_hop::LastHop;
 use super::network::{CableId, Network};
 use super::outcome::Outcome;
-use super::stats::{CableStats, HostStats, Stats};
+use super::stats::Stats;
 use crate::{Deadline, Instant, MacAddr, Machine};
 
 /// A network with a machine on every host.
@@ -254,16 +254,6 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     pub fn stats(&self) -> Stats {
         let hosts = self.hosts.iter().map(Host::stats).collect();
         Stats::sum(self.fabric.stats(), hosts, self.events)
-    }
-
-    /// The counters of one host.
-    pub fn host_stats(&self, host: usize) -> HostStats {
-        self.hosts[host].stats()
-    }
-
-    /// The counters of one cable.
-    pub fn cable_stats(&self, cable: CableId) -> CableStats {
-        self.fabric.cable_stats(cable.index())
     }
 
     /// How many events have happened.

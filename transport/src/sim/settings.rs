@@ -80,9 +80,7 @@ with_defaults! {
         /// The policer behind each input port; none by default.
         pub storm_control: Option<StormControl> = None,
     }
-}
 
-with_defaults! {
     /// One host.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HostSettings {
