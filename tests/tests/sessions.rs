@@ -4,7 +4,7 @@ use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::sim::{
-    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Script, SwitchSettings,
+    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, SwitchSettings, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
 use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
@@ -101,7 +101,7 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_of_a_broadcast_is_survive
                     .is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} pattern {pattern:#x}");
-            let played = play(&case, &network, 1, Script::new(pattern, stream_frame), &replay);
+            let played = play(&case, &network, 1, script(pattern, stream_frame), &replay);
             all_delivered(&played, &case, &replay);
             let lost = u64::from(pattern.count_ones());
             let resent = played.totals.data_resent;
@@ -121,7 +121,7 @@ fn every_way_to_lose_some_of_the_first_twelve_control_frames_is_survived() {
                     .is_ok_and(|frame| !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
             };
             let replay = format!("{via} control pattern {pattern:#x}");
-            let played = play(&case, &network, 1, Script::new(pattern, control), &replay);
+            let played = play(&case, &network, 1, script(pattern, control), &replay);
             all_delivered(&played, &case, &replay);
         }
     }

@@ -1,8 +1,7 @@
 //! What `send` and `recv` show on stderr while they work.
 
 use crate::units;
-use ethbcast_collectives::session::{Options, Outcome, Progress};
-use ethbcast_transport::wire::Rank;
+use ethbcast_collectives::session::{Options, Outcome, Progress, ReceiverEvent, RootEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Arc, OnceLock};
 
@@ -26,19 +25,21 @@ impl Bar {
 
     fn update(&self, progress: &Progress<'_>) {
         match progress {
-            Progress::Joined { host, receivers } => self.line(&format!("{host} joined ({receivers})")),
-            Progress::Refused { host, text } => self.line(&format!("{host} turned away: {text}")),
-            Progress::Left { host } => self.line(&format!("{host} left before the start")),
-            Progress::Invited { host, source, size } => {
+            Progress::Sender(RootEvent::Joined { host, receivers }) => {
+                self.line(&format!("{host} joined ({receivers})"))
+            }
+            Progress::Sender(RootEvent::Refused { host, text }) => self.line(&format!("{host} turned away: {text}")),
+            Progress::Sender(RootEvent::Left { host }) => self.line(&format!("{host} left before the start")),
+            Progress::Receiver(ReceiverEvent::Invited { host, source, size }) => {
                 let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
                 self.line(&format!("{host} offers {source}, {size}"));
             }
-            Progress::Started { rank: Rank::ROOT, receivers, via, size } => {
+            Progress::Sender(RootEvent::Started { receivers, via, size }) => {
                 let what = size.map_or("a stream".to_owned(), units::bytes);
                 self.line(&format!("sending {what} to {receivers} receivers via {via}"));
                 self.start(*size);
             }
-            Progress::Started { rank, receivers, via, size } => {
+            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size }) => {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
                 self.start(*size);
             }
@@ -49,7 +50,7 @@ impl Bar {
                     bar.set_message(format!("slowest {host} ({state:?})").to_lowercase());
                 }
             }
-            Progress::Reported(report) if report.outcome != Outcome::Delivered => {
+            Progress::Sender(RootEvent::Reported(report)) if report.outcome != Outcome::Delivered => {
                 self.line(&format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
             }
             _ => {}

@@ -69,6 +69,6 @@ fn transfer(length: usize, settings: &Settings, late: Duration) -> (f64, u64) {
             (!asked[host]).then_some(at)
         });
     assert!(outcome.is_quiet(), "{outcome:?}");
-    let frames = (0..2).map(|host| simulation.host_stats(host).sent_frames).sum();
+    let frames = (0..2).map(|host| simulation.stats().hosts[host].sent_frames).sum();
     (received_at.expect("it was received").since(Instant::START).as_secs_f64() * 1e6, frames)
 }

@@ -1,6 +1,6 @@
 //! Records of numbers that can be added up.
 
-/// Declares a record whose sum is that of each field.
+/// Declares a record whose sum and difference are those of each field.
 macro_rules! summed {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: $number:ty,)* }) => {
         $(#[$about])*
@@ -13,6 +13,14 @@ macro_rules! summed {
 
             fn add(self, other: $name) -> $name {
                 $name { $($field: self.$field + other.$field,)* }
+            }
+        }
+
+        impl std::ops::Sub for $name {
+            type Output = $name;
+
+            fn sub(self, earlier: $name) -> $name {
+                $name { $($field: self.$field - earlier.$field,)* }
             }
         }
     };

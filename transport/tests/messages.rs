@@ -8,7 +8,7 @@ mod play;
 mod urgency;
 
 use ethbcast_transport::messages::{RecvOutcome, SendOutcome, Settings};
-use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, Script};
+use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, script};
 use play::{Message, assert_delivered, content, play};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                 let message = [Message::new(0, 1, 7, length, received_at)];
                 let run = |pattern: u64| {
                     let replay = format!("{preset} length={length} received_at={received_at:?} pattern={pattern:#x}");
-                    let price = play(2, &settings, &message, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+                    let price = play(2, &settings, &message, script(pattern, |_: &Delivery<'_>| true), &replay);
                     assert_delivered(&price, &message, &replay);
                     (price, replay)
                 };
@@ -99,7 +99,7 @@ fn messages_of_one_tag_arrive_in_order_whatever_gets_lost_and_tags_do_not_wait_f
         ];
         let settings = Settings { btp1_bytes: 80, btp2_bytes: 780, ..Settings::default() };
         let replay = format!("pattern={pattern:#x}");
-        let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+        let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
         assert_delivered(&price, &messages, &replay);
     }
 }
@@ -113,7 +113,7 @@ fn a_receive_that_is_too_short_ends_with_the_length_and_its_sender_goes_on() {
                 let short = Message { max_bytes: 99, ..Message::new(0, 1, 7, 100, received_at) };
                 let messages = [long, short, Message::new(0, 1, 7, 50, received_at)];
                 let replay = format!("{preset} received_at={received_at:?} pattern={pattern:#x}");
-                let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+                let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
                 let ends: Vec<_> = price.sends.values().copied().collect();
                 assert_eq!(ends, [SendOutcome::Refused, SendOutcome::Sent, SendOutcome::Sent], "{replay}");
                 assert_eq!(price.receives[&0], RecvOutcome::TooShort { message_bytes: 20_000 }, "{replay}");
@@ -134,7 +134,7 @@ fn a_message_whose_deadline_passes_is_withdrawn_and_the_next_one_of_its_tag_take
             let next = Message { sent_at: Duration::from_millis(1), ..Message::new(0, 1, 7, 2000, late) };
             let messages = [given_up, next];
             let replay = format!("{preset} pattern={pattern:#x}");
-            let price = play(2, &settings, &messages, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+            let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
             assert_eq!(price.sends[&0], SendOutcome::TimedOut, "{replay}");
             assert_eq!(price.sends[&1], SendOutcome::Sent, "{replay}");
             assert_eq!(price.receives[&1], RecvOutcome::Received { bytes: content(1, 2000) }, "{replay}");

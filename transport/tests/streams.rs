@@ -12,7 +12,7 @@ mod push_pull;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::sim::{Delivery, NoFaults, RandomFaults, Script};
+use ethbcast_transport::sim::{Delivery, NoFaults, RandomFaults, script};
 use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn a_lost_tail_is_found_by_one_heartbeat_and_repaired_by_one_frame() {
             parse(delivery.frame)
                 .is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.flags.has(Flags::LAST))
         };
-        let lose_last = Script::new(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
+        let lose_last = script(1, move |delivery: &Delivery<'_>| delivery.to == 1 && is_last(delivery));
         let price = broadcast(&case(path, 3, 10), lose_last, &format!("{path:?}"));
         assert_eq!((price.totals.heartbeats_sent, price.totals.data_resent), (1, 1), "{path:?}");
         assert!(price.quiet_at < Duration::from_millis(40), "{path:?}: {:?}", price.quiet_at);
@@ -73,11 +73,8 @@ fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_
     let is_fifth = |delivery: &Delivery<'_>| {
         parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA && frame.header.sequence == 5)
     };
-    let price = broadcast(
-        &case(Path::Cast, listeners + 1, 100),
-        Script::new((1 << listeners) - 1, is_fifth),
-        "all lose frame 5",
-    );
+    let price =
+        broadcast(&case(Path::Cast, listeners + 1, 100), script((1 << listeners) - 1, is_fifth), "all lose frame 5");
     // Who reports first may be served alone before the others' reports are in.
     assert!((1..=3).contains(&price.totals.data_resent), "{} repairs", price.totals.data_resent);
 }
@@ -100,7 +97,7 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_bu
         let mut worst = 0;
         for pattern in 0..1_u64 << 14 {
             let replay = format!("{name} pattern={pattern:#x}");
-            let price = broadcast(&case, Script::new(pattern, |_: &Delivery<'_>| true), &replay);
+            let price = broadcast(&case, script(pattern, |_: &Delivery<'_>| true), &replay);
             worst = worst.max(price.cable_frames);
             let lost = u64::from(pattern.count_ones());
             // Each loss may cost a heartbeat, its answer, a repair and its acknowledgement.

@@ -110,18 +110,16 @@ impl Prober {
     /// The test for an item; `None` if its target has fallen silent.
     fn begin(&self, item: Item) -> Option<Box<dyn Step>> {
         let (findings, settings) = (&self.findings, &self.settings);
-        let present = |target: usize| findings.targets[target].present;
         match item {
+            Item::Largest { target } | Item::Ping { target, .. } | Item::Train { target, .. }
+                if !findings.targets[target].present =>
+            {
+                None
+            }
             Item::RollCall => Some(Box::new(RollCall::new(findings, settings))),
-            Item::Largest { target } => {
-                present(target).then(|| Box::new(Largest::new(target, findings, settings)) as _)
-            }
-            Item::Ping { target, bytes } => {
-                present(target).then(|| Box::new(Ping::new(target, bytes, findings, settings)) as _)
-            }
-            Item::Train { target, bytes } => {
-                present(target).then(|| Box::new(Train::new(target, bytes, findings, settings)) as _)
-            }
+            Item::Largest { target } => Some(Box::new(Largest::new(target, findings, settings))),
+            Item::Ping { target, bytes } => Some(Box::new(Ping::new(target, bytes, findings, settings))),
+            Item::Train { target, bytes } => Some(Box::new(Train::new(target, bytes, findings, settings))),
             Item::Cast => Some(Box::new(Cast::new(settings.cast?, findings, settings))),
         }
     }

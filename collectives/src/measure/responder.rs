@@ -116,10 +116,11 @@ impl Responder {
     fn tally(&mut self, frame: &Frame<'_>) -> Option<&mut Tally> {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let fresh = Tally { prober, session, test, seen: 0, counts: ReportBody::default() };
-        let mut tally = match self.tallies.iter().position(|tally| tally.prober == prober && tally.session == session) {
-            Some(at) => self.tallies.remove(at),
-            None => fresh_place(&mut self.tallies, fresh),
-        };
+        let known = self.tallies.iter().position(|tally| tally.prober == prober && tally.session == session);
+        if known.is_none() && self.tallies.len() >= MAX_PROBERS {
+            self.tallies.remove(0);
+        }
+        let mut tally = known.map_or(fresh, |at| self.tallies.remove(at));
         let newer = test.wrapping_sub(tally.test);
         if newer != 0 && newer < 1 << 31 {
             tally = Tally { test, seen: 0, counts: ReportBody::default(), ..tally };
@@ -140,12 +141,8 @@ impl Responder {
 
     fn answer(&mut self, frame: &Frame<'_>, what: What) {
         if self.answers.len() < MAX_ANSWERS {
-            self.answers.push_back(Answer {
-                to: frame.source,
-                session: frame.header.session,
-                test: frame.header.stamp,
-                what,
-            });
+            let (session, test) = (frame.header.session, frame.header.stamp);
+            self.answers.push_back(Answer { to: frame.source, session, test, what });
         }
     }
 }
@@ -209,12 +206,4 @@ impl Part for Responder {
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         None
     }
-}
-
-/// Makes room for another prober, if need be.
-fn fresh_place(tallies: &mut Vec<Tally>, fresh: Tally) -> Tally {
-    if tallies.len() >= MAX_PROBERS {
-        tallies.remove(0);
-    }
-    fresh
 }

@@ -11,22 +11,6 @@ impl Writer {
         self.0
     }
 
-    pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
-        self.bytes(&[value])
-    }
-
-    pub(crate) fn u16(&mut self, value: u16) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
-    }
-
-    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
-    }
-
-    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
-    }
-
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -78,24 +62,27 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        Some(u8::from_be_bytes(self.array()?))
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes(self.array()?))
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_be_bytes(self.array()?))
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_be_bytes(self.array()?))
-    }
-
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
         Some(String::from_utf8_lossy(self.bytes(length)?).into_owned())
     }
 }
+
+/// Numbers, highest byte first.
+macro_rules! numbers {
+    ($($number:ident),*) => {
+        impl Writer {
+            $(pub(crate) fn $number(&mut self, value: $number) -> &mut Self {
+                self.bytes(&value.to_be_bytes())
+            })*
+        }
+
+        impl Reader<'_> {
+            $(pub(crate) fn $number(&mut self) -> Option<$number> {
+                Some($number::from_be_bytes(self.array()?))
+            })*
+        }
+    };
+}
+
+numbers!(u8, u16, u32, u64);

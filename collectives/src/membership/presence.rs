@@ -4,31 +4,6 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// When somebody was heard last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LastHeard(Instant);
-
-impl LastHeard {
-    /// Heard at `now`, or expected to be heard from now on.
-    pub(crate) fn new(now: Instant) -> LastHeard {
-        LastHeard(now)
-    }
-
-    pub(crate) fn hear(&mut self, now: Instant) {
-        self.0 = now;
-    }
-
-    /// How long it has been silent.
-    pub(crate) fn silence(self, now: Instant) -> Duration {
-        now.since(self.0)
-    }
-
-    /// When it will have been silent for so long.
-    pub(crate) fn silent_for_at(self, silence: Duration) -> Instant {
-        self.0 + silence
-    }
-}
-
 /// Whether a member is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -55,7 +30,7 @@ pub(crate) enum Change {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    heard: LastHeard,
+    heard_at: Instant,
     suspected: bool,
     standing: Standing,
 }
@@ -85,7 +60,7 @@ pub(crate) struct Presence {
 impl Presence {
     /// All `size` ranks are there at `now`; each but the `own` is gone when it has been silent for `gone_after`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
-        let entry = Entry { heard: LastHeard::new(now), suspected: false, standing: Standing::Here };
+        let entry = Entry { heard_at: now, suspected: false, standing: Standing::Here };
         Presence {
             own,
             suspect_after: None,
@@ -115,7 +90,7 @@ impl Presence {
     /// Whether frames of a member still count; if so, it has been heard.
     pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
         let entry = &mut self.entries[rank.index()];
-        entry.heard.hear(now);
+        entry.heard_at = now;
         entry.suspected = false;
         matches!(entry.standing, Standing::Here | Standing::Leaving { .. })
     }
@@ -158,7 +133,7 @@ impl Presence {
     pub(crate) fn next_silence(&self) -> Option<Instant> {
         let due = |entry: &Entry| {
             let silence = self.suspect_after.filter(|_| !entry.suspected).unwrap_or(self.gone_after);
-            entry.heard.silent_for_at(silence)
+            entry.heard_at + silence
         };
         let others = self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own);
         others.map(|(entry, _)| entry).filter(|entry| entry.standing == Standing::Here).map(due).min()
@@ -167,12 +142,12 @@ impl Presence {
     /// Looks who has been silent, and whose good-bye is over.
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
         if self.forgives_own_sleep && now.since(self.looked_at) > self.gone_after / 2 {
-            self.entries.iter_mut().for_each(|entry| entry.heard.hear(now));
+            self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
         }
         self.looked_at = now;
         let mut changes = Vec::new();
         for (entry, rank) in self.entries.iter_mut().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own) {
-            let silence = entry.heard.silence(now);
+            let silence = now.since(entry.heard_at);
             match entry.standing {
                 Standing::Leaving { calls, until } if until <= now => {
                     entry.standing = Standing::Left { calls };

@@ -1,41 +1,29 @@
 //! How often hosts speak, and how long they wait for each other.
 
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::with_defaults;
 use std::time::Duration;
 
-/// Periods and patience of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// Between two invitations of the root.
-    pub announce: Duration,
-    /// Between two requests to join; also what keeps a candidate on the root's list.
-    pub join: Duration,
-    /// Between two repetitions of a view that not all members have confirmed.
-    pub view: Duration,
-    /// Between two signs of life.
-    pub status: Duration,
-    /// Silence after which a member is suspected (a warning in the log).
-    pub suspect: Duration,
-    /// Silence after which a member, or the root, counts as dead.
-    pub dead: Duration,
-    /// Between two repetitions of a verdict.
-    pub verdict: Duration,
-    /// How often the root repeats that the session is over, or has been given up.
-    pub farewells: u32,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Timing {
-            announce: Duration::from_millis(100),
-            join: Duration::from_millis(100),
-            view: Duration::from_millis(50),
-            status: Duration::from_millis(100),
-            suspect: Duration::from_millis(300),
-            dead: Duration::from_millis(1500),
-            verdict: Duration::from_millis(50),
-            farewells: 3,
-        }
+with_defaults! {
+    /// Periods and patience of a session.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Timing {
+        /// Between two invitations of the root.
+        pub announce: Duration = Duration::from_millis(100),
+        /// Between two requests to join; also what keeps a candidate on the root's list.
+        pub join: Duration = Duration::from_millis(100),
+        /// Between two repetitions of a view that not all members have confirmed.
+        pub view: Duration = Duration::from_millis(50),
+        /// Between two signs of life.
+        pub status: Duration = Duration::from_millis(100),
+        /// Silence after which a member is suspected (a warning in the log).
+        pub suspect: Duration = Duration::from_millis(300),
+        /// Silence after which a member, or the root, counts as dead.
+        pub dead: Duration = Duration::from_millis(1500),
+        /// Between two repetitions of a verdict.
+        pub verdict: Duration = Duration::from_millis(50),
+        /// How often the root repeats that the session is over, or has been given up.
+        pub farewells: u32 = 3,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ending a session from another thread, in each of its phases and on both sides.
 
 use super::{Gate, assert_nothing_left, options, receive, send, wait_until};
-use ethbcast_collectives::session::{Cancel, Error, Outcome, Progress, Session};
+use ethbcast_collectives::session::{Cancel, Error, Options, Outcome, Progress, Session};
 use ethbcast_tests::lab::{Site, content, one_switch};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -63,6 +63,11 @@ fn assert_cancelled<T>(result: Result<T, Error>, already: bool) {
     assert!(matches!(error, Error::Cancelled { delivered } if delivered == already), "{error:?}");
 }
 
+/// The usual options, for a session that this ends.
+fn cancelled_by(cancel: &Cancel) -> Options {
+    Options { cancel: cancel.clone(), ..options() }
+}
+
 #[test]
 fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
     let site = Site::alone("cancel_waiting", one_switch(2));
@@ -70,16 +75,16 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
     let began = Instant::now();
     thread::scope(|scope| {
         // The sender wants two receivers, the receiver another group: nobody gets what he waits for.
-        let sending = send(scope, (&site, "n0"), io::empty(), options().receivers(2).cancel(&cancel));
-        let waiting = receive(scope, (&site, "n1"), io::sink(), options().cancel(&cancel));
+        let sending = send(scope, (&site, "n0"), io::empty(), cancelled_by(&cancel).receivers(2));
+        let waiting = receive(scope, (&site, "n1"), io::sink(), cancelled_by(&cancel));
         thread::sleep(Duration::from_millis(300));
         cancel.cancel();
         assert_cancelled(sending.join().expect("no panic"), false);
         assert_cancelled(waiting.join().expect("no panic"), false);
     });
     let late = || {
-        assert_cancelled(Session::send("test", io::empty(), &options().cancel(&cancel)), false);
-        assert_cancelled(Session::receive("test", io::sink(), &options().cancel(&cancel)), false);
+        assert_cancelled(Session::send("test", io::empty(), &cancelled_by(&cancel)), false);
+        assert_cancelled(Session::receive("test", io::sink(), &cancelled_by(&cancel)), false);
     };
     site.lab().run_on("n0", late).expect("the lab has this host");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
@@ -94,7 +99,7 @@ fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
         let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
         // More than is read ahead: the session has begun by then.
         let reader = Gated { gate, after_bytes: 16 << 20 };
-        let sending = send(scope, (&site, "n0"), reader, options().receivers(2).cancel(&cancel));
+        let sending = send(scope, (&site, "n0"), reader, cancelled_by(&cancel).receivers(2));
         keeper.wait();
         cancel.cancel_because("the sender has something better to do");
         for received in receivers {
@@ -117,7 +122,7 @@ fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_eve
     let mut written = Vec::new();
     thread::scope(|scope| {
         let writer = Gated { gate, after_bytes: 1 << 20 };
-        let cancelled = receive(scope, (&site, "n1"), writer, options().cancel(&cancel));
+        let cancelled = receive(scope, (&site, "n1"), writer, cancelled_by(&cancel));
         let other = receive(scope, (&site, "n2"), &mut written, options());
         let sending = send(scope, (&site, "n0"), &bytes[..], options().receivers(2));
         keeper.wait();
@@ -140,7 +145,7 @@ fn a_receiver_that_is_cancelled_while_it_commits_says_that_all_is_there() {
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
     thread::scope(|scope| {
-        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options().cancel(&cancel));
+        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), cancelled_by(&cancel));
         let sending = send(scope, (&site, "n0"), &bytes[..], options());
         keeper.wait();
         cancel.cancel();
@@ -159,12 +164,12 @@ fn a_sender_that_is_cancelled_while_receivers_verify_leaves_them_what_they_have(
     let bytes = content(1, 100_000);
     let all_moved = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&all_moved);
-    let sender = options().cancel(&cancel).on_progress(move |progress| {
+    let sender = cancelled_by(&cancel).on_progress(move |progress| {
         seen.fetch_or(matches!(progress, Progress::Moved { bytes: 100_000, .. }), Ordering::Relaxed);
     });
     thread::scope(|scope| {
         let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options());
-        let sending = send(scope, (&site, "n0"), &bytes[..], sender.source("bytes", Some(100_000)));
+        let sending = send(scope, (&site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender });
         keeper.wait();
         wait_until("the sender knows that all bytes are there", || all_moved.load(Ordering::Relaxed));
         cancel.cancel();

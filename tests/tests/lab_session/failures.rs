@@ -2,7 +2,7 @@
 
 use super::{assert_nothing_left, options, receive, send};
 use ethbcast_collectives::membership::live::StationError;
-use ethbcast_collectives::session::{Error, Outcome, Session};
+use ethbcast_collectives::session::{Error, Options, Outcome, Session};
 use ethbcast_tests::lab::{Site, content, one_switch};
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -70,7 +70,7 @@ fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
     let site = Site::alone("shrunk", one_switch(2));
     thread::scope(|scope| {
         let received = receive(scope, (&site, "n1"), io::sink(), options());
-        let options = options().source("shrunk.img", Some(2000));
+        let options = Options { source: "shrunk.img".to_owned(), size: Some(2000), ..options() };
         let error =
             send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
         assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");
@@ -128,9 +128,10 @@ fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_ope
 fn an_interface_that_is_not_there_and_receivers_that_do_not_come_are_named() {
     let site = Site::alone("nobody", one_switch(1));
     let work = || {
-        let error = Session::send("test", io::empty(), &options().interface("eth7")).expect_err("there is none");
+        let error = Session::send("test", io::empty(), &Options { interface: Some("eth7".to_owned()), ..options() })
+            .expect_err("there is none");
         assert!(matches!(error, Error::Station(StationError::Interface(_))), "{error:?}");
-        let impatient = options().max_wait(Duration::from_millis(300));
+        let impatient = Options { max_wait: Some(Duration::from_millis(300)), ..options() };
         let error = Session::send("test", io::empty(), &impatient.clone().receivers(2)).expect_err("nobody is there");
         assert!(error.to_string().starts_with("0 of 2 receivers joined within 0.3 s"), "{error}");
         let error = Session::receive("test", io::sink(), &impatient).expect_err("nobody is there");

@@ -18,7 +18,13 @@ type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
 /// What tests take on a host.
 fn options() -> Options {
-    Options::new().interface("eth0").max_wait(Duration::from_secs(20))
+    let (interface, max_wait) = (Some("eth0".to_owned()), Some(Duration::from_secs(20)));
+    Options { interface, max_wait, ..Options::new() }
+}
+
+/// The same on a host of this name.
+fn named(host: &str, options: Options) -> Options {
+    Options { host: Some(host.to_owned()), ..options }
 }
 
 /// Sends from a host, on a thread of the scope.
@@ -28,7 +34,7 @@ fn send<'scope, 'env>(
     reader: impl Read + Send + 'scope,
     options: Options,
 ) -> Sending<'scope> {
-    let work = move || Session::send("test", reader, &options.host(host));
+    let work = move || Session::send("test", reader, &named(host, options));
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 
@@ -39,7 +45,7 @@ fn receive<'scope, 'env>(
     writer: impl Write + Send + 'scope,
     options: Options,
 ) -> Receiving<'scope> {
-    let work = move || Session::receive("test", writer, &options.host(host));
+    let work = move || Session::receive("test", writer, &named(host, options));
     scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
 }
 

@@ -1,8 +1,8 @@
 //! Bytes that arrive, and what is told of them.
 
-use super::{assert_nothing_left, options, receive, send};
+use super::{assert_nothing_left, named, options, receive, send};
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::{Outcome, Progress, Session};
+use ethbcast_collectives::session::{Options, Outcome, Progress, RootEvent, Route, Session};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::lab::{Site, content, one_switch};
 use ethbcast_transport::wire::Rank;
@@ -15,12 +15,13 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
     let bytes = content(1, 3 << 20);
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&told);
-    let sender = options().receivers(2).source("numbers", Some(bytes.len() as u64)).via(Via::Chain);
-    let sender = sender.on_progress(move |progress| {
+    let (source, size, route) = ("numbers".to_owned(), Some(bytes.len() as u64), Route::Via(Via::Chain));
+    let sender = Options { source, size, route, ..options() };
+    let sender = sender.receivers(2).on_progress(move |progress| {
         let word = match progress {
-            Progress::Joined { receivers, .. } => format!("{receivers} joined"),
-            Progress::Started { receivers, via, .. } => format!("{receivers} start via {via}"),
-            Progress::Reported(report) => report.outcome.word().to_owned(),
+            Progress::Sender(RootEvent::Joined { receivers, .. }) => format!("{receivers} joined"),
+            Progress::Sender(RootEvent::Started { receivers, via, .. }) => format!("{receivers} start via {via}"),
+            Progress::Sender(RootEvent::Reported(report)) => report.outcome.word().to_owned(),
             _ => return,
         };
         note.lock().expect("nobody panics").push(word);
@@ -54,9 +55,9 @@ fn two_sessions_of_one_process_share_an_interface() {
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
         let work = || {
             thread::scope(|scope| {
-                let sending = scope.spawn(|| Session::send(to, bytes, &options().host(host)));
+                let sending = scope.spawn(|| Session::send(to, bytes, &named(host, options())));
                 let mut written = Vec::new();
-                let received = Session::receive(from, &mut written, &options().host(host));
+                let received = Session::receive(from, &mut written, &named(host, options()));
                 let sent = sending.join().expect("no panic").expect("sent");
                 assert_eq!(sent.receivers[0].outcome, Outcome::Delivered);
                 received.expect("received");

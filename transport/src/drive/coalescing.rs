@@ -23,7 +23,7 @@ const SHORT_PART: u32 = 4;
 const MAX_DOUBLINGS: u32 = 10;
 
 /// Judges the arrivals of one loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Coalescing {
     longest: Duration,
     /// The nap for the present density.
@@ -39,16 +39,7 @@ pub(crate) struct Coalescing {
 impl Coalescing {
     /// Naps of up to `longest`; none, if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
-        Coalescing {
-            longest,
-            nap: longest / SHORT_PART,
-            received: 0,
-            since: Instant::START,
-            dense: false,
-            napped: false,
-            doublings: 0,
-            barred_until: Instant::START,
-        }
+        Coalescing { longest, nap: longest / SHORT_PART, ..Coalescing::default() }
     }
 
     /// Takes note of what one round of the loop received.

@@ -1,10 +1,11 @@
 //! What can go wrong with a port.
 
 use nix::errno::Errno as SystemErrno;
-use std::{fmt, io};
+use std::io;
 
 /// The reason of the kernel, as its number and in its words: "EPERM: Operation not permitted".
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub struct Errno(SystemErrno);
 
 impl Errno {
@@ -18,20 +19,6 @@ impl Errno {
         self.0 as i32
     }
 }
-
-impl fmt::Display for Errno {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, formatter)
-    }
-}
-
-impl fmt::Debug for Errno {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, formatter)
-    }
-}
-
-impl std::error::Error for Errno {}
 
 impl From<Errno> for io::Error {
     fn from(errno: Errno) -> io::Error {

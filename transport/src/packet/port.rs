@@ -22,55 +22,50 @@ const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine gets to send; at a large MTU this is the limit that counts.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
-/// How to open a port: [`PortConfig::new`], then whatever is to be different.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct PortConfig {
-    /// The EtherType to receive.
-    pub ether_type: EtherType,
-    /// The multicast address to receive beside the interface's own.
-    pub group: Option<MacAddr>,
-    /// Memory of the receive ring; rounded, and never fewer than 64 frames.
-    ///
-    /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU 65535.
-    pub receive_ring_bytes: usize,
-    /// Memory for frames the kernel holds before they leave, as `SO_SNDBUF` (the kernel doubles it and counts its own
-    /// bookkeeping) at most; at least eight frames. On a link that is slower than the host it is sized to hold 4 ms.
-    ///
-    /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link.
-    pub send_buffer_bytes: usize,
-    /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
-    pub qdisc_bypass: bool,
-    /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero for
-    /// never. Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
-    ///
-    /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
-    pub receive_coalescing: Duration,
-    /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps; zero
-    /// for never. Urgent machines have it in [`drive`](super::drive()), every caller in
-    /// [`Shared::wait`](super::Shared::wait).
-    ///
-    /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up to
-    /// 40 µs of a round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop yields,
-    /// so that eight ranks on two cores run when there is something to do.
-    ///
-    /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to 200
-    /// µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
-    pub busy_poll: Duration,
+with_defaults! {
+    /// How to open a port: [`PortConfig::new`], then whatever is to be different.
+    #[derive(Clone, Copy, Debug)]
+    #[non_exhaustive]
+    pub struct PortConfig {
+        /// The EtherType to receive.
+        pub ether_type: EtherType = EtherType::DEFAULT,
+        /// The multicast address to receive beside the interface's own.
+        pub group: Option<MacAddr> = None,
+        /// Memory of the receive ring; rounded, and never fewer than 64 frames.
+        ///
+        /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU 65535.
+        pub receive_ring_bytes: usize = 8 << 20,
+        /// Memory for frames the kernel holds before they leave, as `SO_SNDBUF` (the kernel doubles it and counts its
+        /// own bookkeeping) at most; at least eight frames. On a link that is slower than the host it is sized to hold
+        /// 4 ms.
+        ///
+        /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link.
+        pub send_buffer_bytes: usize = 256 << 10,
+        /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
+        pub qdisc_bypass: bool = false,
+        /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero
+        /// for never. Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
+        ///
+        /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
+        pub receive_coalescing: Duration = Duration::from_millis(1),
+        /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps;
+        /// zero for never. Urgent machines have it in [`drive`](super::drive()), every caller in
+        /// [`Shared::wait`](super::Shared::wait).
+        ///
+        /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up
+        /// to 40 µs of a round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop
+        /// yields, so that eight ranks on two cores run when there is something to do.
+        ///
+        /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to
+        /// 200 µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
+        pub busy_poll: Duration = Duration::from_micros(100),
+    }
 }
 
 impl PortConfig {
     /// The defaults, for one EtherType and no group.
-    pub const fn new(ether_type: EtherType) -> Self {
-        PortConfig {
-            ether_type,
-            group: None,
-            receive_ring_bytes: 8 << 20,
-            send_buffer_bytes: 256 << 10,
-            qdisc_bypass: false,
-            receive_coalescing: Duration::from_millis(1),
-            busy_poll: Duration::from_micros(100),
-        }
+    pub fn new(ether_type: EtherType) -> Self {
+        PortConfig { ether_type, ..PortConfig::default() }
     }
 }
 

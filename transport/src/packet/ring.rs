@@ -107,8 +107,7 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Has the kernel make the ring of `socket`, and maps it.
     pub(super) fn create(socket: BorrowedFd, geometry: Geometry) -> nix::Result<Self> {
-        syscall::set_packet_version(socket, libc::tpacket_versions::TPACKET_V2)?;
-        syscall::set_receive_ring(socket, &geometry.request())?;
+        syscall::set_receive_ring(socket, libc::tpacket_versions::TPACKET_V2, &geometry.request())?;
         let length = NonZeroUsize::new(geometry.bytes()).expect("a ring has at least one block");
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.

@@ -20,7 +20,7 @@ const MIN_FRAMES: usize = 8;
 const CHARGE_BYTES: usize = 790;
 
 /// Sizes one socket's send buffer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SendBuffer {
     frame_bytes: usize,
     max_bytes: usize,
@@ -33,14 +33,7 @@ pub(super) struct SendBuffer {
 impl SendBuffer {
     /// For frames of up to `frame_bytes` and an `SO_SNDBUF` of at most `max_bytes`.
     pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> SendBuffer {
-        let mut backlog = SendBuffer {
-            frame_bytes,
-            max_bytes,
-            present_bytes: 0,
-            since: Instant::START,
-            sent_bytes: 0,
-            blocked: false,
-        };
+        let mut backlog = SendBuffer { frame_bytes, max_bytes, ..SendBuffer::default() };
         backlog.present_bytes = backlog.buffer(START_FRAMES);
         backlog
     }

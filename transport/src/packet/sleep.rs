@@ -1,15 +1,15 @@
 //! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use
 //! that meanwhile.
 
-use super::syscall;
 use crate::Instant;
 use crate::link::{Waiter, Wanted};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,16 +54,6 @@ impl Waker {
         while let Err(Errno::EINTR) = self.wake.event.write(1) {}
     }
 
-    /// The descriptor that becomes readable by [`wake`](Self::wake).
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.event.as_fd()
-    }
-
-    /// Whether there was a wake that has not been acknowledged.
-    fn is_pending(&self) -> bool {
-        self.wake.pending.load(Ordering::Acquire)
-    }
-
     /// Takes note of all wakes so far; the loop then calls its application.
     ///
     /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the
@@ -85,20 +75,22 @@ impl Waker {
 /// settings were saved.
 #[derive(Debug)]
 struct Alarm {
-    timer: OwnedFd,
+    timer: TimerFd,
     /// The moment it goes off, in nanoseconds. Who waits changes it, and only one does at a time.
     set_for: AtomicU64,
 }
 
 impl Alarm {
     fn new() -> nix::Result<Alarm> {
-        Ok(Alarm { timer: syscall::timer()?, set_for: AtomicU64::new(UNSET) })
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        Ok(Alarm { timer, set_for: AtomicU64::new(UNSET) })
     }
 
     /// Sees to it that the descriptor is readable at `end`, possibly also before.
     fn set(&self, now: Instant, end: Instant) -> nix::Result<()> {
         if end.as_nanos() < self.set_for.load(Ordering::Relaxed) {
-            syscall::set_timer(self.timer.as_fd(), end.since(now).max(SHORTEST))?;
+            let time = TimeSpec::from_duration(end.since(now).max(SHORTEST));
+            self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::empty())?;
             self.set_for.store(end.as_nanos(), Ordering::Relaxed);
         }
         Ok(())
@@ -107,7 +99,8 @@ impl Alarm {
     /// The descriptor was readable.
     fn acknowledge(&self) -> nix::Result<()> {
         self.set_for.store(UNSET, Ordering::Relaxed);
-        syscall::read_timer(self.timer.as_fd())
+        // EAGAIN: it was set anew, and has not gone off since.
+        self.timer.wait().or_else(|errno| if errno == Errno::EAGAIN { Ok(()) } else { Err(errno) })
     }
 }
 
@@ -172,7 +165,7 @@ impl Sleeper {
     }
 
     fn waker_entry(&self) -> PollFd<'_> {
-        PollFd::new(self.waker.as_fd(), PollFlags::POLLIN)
+        PollFd::new(self.waker.wake.event.as_fd(), PollFlags::POLLIN)
     }
 
     fn acknowledge(&self, events: PollFlags) {
@@ -196,7 +189,7 @@ impl Waiter for Sleeper {
     }
 
     fn take_wake(&self) -> bool {
-        let pending = self.waker.is_pending();
+        let pending = self.waker.wake.pending.load(Ordering::Acquire);
         if pending {
             self.waker.acknowledge();
         }

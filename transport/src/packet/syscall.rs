@@ -9,7 +9,6 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io::IoSlice;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -35,13 +34,13 @@ pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: EtherType) 
     Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
 }
 
-/// Chooses the slot header format of the rings.
-pub(super) fn set_packet_version(fd: BorrowedFd, version: libc::tpacket_versions) -> nix::Result<()> {
-    set_packet_option(fd, libc::PACKET_VERSION, &(version as c_int))
-}
-
-/// Allocates the receive ring.
-pub(super) fn set_receive_ring(fd: BorrowedFd, ring: &libc::tpacket_req) -> nix::Result<()> {
+/// Allocates the receive ring, with slot headers of this version.
+pub(super) fn set_receive_ring(
+    fd: BorrowedFd,
+    version: libc::tpacket_versions,
+    ring: &libc::tpacket_req,
+) -> nix::Result<()> {
+    set_packet_option(fd, libc::PACKET_VERSION, &(version as c_int))?;
     set_packet_option(fd, libc::PACKET_RX_RING, ring)
 }
 
@@ -112,37 +111,9 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize
     Errno::result(sent).map(|sent| sent as usize)
 }
 
-/// A timer as a descriptor that becomes readable; not set.
-pub(super) fn timer() -> nix::Result<OwnedFd> {
-    // SAFETY: `timerfd_create` takes no pointer.
-    let fd =
-        Errno::result(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Sets a [`timer`] to go off once, after `time`, whatever it was set to before; zero for never.
-pub(super) fn set_timer(timer: BorrowedFd, time: Duration) -> nix::Result<()> {
-    let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
-    let value = libc::timespec { tv_sec: seconds.try_into().unwrap_or(libc::time_t::MAX), tv_nsec: nanos.into() };
-    let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-    // SAFETY: `setting` is a whole `itimerspec` that outlives the call, and the old setting is not asked for.
-    let result = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
-    Errno::result(result).map(drop)
-}
-
-/// Makes a [`timer`] unreadable again, if it is readable.
-pub(super) fn read_timer(timer: BorrowedFd) -> nix::Result<()> {
-    match nix::unistd::read(timer, &mut [0; size_of::<u64>()]) {
-        Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
-        Err(errno) => Err(errno),
-    }
-}
-
 /// The largest payload of one frame on the interface, in bytes.
 pub(super) fn interface_mtu_bytes(name: &str) -> nix::Result<usize> {
-    let mut request = interface_request(name)?;
-    interface_ioctl(libc::SIOCGIFMTU, &mut request)?;
+    let request = interface_ioctl(name, libc::SIOCGIFMTU)?;
     // SAFETY: SIOCGIFMTU has filled this member, and any bits make a valid integer.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     usize::try_from(mtu).map_err(|_| Errno::EINVAL)
@@ -150,16 +121,15 @@ pub(super) fn interface_mtu_bytes(name: &str) -> nix::Result<usize> {
 
 /// The kind of hardware (`ARPHRD_*`) and the hardware address of the interface.
 pub(super) fn interface_hardware(name: &str) -> nix::Result<(u16, MacAddr)> {
-    let mut request = interface_request(name)?;
-    interface_ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+    let request = interface_ioctl(name, libc::SIOCGIFHWADDR)?;
     // SAFETY: SIOCGIFHWADDR has filled this member, and any bytes make a valid `sockaddr`.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
     let octet = |i: usize| address.sa_data[i] as u8;
     Ok((address.sa_family, MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))))
 }
 
-/// An interface request for `name`; ENODEV if no interface can have such a name.
-fn interface_request(name: &str) -> nix::Result<libc::ifreq> {
+/// Asks about the interface `name` of the calling thread's network namespace; ENODEV if none can be called so.
+fn interface_ioctl(name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -168,14 +138,9 @@ fn interface_request(name: &str) -> nix::Result<libc::ifreq> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    Ok(request)
-}
-
-/// Asks about an interface of the calling thread's network namespace.
-fn interface_ioctl(code: libc::Ioctl, request: &mut libc::ifreq) -> nix::Result<()> {
     let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     // SAFETY: the two codes used in this file read and write one `ifreq`, which outlives the call.
-    Errno::result(unsafe { libc::ioctl(any.as_raw_fd(), code, std::ptr::from_mut(request)) }).map(drop)
+    Errno::result(unsafe { libc::ioctl(any.as_raw_fd(), code, &raw mut request) }).map(|_| request)
 }
 
 /// Sets an option of the packet layer whose value is plain data.

@@ -147,14 +147,10 @@ impl Fabric {
         }
     }
 
-    /// The counters of one cable.
-    pub(super) fn cable_stats(&self, cable: usize) -> CableStats {
-        CableStats { forward: self.wires[cable * 2].stats(), backward: self.wires[cable * 2 + 1].stats() }
-    }
-
     /// The counters of all cables.
     pub(super) fn stats(&self) -> Vec<CableStats> {
-        (0..self.wires.len() / 2).map(|cable| self.cable_stats(cable)).collect()
+        let both = |wires: &[Wire]| CableStats { forward: wires[0].stats(), backward: wires[1].stats() };
+        self.wires.chunks_exact(2).map(both).collect()
     }
 
     fn forward(&mut self, switch: u32, from: u32, frame: Rc<SharedFrame>) {

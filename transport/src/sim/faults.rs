@@ -153,29 +153,17 @@ impl Faults for RandomFaults {
     }
 }
 
-/// One given loss pattern: bit i of the pattern decides whether the i-th matching delivery is lost; the rest arrives.
+/// One given loss pattern: loses those of the first 64 deliveries that satisfy `matches` whose bit in `pattern` is 1,
+/// lowest bit first; the rest arrives.
 ///
 /// Counting the pattern through all its values tries every way to lose some of the first deliveries.
-#[derive(Clone, Debug)]
-pub struct Script<P> {
-    pattern: u64,
-    matches: P,
-}
-
-impl<P: FnMut(&Delivery<'_>) -> bool> Script<P> {
-    /// Loses those of the first 64 deliveries that satisfy `matches` whose bit in `pattern` is 1, lowest bit first.
-    pub fn new(pattern: u64, matches: P) -> Self {
-        Script { pattern, matches }
-    }
-}
-
-impl<P: FnMut(&Delivery<'_>) -> bool> Faults for Script<P> {
-    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
-        if !(self.matches)(delivery) {
+pub fn script(mut pattern: u64, mut matches: impl FnMut(&Delivery<'_>) -> bool) -> impl Faults {
+    move |delivery: &Delivery<'_>| {
+        if !matches(delivery) {
             return Fate::Deliver;
         }
-        let lost = self.pattern & 1 == 1;
-        self.pattern >>= 1;
+        let lost = pattern & 1 == 1;
+        pattern >>= 1;
         if lost { Fate::Drop } else { Fate::Deliver }
     }
 }

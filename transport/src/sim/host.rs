@@ -18,6 +18,13 @@ pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant
 
 impl<M, A: FnMut(usize, &mut M, Instant) -> Option<Instant>> Application<M> for A {}
 
+/// What a host acts with: lent to it for one call.
+pub(super) struct Call<'a, M, A> {
+    pub machine: &'a mut M,
+    pub application: &'a mut A,
+    pub fabric: &'a mut Fabric,
+}
+
 /// Whether a host does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
@@ -123,41 +130,30 @@ impl Host {
     }
 
     /// A frame that has passed the filter reaches the receive ring, or the machine at once if nothing makes it wait.
-    pub(super) fn receive<M: Machine>(
-        &mut self,
-        frame: Rc<SharedFrame>,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn receive<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
         let running = self.condition == Condition::Running;
         let instant = self.per_frame_cost_nanos == 0 && self.wake_up_nanos == 0;
         if running && instant && self.ring.is_empty() {
-            return self.hand_over(frame, machine, fabric, application);
+            return self.hand_over(frame, call);
         }
         if self.ring.len() >= self.ring_frames {
             self.stats.drops.nic_ring += 1;
-            return fabric.give_back(frame);
+            return call.fabric.give_back(frame);
         }
         self.ring.push_back(frame);
         if running {
-            self.begin_processing(self.wake_up_nanos, fabric);
+            self.begin_processing(self.wake_up_nanos, call.fabric);
         }
     }
 
     /// The process has finished the first frame of the receive ring.
-    pub(super) fn process_first<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn process_first<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.busy = false;
         if self.condition == Condition::Running
             && let Some(frame) = self.ring.pop_front()
         {
-            self.begin_processing(0, fabric);
-            self.hand_over(frame, machine, fabric, application);
+            self.begin_processing(0, call.fabric);
+            self.hand_over(frame, call);
         }
     }
 
@@ -170,99 +166,74 @@ impl Host {
         }
     }
 
-    fn hand_over<M: Machine>(
-        &mut self,
-        frame: Rc<SharedFrame>,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    fn hand_over<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
         self.stats.received_frames += 1;
         self.stats.received_bytes += frame.length() as u64;
-        machine.handle_frame(fabric.instant(), frame.bytes());
-        fabric.give_back(frame);
-        self.serve(machine, fabric, application);
+        call.machine.handle_frame(call.fabric.instant(), frame.bytes());
+        call.fabric.give_back(frame);
+        self.serve(call);
     }
 
     /// The first call.
-    pub(super) fn switch_on<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn switch_on<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition == Condition::Running {
-            machine.handle_timeout(fabric.instant());
-            self.serve(machine, fabric, application);
+            call.machine.handle_timeout(call.fabric.instant());
+            self.serve(call);
         }
     }
 
     /// What follows every input of a running host: the application, sending, and the look at the timers.
-    pub(super) fn serve<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn serve<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition != Condition::Running {
             return;
         }
-        let now = fabric.instant();
-        let appointment = application(self.number as usize, machine, now);
-        self.fill_ring(machine, fabric);
-        self.wishes.set(machine.poll_timeout(now), appointment);
-        self.set_alarm(fabric);
+        let now = call.fabric.instant();
+        let appointment = (call.application)(self.number as usize, call.machine, now);
+        self.fill_ring(call);
+        self.wishes.set(call.machine.poll_timeout(now), appointment);
+        self.set_alarm(call.fabric);
     }
 
     /// Moves frames from the machine into the transmit ring until one of them has had enough.
-    fn fill_ring<M: Machine>(&mut self, machine: &mut M, fabric: &mut Fabric) {
-        while fabric.has_room(self.wire) {
-            let mut frame = fabric.take_frame();
-            let Some(length) = machine.poll_transmit(fabric.instant(), unshared(&mut frame).buffer_mut()) else {
-                return fabric.give_back(frame);
+    fn fill_ring<M: Machine, A>(&mut self, call: &mut Call<M, A>) {
+        while call.fabric.has_room(self.wire) {
+            let mut frame = call.fabric.take_frame();
+            let Some(length) = call.machine.poll_transmit(call.fabric.instant(), unshared(&mut frame).buffer_mut())
+            else {
+                return call.fabric.give_back(frame);
             };
             unshared(&mut frame).finish(length, Some(self.number));
             self.stats.sent_frames += 1;
             self.stats.sent_bytes += frame.length() as u64;
-            fabric.send(self.wire, frame);
+            call.fabric.send(self.wire, frame);
         }
         if !self.wants_room
-            && let Some(at) = fabric.next_departure(self.wire)
+            && let Some(at) = call.fabric.next_departure(self.wire)
         {
             self.wants_room = true;
-            fabric.schedule(at, Event::Room(self.number));
+            call.fabric.schedule(at, Event::Room(self.number));
         }
     }
 
     /// A frame has left a transmit ring that was full.
-    pub(super) fn use_room<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn use_room<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.wants_room = false;
-        self.serve(machine, fabric, application);
+        self.serve(call);
     }
 
     /// Calls the machine if its time has come; if its wish has changed since the event was scheduled, looks again
     /// later. An outcome, if that happens again and again.
-    pub(super) fn look_at_timers<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) -> Option<Outcome> {
-        let (now, at) = (fabric.now(), fabric.instant());
+    pub(super) fn look_at_timers<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) -> Option<Outcome> {
+        let (now, at) = (call.fabric.now(), call.fabric.instant());
         if !self.wishes.alarm_rang(now) {
-            self.set_alarm(fabric);
+            self.set_alarm(call.fabric);
             return None;
         }
         let (why, too_often) = (self.wishes.due_timer(now), self.wishes.called_too_often(now));
         if why.is_some() {
-            machine.handle_timeout(at);
+            call.machine.handle_timeout(at);
         }
-        self.serve(machine, fabric, application);
+        self.serve(call);
         too_often.then_some(Outcome::LiveLock { at, host: self.number as usize, why })
     }
 
@@ -292,16 +263,11 @@ impl Host {
     }
 
     /// A paused process goes on.
-    pub(super) fn resume<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        fabric: &mut Fabric,
-        application: &mut impl Application<M>,
-    ) {
+    pub(super) fn resume<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition == Condition::Paused {
             self.condition = Condition::Running;
-            self.begin_processing(0, fabric);
-            self.switch_on(machine, fabric, application);
+            self.begin_processing(0, call.fabric);
+            self.switch_on(call);
         }
     }
 }

@@ -74,7 +74,7 @@ mod wishes;
 #[cfg(test)]
 mod tests;
 
-pub use faults::{Delivery, Fate, Faults, NoFaults, RandomFaults, Script};
+pub use faults::{Delivery, Fate, Faults, NoFaults, RandomFaults, script};
 pub use network::{CableId, Network, NetworkError, SwitchId};
 pub use outcome::Outcome;
 pub use random::Random;

@@ -62,37 +62,26 @@ struct Attached {
     cable: CableId,
 }
 
-/// A network under construction.
-#[derive(Clone, Debug)]
-pub struct Network {
-    switches: Vec<SwitchSettings>,
-    hosts: Vec<Attached>,
-    /// By [`CableId::index`].
-    connections: Vec<Connection>,
-    mtu_bytes: usize,
-    overhead_bytes: usize,
-    /// For each switch one it is connected to, or itself: the root of its tree (union-find).
-    joined: Vec<u32>,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Network::new()
+with_defaults! {
+    /// A network under construction.
+    #[derive(Clone, Debug)]
+    pub struct Network {
+        switches: Vec<SwitchSettings> = Vec::new(),
+        hosts: Vec<Attached> = Vec::new(),
+        /// By [`CableId::index`].
+        connections: Vec<Connection> = Vec::new(),
+        mtu_bytes: usize = 1500,
+        // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
+        overhead_bytes: usize = 24,
+        /// For each switch one it is connected to, or itself: the root of its tree (union-find).
+        joined: Vec<u32> = Vec::new(),
     }
 }
 
 impl Network {
     /// Neither switch nor host; MTU 1500, and each frame costs 24 bytes more on the wire than its own length.
     pub fn new() -> Self {
-        Network {
-            switches: Vec::new(),
-            hosts: Vec::new(),
-            connections: Vec::new(),
-            mtu_bytes: 1500,
-            // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
-            overhead_bytes: 24,
-            joined: Vec::new(),
-        }
+        Network::default()
     }
 
     /// `hosts` equal hosts on one switch.

@@ -6,11 +6,11 @@ use super::event::{Control, Event};
 use super::fabric::Fabric;
 use super::faults::Faults;
 use super::frame::unshared;
-use super::host::{Application, Host};
+use super::host::{Application, Call, Host};
 use super::last_hop::LastHop;
 use super::network::{CableId, Network};
 use super::outcome::Outcome;
-use super::stats::{CableStats, HostStats, Stats};
+use super::stats::Stats;
 use crate::{Deadline, Instant, MacAddr, Machine};
 
 /// A network with a machine on every host.
@@ -101,57 +101,50 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         }
     }
 
-    fn happen(&mut self, event: Event, application: &mut impl Application<M>) -> Option<Outcome> {
+    fn happen<A: Application<M>>(&mut self, event: Event, application: &mut A) -> Option<Outcome> {
         match event {
             Event::Arrival(wire) => {
                 let (host, frame) = self.fabric.arrive(wire)?;
-                self.at(host, |host, machine, fabric, last_hop| {
-                    if let Some(frame) = last_hop.pass(frame, host, fabric) {
-                        host.receive(frame, machine, fabric, application);
+                self.at(host, application, |host, call, last_hop| {
+                    if let Some(frame) = last_hop.pass(frame, host, call.fabric) {
+                        host.receive(frame, call);
                     }
                 });
             }
-            Event::Late(number) => self.at(self.last_hop.host_of(number), |host, machine, fabric, last_hop| {
-                if let Some(frame) = last_hop.pass_late(number, host, fabric) {
-                    host.receive(frame, machine, fabric, application);
+            Event::Late(number) => self.at(self.last_hop.host_of(number), application, |host, call, last_hop| {
+                if let Some(frame) = last_hop.pass_late(number, host, call.fabric) {
+                    host.receive(frame, call);
                 }
             }),
-            Event::Process(host) => {
-                self.at(host, |host, machine, fabric, _| host.process_first(machine, fabric, application))
-            }
-            Event::Room(host) => self.at(host, |host, machine, fabric, _| host.use_room(machine, fabric, application)),
-            Event::Start(host) => {
-                self.at(host, |host, machine, fabric, _| host.switch_on(machine, fabric, application))
-            }
-            Event::Wake(host) => self.at(host, |host, machine, fabric, _| host.serve(machine, fabric, application)),
-            Event::Timer(host) => {
-                return self.at(host, |host, machine, fabric, _| host.look_at_timers(machine, fabric, application));
-            }
-            Event::Control(number) => self.change(self.controls[number as usize], application),
+            Event::Process(host) => self.at(host, application, |host, call, _| host.process_first(call)),
+            Event::Room(host) => self.at(host, application, |host, call, _| host.use_room(call)),
+            Event::Start(host) => self.at(host, application, |host, call, _| host.switch_on(call)),
+            Event::Wake(host) => self.at(host, application, |host, call, _| host.serve(call)),
+            Event::Timer(host) => return self.at(host, application, |host, call, _| host.look_at_timers(call)),
+            Event::Control(number) => match self.controls[number as usize] {
+                Control::Crash(host) => self.at(host, application, |host, call, _| host.crash(call.fabric)),
+                Control::Pause(host) => self.at(host, application, |host, _, _| host.pause()),
+                Control::Resume(host) => self.at(host, application, |host, call, _| host.resume(call)),
+                Control::Cut(cable) => self.fabric.cut_cable(cable),
+                Control::Restore(cable) => self.fabric.restore_cable(cable),
+            },
         }
         None
     }
 
     /// Lets something happen at a host, and keeps count of the hosts that want to be called.
-    fn at<R>(&mut self, host: u32, happening: impl FnOnce(&mut Host, &mut M, &mut Fabric, &mut LastHop<F>) -> R) -> R {
+    fn at<A, R>(
+        &mut self,
+        host: u32,
+        application: &mut A,
+        happening: impl FnOnce(&mut Host, &mut Call<M, A>, &mut LastHop<F>) -> R,
+    ) -> R {
         let (host, machine) = (&mut self.hosts[host as usize], &mut self.machines[host as usize]);
         let before = host.wants_call();
-        let result = happening(host, machine, &mut self.fabric, &mut self.last_hop);
+        let mut call = Call { machine, application, fabric: &mut self.fabric };
+        let result = happening(host, &mut call, &mut self.last_hop);
         self.wishes = self.wishes + usize::from(host.wants_call()) - usize::from(before);
         result
-    }
-
-    /// Makes a scheduled change.
-    fn change(&mut self, control: Control, application: &mut impl Application<M>) {
-        match control {
-            Control::Crash(host) => self.at(host, |host, _, fabric, _| host.crash(fabric)),
-            Control::Pause(host) => self.at(host, |host, _, _, _| host.pause()),
-            Control::Resume(host) => {
-                self.at(host, |host, machine, fabric, _| host.resume(machine, fabric, application))
-            }
-            Control::Cut(cable) => self.fabric.cut_cable(cable),
-            Control::Restore(cable) => self.fabric.restore_cable(cable),
-        }
     }
 
     /// Ends a host: its machine is never called again, what it has not sent is lost, what reaches it vanishes.
@@ -261,16 +254,6 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     pub fn stats(&self) -> Stats {
         let hosts = self.hosts.iter().map(Host::stats).collect();
         Stats::sum(self.fabric.stats(), hosts, self.events)
-    }
-
-    /// The counters of one host.
-    pub fn host_stats(&self, host: usize) -> HostStats {
-        self.hosts[host].stats()
-    }
-
-    /// The counters of one cable.
-    pub fn cable_stats(&self, cable: CableId) -> CableStats {
-        self.fabric.cable_stats(cable.index())
     }
 
     /// How many events have happened.

@@ -17,10 +17,6 @@ impl Cable {
     pub const GIGABIT: Cable =
         Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
-    /// 10 Gbit/s, 500 ns.
-    pub const TEN_GIGABIT: Cable =
-        Cable { rate_bits_per_second: 10_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
-
     /// A cable with a rate and the time a bit needs from end to end.
     ///
     /// # Panics
@@ -74,55 +70,35 @@ pub struct StormControl {
     pub burst_frames: u64,
 }
 
-/// One switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchSettings {
-    /// The queue in front of each output port; tail drop.
-    pub port_queue: QueueLimit,
-    /// The policer behind each input port; none by default.
-    pub storm_control: Option<StormControl>,
-}
-
-impl Default for SwitchSettings {
-    fn default() -> Self {
-        SwitchSettings {
-            // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one congested port.
-            port_queue: QueueLimit::Frames(512),
-            storm_control: None,
-        }
+with_defaults! {
+    /// One switch.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SwitchSettings {
+        /// The queue in front of each output port; tail drop.
+        // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one congested port.
+        pub port_queue: QueueLimit = QueueLimit::Frames(512),
+        /// The policer behind each input port; none by default.
+        pub storm_control: Option<StormControl> = None,
     }
-}
 
-/// One host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostSettings {
-    /// Its address; `None` for [`host_mac`] of its index.
-    pub mac: Option<MacAddr>,
-    /// Group addresses it takes frames for; broadcast only if listed here.
-    pub groups: Vec<MacAddr>,
-    /// Slots of the transmit ring, the frame being sent included.
-    pub nic_transmit_frames: usize,
-    /// Slots of the receive ring, the frame being processed included.
-    pub nic_receive_frames: usize,
-    /// What the process needs for one received frame before the machine sees it.
-    pub per_frame_cost: Duration,
-    /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring. The
-    /// delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that sleeps
-    /// through arrivals.
-    pub wake_up: Duration,
-}
-
-impl Default for HostSettings {
-    fn default() -> Self {
-        HostSettings {
-            mac: None,
-            groups: Vec::new(),
-            // What Linux drivers set up for a 1 Gbit/s card.
-            nic_transmit_frames: 256,
-            nic_receive_frames: 256,
-            per_frame_cost: Duration::ZERO,
-            wake_up: Duration::ZERO,
-        }
+    /// One host.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HostSettings {
+        /// Its address; `None` for [`host_mac`] of its index.
+        pub mac: Option<MacAddr> = None,
+        /// Group addresses it takes frames for; broadcast only if listed here.
+        pub groups: Vec<MacAddr> = Vec::new(),
+        /// Slots of the transmit ring, the frame being sent included.
+        // What Linux drivers set up for a 1 Gbit/s card.
+        pub nic_transmit_frames: usize = 256,
+        /// Slots of the receive ring, the frame being processed included.
+        pub nic_receive_frames: usize = 256,
+        /// What the process needs for one received frame before the machine sees it.
+        pub per_frame_cost: Duration = Duration::ZERO,
+        /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring.
+        /// The delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that
+        /// sleeps through arrivals.
+        pub wake_up: Duration = Duration::ZERO,
     }
 }
 

@@ -1,22 +1,22 @@
 //! What a run has cost: frames and bytes per cable and host, and every lost frame with its reason.
 
-use std::ops::AddAssign;
-
-/// Frames that got no further, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops {
-    /// Lost because the run's [`Faults`](super::Faults) said so.
-    pub fault: u64,
-    /// The queue of a switch's output port was full.
-    pub port_queue: u64,
-    /// The receive ring of a host's network card was full.
-    pub nic_ring: u64,
-    /// Not for this host, or for an address behind the port it came from.
-    pub filter: u64,
-    /// More flooded frames than the ingress port's storm control allows.
-    pub storm_control: u64,
-    /// To or from a crashed host, or over a cut cable.
-    pub dead: u64,
+summed! {
+    /// Frames that got no further, by reason.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Drops {
+        /// Lost because the run's [`Faults`](super::Faults) said so.
+        pub fault: u64,
+        /// The queue of a switch's output port was full.
+        pub port_queue: u64,
+        /// The receive ring of a host's network card was full.
+        pub nic_ring: u64,
+        /// Not for this host, or for an address behind the port it came from.
+        pub filter: u64,
+        /// More flooded frames than the ingress port's storm control allows.
+        pub storm_control: u64,
+        /// To or from a crashed host, or over a cut cable.
+        pub dead: u64,
+    }
 }
 
 impl Drops {
@@ -25,35 +25,9 @@ impl Drops {
         self.harmful() + self.filter
     }
 
-    /// What has come since an earlier copy of these counters.
-    ///
-    /// # Panics
-    /// If `earlier` is not earlier.
-    pub fn since(&self, earlier: &Drops) -> Drops {
-        Drops {
-            fault: self.fault - earlier.fault,
-            port_queue: self.port_queue - earlier.port_queue,
-            nic_ring: self.nic_ring - earlier.nic_ring,
-            filter: self.filter - earlier.filter,
-            storm_control: self.storm_control - earlier.storm_control,
-            dead: self.dead - earlier.dead,
-        }
-    }
-
     /// Lost frames that somebody wanted: all but those filtered away.
     pub fn harmful(&self) -> u64 {
         self.fault + self.port_queue + self.nic_ring + self.storm_control + self.dead
-    }
-}
-
-impl AddAssign for Drops {
-    fn add_assign(&mut self, more: Drops) {
-        self.fault += more.fault;
-        self.port_queue += more.port_queue;
-        self.nic_ring += more.nic_ring;
-        self.filter += more.filter;
-        self.storm_control += more.storm_control;
-        self.dead += more.dead;
     }
 }
 
@@ -80,7 +54,7 @@ impl DirectionStats {
             frames: self.frames - earlier.frames,
             bytes: self.bytes - earlier.bytes,
             queue_peak_frames: self.queue_peak_frames,
-            drops: self.drops.since(&earlier.drops),
+            drops: self.drops - earlier.drops,
         }
     }
 }
@@ -94,19 +68,21 @@ pub struct CableStats {
     pub backward: DirectionStats,
 }
 
-/// One host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostStats {
-    /// Frames the machine wrote into the transmit ring.
-    pub sent_frames: u64,
-    /// Their bytes, header and padding included.
-    pub sent_bytes: u64,
-    /// Frames handed to the machine.
-    pub received_frames: u64,
-    /// Their bytes, header and padding included.
-    pub received_bytes: u64,
-    /// Frames lost at this host's network card.
-    pub drops: Drops,
+summed! {
+    /// One host.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct HostStats {
+        /// Frames the machine wrote into the transmit ring.
+        pub sent_frames: u64,
+        /// Their bytes, header and padding included.
+        pub sent_bytes: u64,
+        /// Frames handed to the machine.
+        pub received_frames: u64,
+        /// Their bytes, header and padding included.
+        pub received_bytes: u64,
+        /// Frames lost at this host's network card.
+        pub drops: Drops,
+    }
 }
 
 /// A copy of all counters of a run.
@@ -133,18 +109,9 @@ pub struct Stats {
 impl Stats {
     /// Adds up the totals.
     pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, events: u64) -> Stats {
-        let mut stats = Stats { events, ..Stats::default() };
-        for cable in &cables {
-            stats.drops += cable.forward.drops;
-            stats.drops += cable.backward.drops;
-        }
-        for host in &hosts {
-            stats.drops += host.drops;
-            stats.sent_frames += host.sent_frames;
-            stats.sent_bytes += host.sent_bytes;
-            stats.received_frames += host.received_frames;
-            stats.received_bytes += host.received_bytes;
-        }
-        Stats { cables, hosts, ..stats }
+        let HostStats { sent_frames, sent_bytes, received_frames, received_bytes, drops } =
+            hosts.iter().fold(HostStats::default(), |sum, &host| sum + host);
+        let drops = cables.iter().fold(drops, |sum, cable| sum + cable.forward.drops + cable.backward.drops);
+        Stats { cables, hosts, drops, sent_frames, sent_bytes, received_frames, received_bytes, events }
     }
 }

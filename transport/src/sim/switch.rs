@@ -48,7 +48,7 @@ impl Switch {
     /// Learns where `source` is and decides where a frame from port `ingress` to `destination` goes.
     pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Forwarding {
         self.learn(key(source), ingress);
-        if is_group(destination) {
+        if destination.is_multicast() {
             return Forwarding::Flood;
         }
         match self.learnt.get(&key(destination)) {
@@ -103,11 +103,6 @@ impl Bucket {
             None => false,
         }
     }
-}
-
-/// Whether an address means more than one host.
-fn is_group(address: MacAddr) -> bool {
-    address.is_multicast()
 }
 
 fn key(address: MacAddr) -> u64 {

@@ -1,20 +1,21 @@
 //! Every number the engine runs on, each with its unit, its source and its reason.
 
-mod ack;
-mod cast;
-mod error;
-mod feed;
-mod timeout;
-mod window;
+mod numbers;
 
-pub use ack::AckTuning;
-pub use cast::{CastTuning, DesignatedTuning};
-pub use error::TuningError;
-pub use feed::FeedTuning;
-pub use timeout::TimeoutTuning;
-pub use window::WindowTuning;
+pub use numbers::{AckTuning, CastTuning, DesignatedTuning, FeedTuning, TimeoutTuning, WindowTuning};
 
+use std::fmt;
 use std::time::Duration;
+use thiserror::Error;
+
+/// A number that the engine cannot run on, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field} = {found}: write {instead}")]
+pub struct TuningError {
+    field: &'static str,
+    found: String,
+    instead: String,
+}
 
 /// What a receiver does with frames that arrive out of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,9 @@ pub enum Policy {
 const ALL_ACKNOWLEDGE: u32 = 16;
 /// The most whose reports of the same loss a short stagger keeps apart.
 const STAGGERED: u32 = 32;
+/// The fewest slots of a feed: a relay has room for a segment that goes and for one that comes, with a frame to spare
+/// for each.
+const LEAST_FEED_FRAMES: u64 = 4;
 
 /// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are
 /// the EQA paper's protocols.
@@ -89,12 +93,37 @@ impl Tuning {
     /// # Errors
     /// The first field that is wrong, and what to write instead.
     pub fn check(&self) -> Result<(), TuningError> {
-        self.feed.check()?;
-        self.window.check()?;
-        self.timeout.check()?;
-        self.ack.check()?;
-        self.designated.check()?;
-        self.cast.check()
+        let Tuning { feed, window, timeout, ack, designated, cast, .. } = self;
+        let slots = feed.frames.clamp(LEAST_FEED_FRAMES, 1 << 62).next_power_of_two();
+        let (start, min, max) = (window.start_frames, window.min_frames, window.max_frames);
+        let tolerated = window.loss_tolerated_percent;
+        let fits = |time: Duration| !time.is_zero() && time <= timeout.max;
+        let above_zero = "more than 0 s, or a sender never stops asking";
+        let up_to_max = &format!("more than 0 s and at most timeout.max, {:?}", timeout.max);
+        let permille = ack.turn_permille;
+        // The field, what it is, whether that will do, and what will.
+        let rules: [(_, &dyn fmt::Debug, _, &dyn fmt::Display); 16] = [
+            ("feed.frames", &feed.frames, slots == feed.frames, &format!("a power of two, such as {slots}")),
+            ("feed.segment_frames", &feed.segment_frames, feed.segment_frames > 0, &"at least 1"),
+            ("window.min_frames", &min, min > 0, &"at least 1"),
+            ("window.min_frames", &min, min <= max, &format!("at most window.max_frames, which is {max}")),
+            ("window.start_frames", &start, (min..=max).contains(&start), &format!("{min} to {max}")),
+            ("window.loss_tolerated_percent", &tolerated, tolerated <= 100, &"0 to 100"),
+            ("timeout.max", &timeout.max, !timeout.max.is_zero(), &above_zero),
+            ("timeout.initial", &timeout.initial, fits(timeout.initial), up_to_max),
+            ("timeout.min", &timeout.min, fits(timeout.min), up_to_max),
+            ("timeout.prompt", &timeout.prompt, fits(timeout.prompt), up_to_max),
+            ("ack.every_frames", &ack.every_frames, ack.every_frames > 0, &"at least 1"),
+            ("ack.turn_permille", &permille, permille.is_none_or(|permille| permille < 1000), &"None, or 0 to 999"),
+            ("ack.room_parts", &ack.room_parts, ack.room_parts > 0, &"at least 1"),
+            ("designated.every_frames", &designated.every_frames, designated.every_frames > 0, &"at least 1"),
+            ("cast.push_frames", &cast.push_frames, cast.push_frames != Some(0), &"None, or at least Some(1)"),
+            ("cast.round_frames", &cast.round_frames, cast.round_frames > 0, &"at least 1"),
+        ];
+        let wrong = rules.into_iter().find(|(_, _, holds, _)| !holds);
+        wrong.map_or(Ok(()), |(field, found, _, instead)| {
+            Err(TuningError { field, found: format!("{found:?}"), instead: instead.to_string() })
+        })
     }
 
     /// Panics with what [`check`](Tuning::check) finds.
@@ -165,7 +194,8 @@ impl Tuning {
 
     /// Slots of a feed whose frames carry up to `payload_bytes`: a power of two within both limits, at least 64.
     pub fn feed_frames_for(&self, payload_bytes: usize) -> u64 {
-        self.feed.frames_for(payload_bytes)
+        let affordable = (self.feed.bytes / payload_bytes.max(1) as u64).max(64);
+        self.feed.frames.min(1 << affordable.ilog2())
     }
 }
 

@@ -180,7 +180,7 @@ impl Crowd {
         let stats = |machine: &Host| machine.lone.part.stats();
         Found {
             goodput_percent: taken[1..].iter().map(|&(_, at)| percent(at)).collect(),
-            heard_per_second: (simulation.host_stats(0).received_frames - self.receivers as u64) as f64 / done,
+            heard_per_second: (simulation.stats().hosts[0].received_frames - self.receivers as u64) as f64 / done,
             added_bytes,
             repair_child_bytes,
             root: stats(&simulation.machines()[0]),

@@ -177,6 +177,6 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
         .map(|machine| machine.part.stats())
         .fold(StreamStats::default(), |sum, one| sum + one);
     assert_eq!(totals.forged_acks + totals.strangers, 0, "{replay}: {totals:?}");
-    let cable_frames = (0..case.hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
+    let cable_frames = (0..case.hosts).map(|host| simulation.stats().hosts[host].sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), totals, cable_frames }
 }

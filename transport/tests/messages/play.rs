@@ -97,7 +97,7 @@ pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: imp
         simulation.machines().iter().all(|machine| machine.poll_timeout(Instant::START).is_none()),
         "{replay}: a timer is left"
     );
-    let frames = (0..hosts).map(|host| simulation.host_stats(host).sent_frames).sum();
+    let frames = (0..hosts).map(|host| simulation.stats().hosts[host].sent_frames).sum();
     Price { quiet_at: at.since(Instant::START), frames, totals, sends, receives }
 }
 

@@ -31,7 +31,7 @@ mod write_behind;
 
 pub use cancel::Cancel;
 pub use error::Error;
-pub use options::Options;
+pub use options::{Callback, Options};
 pub use progress::Progress;
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
@@ -158,14 +158,14 @@ impl Session {
                 root.abort(now, reason);
             }
             while let Some(event) = root.poll_event() {
-                teller.root_event(root, &event);
+                options.tell(Progress::Sender(&event));
                 sending.handle_event(root, now, &event);
             }
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        self.log_counters();
+        log_counters(&self.port.counters());
         if cancelled {
             return Err(Error::Cancelled { delivered: false });
         }
@@ -206,14 +206,14 @@ impl Session {
                 receiving.cancel(receiver, now);
             }
             while let Some(event) = receiver.poll_event() {
-                teller.receiver_event(&event);
+                options.tell(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
             }
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, now);
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        self.log_counters();
+        log_counters(&self.port.counters());
         Ok(receiver)
     }
 
@@ -247,15 +247,6 @@ impl Session {
     /// The session's clock.
     pub fn clock(&self) -> Clock {
         self.clock
-    }
-
-    /// What the socket has done so far.
-    pub fn counters(&mut self) -> Counters {
-        self.port.counters()
-    }
-
-    fn log_counters(&mut self) {
-        log_counters(&self.port.counters());
     }
 }
 

@@ -1,8 +1,7 @@
 //! What a session tells its user while it runs.
 
 use super::Options;
-use crate::session::{Blocks, MemberReport, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
-use ethbcast_planning::plan::Via;
+use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 use std::collections::BTreeMap;
@@ -11,45 +10,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// To a sender: a receiver has joined.
-    Joined {
-        /// Its name.
-        host: &'a str,
-        /// How many have joined.
-        receivers: usize,
-    },
-    /// To a sender: a receiver was turned away.
-    Refused {
-        /// Its name.
-        host: &'a str,
-        /// Why, and what to do.
-        text: &'a str,
-    },
-    /// To a sender: a receiver went away before the start.
-    Left {
-        /// Its name.
-        host: &'a str,
-    },
-    /// To a receiver: a sender was found.
-    Invited {
-        /// Its name.
-        host: &'a str,
-        /// What it sends.
-        source: &'a str,
-        /// Its bytes, if known in advance.
-        size: Option<u64>,
-    },
-    /// All are there: the bytes begin to flow.
-    Started {
-        /// This host's rank; 0 is the sender's.
-        rank: Rank,
-        /// How many receivers there are.
-        receivers: usize,
-        /// How the bytes travel.
-        via: Via,
-        /// How many bytes, if known in advance.
-        size: Option<u64>,
-    },
+    /// To a sender.
+    Sender(&'a RootEvent),
+    /// To a receiver.
+    Receiver(&'a ReceiverEvent),
     /// So many bytes are there: to a sender, at the slowest receiver.
     Moved {
         /// Bytes.
@@ -57,8 +21,6 @@ pub enum Progress<'a> {
         /// To a sender: the slowest receiver, and what it is busy with.
         slowest: Option<(&'a str, MemberState)>,
     },
-    /// To a sender: what became of one receiver.
-    Reported(&'a MemberReport),
 }
 
 /// Tells the user, bytes not too often.
@@ -72,28 +34,6 @@ pub(super) struct Teller<'a> {
 impl<'a> Teller<'a> {
     pub(super) fn new(options: &'a Options) -> Teller<'a> {
         Teller { options, told_at: None, blocked: BTreeMap::new() }
-    }
-
-    pub(super) fn root_event(&self, root: &Root, event: &RootEvent) {
-        self.options.tell(match event {
-            RootEvent::Joined { host, receivers } => Progress::Joined { host, receivers: *receivers },
-            RootEvent::Refused { host, text } => Progress::Refused { host, text },
-            RootEvent::Left { host } => Progress::Left { host },
-            RootEvent::Started { receivers } => {
-                let Some(view) = root.view() else { return };
-                Progress::Started { rank: Rank::ROOT, receivers: *receivers, via: view.via, size: view.size }
-            }
-            RootEvent::Reported(report) => Progress::Reported(report),
-            RootEvent::AllReported => return,
-        });
-    }
-
-    pub(super) fn receiver_event(&self, event: &ReceiverEvent) {
-        self.options.tell(match event {
-            ReceiverEvent::Invited { host, source, size } => Progress::Invited { host, source, size: *size },
-            &ReceiverEvent::Started { rank, receivers, via, size } => Progress::Started { rank, receivers, via, size },
-            ReceiverEvent::Ended(_) => return,
-        });
     }
 
     /// Whether it is time to speak of bytes again.

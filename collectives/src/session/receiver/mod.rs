@@ -19,7 +19,6 @@ use super::message::{Done, Message, Outcome, Trailer, ViewPart};
 use super::view::View;
 use crate::measure::kind::PROBE;
 use crate::membership::ControlStats;
-use crate::membership::presence::LastHeard;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
@@ -43,7 +42,7 @@ enum Phase {
 #[derive(Debug)]
 struct KnownRoot {
     mac: MacAddr,
-    heard: LastHeard,
+    heard_at: Instant,
 }
 
 /// The receiver's state machine.
@@ -171,7 +170,7 @@ impl Receiver {
         }
         log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
         self.endpoint.enter(frame.header.session);
-        self.root = Some(KnownRoot { mac: frame.source, heard: LastHeard::new(now) });
+        self.root = Some(KnownRoot { mac: frame.source, heard_at: now });
         self.phase = Phase::Joining(Box::new(Joining::new(now, &self.endpoint)));
         self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
     }
@@ -225,7 +224,7 @@ impl Machine for Receiver {
             return;
         };
         if frame.source == root.mac {
-            root.heard.hear(now);
+            root.heard_at = now;
         } else if !from_member {
             self.endpoint.count_stranger();
             return;
@@ -250,7 +249,7 @@ impl Machine for Receiver {
             }
             (Phase::Joining(joining), Some(root)) => {
                 joining.handle_timeout(now, root.mac, &mut self.endpoint);
-                if root.heard.silence(now) >= timing.dead {
+                if now.since(root.heard_at) >= timing.dead {
                     // It went away before it began; there may be another.
                     (self.phase, self.root) = (Phase::Listening, None);
                 }
@@ -258,7 +257,7 @@ impl Machine for Receiver {
             }
             (Phase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
-                let silent = root.heard.silence(now) >= timing.dead;
+                let silent = now.since(root.heard_at) >= timing.dead;
                 if silent { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
@@ -282,7 +281,7 @@ impl Machine for Receiver {
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Ended(_) => return None,
         };
-        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard.silent_for_at(timing.dead)));
+        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard_at + timing.dead));
         own.into_iter().chain(silence).min()
     }
 

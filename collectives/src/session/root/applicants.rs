@@ -1,6 +1,5 @@
 //! Who has asked to join a session that has not started, and who was turned away.
 
-use crate::membership::presence::LastHeard;
 use crate::session::message::{Message, Refusal};
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::natural_order;
@@ -15,7 +14,7 @@ pub(super) struct Applicant {
     pub mac: MacAddr,
     /// Names this run of its receiver.
     pub nonce: u64,
-    heard: LastHeard,
+    heard_at: Instant,
 }
 
 /// What the root offers, which decides who is refused.
@@ -60,10 +59,10 @@ impl Applicants {
         if let Some(applicant) =
             self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac)
         {
-            applicant.heard.hear(now);
+            applicant.heard_at = now;
             return Answer::Known;
         }
-        let alive = |applicant: &&Applicant| applicant.heard.silence(now) < alive_for;
+        let alive = |applicant: &&Applicant| now.since(applicant.heard_at) < alive_for;
         let twin = self.admitted.iter().filter(alive).any(|applicant| applicant.mac == mac);
         let named = offer.root == host
             || self.admitted.iter().filter(alive).any(|applicant| applicant.host == *host && applicant.mac != mac);
@@ -84,7 +83,7 @@ impl Applicants {
         self.admitted.retain(|applicant| applicant.mac != mac);
         self.refused.retain(|(refused, _)| refused != host);
         let host = if named { format!("{host}@{mac}") } else { host.clone() };
-        self.admitted.push(Applicant { host, mac, nonce: *nonce, heard: LastHeard::new(now) });
+        self.admitted.push(Applicant { host, mac, nonce: *nonce, heard_at: now });
         Answer::New
     }
 
@@ -105,7 +104,7 @@ impl Applicants {
 
     /// Forgets applicants that have not repeated their request; returns their names.
     pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration) -> Vec<String> {
-        let gone = self.admitted.extract_if(.., |applicant| applicant.heard.silence(now) >= alive_for);
+        let gone = self.admitted.extract_if(.., |applicant| now.since(applicant.heard_at) >= alive_for);
         gone.map(|applicant| applicant.host).collect()
     }
 

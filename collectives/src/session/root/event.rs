@@ -3,7 +3,7 @@
 use super::members::MemberReport;
 use crate::session::message::Refusal;
 use ethbcast_planning::plan::file::SavedPlanError;
-use ethbcast_planning::plan::{CheckReport, PlanError};
+use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::TopologyError;
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ pub enum RootEvent {
     Started {
         /// How many receivers there are.
         receivers: usize,
+        /// How the bytes travel.
+        via: Via,
+        /// How many bytes, if known in advance.
+        size: Option<u64>,
     },
     /// A member's fate is known.
     Reported(MemberReport),

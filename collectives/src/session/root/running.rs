@@ -268,7 +268,11 @@ impl Running {
         self.timers.clear(Wait::View);
         if self.flow == Flow::Held {
             self.flow = Flow::Open;
-            endpoint.tell(RootEvent::Started { receivers: self.members.present() });
+            endpoint.tell(RootEvent::Started {
+                receivers: self.members.present(),
+                via: self.view.via,
+                size: self.view.size,
+            });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Script};
+use crate::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, script};
 
 /// One host sends `count` short frames to another under `faults`.
 fn send_under<F: Faults>(count: u32, faults: F) -> Simulation<Postbox, F> {
@@ -29,22 +29,22 @@ fn random_faults_happen_at_their_probability() {
     };
 
     let lossy = send_under(count, RandomFaults::new(1).loss(0.1));
-    near(lossy.host_stats(1).drops.fault, 0.1);
+    near(lossy.stats().hosts[1].drops.fault, 0.1);
 
     let doubled = send_under(count, RandomFaults::new(2).duplicate(0.2));
-    near(doubled.host_stats(1).received_frames - u64::from(count), 0.2);
+    near(doubled.stats().hosts[1].received_frames - u64::from(count), 0.2);
 
     let corrupt = send_under(count, RandomFaults::new(3).corrupt(0.3));
     let inbox = &corrupt.machines()[1].inbox;
     let wrong = (0u32..).zip(inbox).filter(|(label, (_, bytes))| *bytes != frame(0, host_mac(1), *label as u8, 60));
     // A bit of the destination (6 of 60 bytes) sends the frame into the filter instead.
-    let filtered = corrupt.host_stats(1).drops.filter;
+    let filtered = corrupt.stats().hosts[1].drops.filter;
     assert!(filtered > 400, "{filtered}");
     assert_eq!(inbox.len() as u64 + filtered, u64::from(count));
     assert!(wrong.count() > 0);
 
     let lossy_for_one = RandomFaults::new(4).loss(1.0).loss_at(1, 0.5);
-    near(send_under(count, lossy_for_one).host_stats(1).drops.fault, 0.5);
+    near(send_under(count, lossy_for_one).stats().hosts[1].drops.fault, 0.5);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_script_goes_through_every_loss_pattern() {
     for pattern in 0..16 {
         // Every second frame counts; bit 4 and those above never come up.
         let even = |delivery: &Delivery<'_>| delivery.frame[14] & 1 == 0;
-        let simulation = send_under(12, Script::new(pattern, even));
+        let simulation = send_under(12, script(pattern, even));
         let expected: Vec<u8> = (0..12).filter(|label| label % 2 == 1 || pattern >> (label / 2) & 1 == 0).collect();
         assert_eq!(simulation.machines()[1].labels(), expected, "{pattern:04b}");
     }

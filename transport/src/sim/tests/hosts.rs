@@ -21,7 +21,7 @@ fn a_machine_is_asked_for_frames_only_while_its_transmit_ring_has_room() {
     assert_eq!(sent[0], 4, "the ring is filled at once");
     assert_eq!(simulation.machines()[1].inbox.len(), 50);
     assert_eq!(simulation.stats().drops.total(), 0);
-    let cable = simulation.cable_stats(network.cable_of(0));
+    let cable = simulation.stats().cables[network.cable_of(0).index()];
     assert_eq!(cable.forward.queue_peak_frames, 4);
 }
 
@@ -35,7 +35,7 @@ fn a_slow_process_overflows_its_receive_ring() {
     settle(&mut simulation);
     // All 50 arrive within 0.7 ms, before the first of them is finished.
     assert_eq!(simulation.machines()[1].labels(), [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(simulation.host_stats(1).drops.nic_ring, 42);
+    assert_eq!(simulation.stats().hosts[1].drops.nic_ring, 42);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_cut_cable_loses_what_leaves_while_it_is_cut() {
     let labels = simulation.machines()[1].labels();
     let expected: Vec<u8> = (0..100).filter(|label| !(8..16).contains(label)).collect();
     assert_eq!(labels, expected);
-    let cable = simulation.cable_stats(network.cable_of(0));
+    let cable = simulation.stats().cables[network.cable_of(0).index()];
     assert_eq!(cable.forward.drops.dead, 8);
 }
 
@@ -128,7 +128,7 @@ fn a_machine_that_never_stops_sending_is_held_by_its_cable() {
     let outcome = simulation.run(micros(10_000), idle);
     assert!(!outcome.is_quiet());
     // 60 + 24 bytes at 1 Gbit/s: 672 ns each, and a full transmit ring.
-    let sent = simulation.host_stats(0).sent_frames;
+    let sent = simulation.stats().hosts[0].sent_frames;
     assert!((10_000_000 / 672..=10_000_000 / 672 + 257).contains(&sent), "{sent}");
 }
 

@@ -20,7 +20,8 @@ fn an_unknown_host_is_flooded_for_until_it_has_spoken() {
     assert_eq!(say(0, 1), 4, "and still is");
     assert_eq!(say(1, 0), 4, "host 0 has spoken");
     assert_eq!(say(0, 1), 4, "now host 1 has, too");
-    let copies: Vec<u64> = (0..4).map(|host| simulation.cable_stats(network.cable_of(host)).backward.frames).collect();
+    let copies: Vec<u64> =
+        (0..4).map(|host| simulation.stats().cables[network.cable_of(host).index()].backward.frames).collect();
     assert_eq!(copies, [1, 3, 2, 2]);
 }
 
@@ -68,7 +69,7 @@ fn incast(port_queue: QueueLimit) -> (Network, Simulation<Postbox, NoFaults>) {
 fn two_into_one_overflows_the_queue_of_that_one_port() {
     let (network, simulation) = incast(QueueLimit::Frames(10));
     let received = simulation.machines()[2].inbox.len();
-    let port = simulation.cable_stats(network.cable_of(2)).backward;
+    let port = simulation.stats().cables[network.cable_of(2).index()].backward;
     // In the time of 100 frames 200 arrive, 100 leave, 10 wait; the ends of the run decide about the last one.
     assert!((109..=111).contains(&received), "{received}");
     assert_eq!(port.drops.port_queue, 200 - received as u64);
@@ -79,7 +80,7 @@ fn two_into_one_overflows_the_queue_of_that_one_port() {
 #[test]
 fn a_queue_may_be_limited_in_bytes() {
     let (network, simulation) = incast(QueueLimit::Bytes(10 * 1514 + 1513));
-    let port = simulation.cable_stats(network.cable_of(2)).backward;
+    let port = simulation.stats().cables[network.cable_of(2).index()].backward;
     assert_eq!(port.queue_peak_frames, 10);
     let (_, roomy) = incast(QueueLimit::Bytes(200 * 1514));
     assert_eq!(roomy.machines()[2].inbox.len(), 200);
@@ -106,7 +107,7 @@ fn storm_control_lets_a_burst_and_then_a_rate_of_floods_pass() {
     assert!(outcome.is_quiet());
     // Host 0 floods 100 frames in 9.9 ms: 5 at once and one each full millisecond. Host 1 has a bucket of its own.
     assert_eq!(simulation.machines()[2].inbox.len(), 5 + 9 + 1);
-    let dropped = simulation.cable_stats(network.cable_of(0)).forward.drops;
+    let dropped = simulation.stats().cables[network.cable_of(0).index()].forward.drops;
     assert_eq!(dropped.storm_control, 100 - 14);
 
     // However long the pause, the next burst is no longer than the first.
@@ -125,7 +126,7 @@ fn a_frame_to_an_address_behind_its_own_port_goes_nowhere() {
     simulation.machine_mut(0).outbox.extend(boxes);
     settle(&mut simulation);
     assert!(simulation.machines()[1].inbox.is_empty());
-    let cable = simulation.cable_stats(network.cable_of(0));
+    let cable = simulation.stats().cables[network.cable_of(0).index()];
     assert_eq!(cable.forward.drops.filter, 1);
 }
 

@@ -58,7 +58,7 @@ fn short_frames_are_padded_with_zeros_whatever_their_buffer_held() {
     assert_eq!(short.len(), 60);
     assert!(short[14..20].iter().all(|&byte| byte == 0xBB));
     assert!(short[20..].iter().all(|&byte| byte == 0));
-    assert_eq!(simulation.host_stats(0).sent_bytes, 1514 + 60);
+    assert_eq!(simulation.stats().hosts[0].sent_bytes, 1514 + 60);
 }
 
 #[test]
