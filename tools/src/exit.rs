@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use thiserror::Error;
 
 /// How a run can end badly. The number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,8 @@ pub enum Code {
 }
 
 /// A failure with its exit code and one sentence that says what to do.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{text}")]
 pub struct Failure {
     code: Code,
     text: String,
@@ -42,14 +44,6 @@ impl Failure {
         self.code
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// The [`Failure`] of the given kind as a result.
 ///

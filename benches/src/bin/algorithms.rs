@@ -41,13 +41,7 @@ struct Arguments {
     #[arg(long, default_value = "25mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "8K,32K,128K,512K,1M",
-        value_name = "SIZES",
-        value_parser = parse_size
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "8K,32K,128K,512K,1M", value_parser = parse_size)]
     sizes: Vec<u64>,
     /// Ways to send, in the order of the table's columns.
     #[arg(long, value_delimiter = ',', default_values_t = Via::ALL.iter().copied(), value_name = "VIAS")]

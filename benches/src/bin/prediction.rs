@@ -44,13 +44,7 @@ struct Arguments {
     #[arg(long, default_value = "100mbit", value_name = "RATE", value_parser = parse_rate)]
     rate: u64,
     /// Sizes of the messages.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "64K,256K,1M,4M,16M",
-        value_name = "SIZES",
-        value_parser = parse_size
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "64K,256K,1M,4M,16M", value_parser = parse_size)]
     sizes: Vec<u64>,
     /// Ways to send.
     #[arg(long, value_delimiter = ',', default_value = "chain,binary,cast,flat,binomial", value_name = "VIAS")]

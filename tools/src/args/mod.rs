@@ -82,16 +82,10 @@ pub struct SendArgs {
     #[command(flatten)]
     pub wire: WireArgs,
     /// Start as soon as N receivers have joined; fewer within --max-wait is a failure.
-    #[arg(
-        short = 'n',
-        long,
-        value_name = "N",
-        conflicts_with = "min_receivers",
-        value_parser = clap::value_parser!(u16).range(1..65535)
-    )]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "min_receivers", value_parser = receivers())]
     pub receivers: Option<u16>,
     /// After --max-wait, start with whoever is there if they are at least N.
-    #[arg(long, value_name = "N", requires = "max_wait", value_parser = clap::value_parser!(u16).range(1..65535))]
+    #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers())]
     pub min_receivers: Option<u16>,
     /// How long to wait for receivers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -243,6 +237,11 @@ pub struct CableArgs {
 fn presets() -> impl TypedValueParser<Value = Preset> {
     PossibleValuesParser::new(Preset::ALL.map(Preset::name))
         .map(|name| name.parse::<Preset>().expect("other names do not pass"))
+}
+
+/// Reads how many receivers there are.
+fn receivers() -> impl TypedValueParser<Value = u16> {
+    clap::value_parser!(u16).range(1..65535)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -4,6 +4,7 @@ use super::WireArgs;
 use crate::perf::Op;
 use clap::Args;
 use ethbcast_collectives::Preset;
+use ethbcast_planning::parse_size;
 use std::path::PathBuf;
 
 /// `ethbcast perf`.
@@ -31,13 +32,7 @@ pub struct PerfArgs {
     #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
     /// Sizes of the messages, such as 256,4K,1M.
-    #[arg(
-        long,
-        value_name = "SIZES",
-        value_delimiter = ',',
-        value_parser = ethbcast_planning::parse_size,
-        default_value = "256,4K,64K,1M"
-    )]
+    #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "256,4K,64K,1M")]
     pub sizes: Vec<u64>,
     /// Iterations with each size.
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -1,6 +1,6 @@
 //! The arguments of `ethbcast probe`.
 
-use super::{WireArgs, seconds};
+use super::{WireArgs, receivers, seconds};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct ProbeArgs {
     #[arg(long, conflicts_with_all = ["receivers", "out", "hosts"])]
     pub answer: bool,
     /// Begin as soon as N hosts have answered; fewer within --max-wait is a failure.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..65535))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers())]
     pub receivers: Option<u16>,
     /// How long to look for hosts that answer (5 if not given); with --answer: how long to answer.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

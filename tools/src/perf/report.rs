@@ -97,22 +97,15 @@ impl Row {
 
 /// All sizes.
 #[derive(Debug)]
-pub struct Report {
-    op: Op,
-    ranks: u16,
-    via: String,
-    preset: Preset,
-    json: bool,
-    quiet: bool,
+pub struct Report<'a> {
+    args: &'a PerfArgs,
     rows: Vec<Row>,
 }
 
-impl Report {
+impl Report<'_> {
     /// An empty report.
-    pub fn new(args: &PerfArgs) -> Report {
-        let PerfArgs { wire, op, ranks, via, preset, .. } = args;
-        let (json, quiet) = (wire.json, wire.quiet);
-        Report { op: *op, ranks: *ranks, via: via.clone(), preset: *preset, json, quiet, rows: Vec::new() }
+    pub fn new(args: &PerfArgs) -> Report<'_> {
+        Report { args, rows: Vec::new() }
     }
 
     /// Adds a size.
@@ -122,7 +115,7 @@ impl Report {
 
     /// Says on stderr what has just been measured, if the report itself comes much later.
     pub fn progress(&self) {
-        if let Some(row) = self.rows.last().filter(|_| self.json && !self.quiet) {
+        if let Some(row) = self.rows.last().filter(|_| self.args.wire.json && !self.args.wire.quiet) {
             eprintln!("{}", row.line());
         }
     }
@@ -132,21 +125,22 @@ impl Report {
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
     pub fn print(&self) -> anyhow::Result<()> {
-        if self.json {
+        if self.args.wire.json {
             return report(&self.to_json().to_string());
         }
-        let preset = if self.preset == Preset::Default { String::new() } else { format!(", preset {}", self.preset) };
+        let preset =
+            if self.args.preset == Preset::Default { String::new() } else { format!(", preset {}", self.args.preset) };
         let lines = self.rows.iter().map(Row::line).collect::<Vec<_>>().join("\n");
         report(&format!(
             "{} ranks{preset}, {}; times in µs\n{}\n{lines}",
-            self.ranks,
-            self.op.promise(),
+            self.args.ranks,
+            self.args.op.promise(),
             self.heading()
         ))
     }
 
     fn heading(&self) -> String {
-        let times = [self.op.heading(), "barrier", "min", "median", "p99", "middle80", "predicted"];
+        let times = [self.args.op.heading(), "barrier", "min", "median", "p99", "middle80", "predicted"];
         format!(
             "{:>10}  {:<18} {:>7}{}{:>9}",
             "size",
@@ -160,10 +154,10 @@ impl Report {
     fn to_json(&self) -> Value {
         json!({
             "schema": 1,
-            "op": self.op.to_string(),
-            "ranks": self.ranks,
-            "via": self.via,
-            "preset": self.preset.to_string(),
+            "op": self.args.op.to_string(),
+            "ranks": self.args.ranks,
+            "via": self.args.via,
+            "preset": self.args.preset.to_string(),
             "results": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
         })
     }

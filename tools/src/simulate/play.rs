@@ -10,6 +10,7 @@ use ethbcast_collectives::session::{
     ControlStats, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Route,
     Station, Timing, Wanted,
 };
+use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Outcome, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::StreamStats;
@@ -29,24 +30,16 @@ const LEAST_FEED_FRAMES: u64 = 256;
 /// What one run came to.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// How the bytes travelled.
-    pub via: Via,
-    /// Why, if it was left to the model.
-    pub reason: String,
-    /// What the model says it takes.
-    pub predicted_seconds: f64,
+    /// How the bytes travelled, why, if that was left to the model, and what that says it takes.
+    pub choice: Choice,
     /// From the first data frame to the last verdict.
     pub took: Duration,
     /// From the first data frame until the last receiver has taken the last bytes: what the model prices.
     pub delivered_after: Duration,
     /// From the last verdict until nothing was left to do.
     pub quiet_after: Duration,
-    /// Bytes that a relay collects before it sends them on.
-    pub segment_bytes: u64,
-    /// Data frames all hosts sent for the first time.
-    pub data_sent: u64,
-    /// Data frames all hosts sent again.
-    pub data_resent: u64,
+    /// What the streams of all hosts counted.
+    pub stream: StreamStats,
     /// Control frames all hosts sent, acknowledgements and heartbeats among them.
     pub control_sent: u64,
     /// Control frames all hosts received.
@@ -60,6 +53,11 @@ pub struct Played {
 }
 
 impl Played {
+    /// How the bytes travelled.
+    pub fn via(&self) -> Via {
+        self.choice.plan.via()
+    }
+
     /// The receivers that do not have the bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers.iter().filter(|member| member.outcome != Fate::Delivered)
@@ -95,15 +93,11 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     let stream = hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
     let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();
     Ok(Played {
-        via: choice.plan.via(),
-        reason: choice.reason.clone(),
-        predicted_seconds: choice.predicted_seconds,
+        choice: choice.clone(),
         took,
         delivered_after: delivered.since(began),
         quiet_after: watch.quiet_after(at),
-        segment_bytes: choice.segment_bytes,
-        data_sent: stream.data_sent,
-        data_resent: stream.data_resent,
+        stream,
         control_sent: control(|stats| stats.sent) + stream.acks_sent + stream.heartbeats_sent,
         control_received: control(|stats| stats.received) + stream.acks_received + stream.heartbeats_received,
         lost,
@@ -193,7 +187,11 @@ mod tests {
     #[test]
     fn one_frame_and_its_verdict_take_the_time_of_their_way() {
         let played = play(&settings(2, 1000, 0.0), &Route::Via(Via::Chain)).expect("a run");
-        assert_eq!((played.data_sent, played.data_resent, played.lost), (2, 0, 0), "the bytes, and the end");
+        assert_eq!(
+            (played.stream.data_sent, played.stream.data_resent, played.lost),
+            (2, 0, 0),
+            "the bytes, and the end"
+        );
         // The frame is sent and sent on, the end behind it; the process wakes up, concludes, and its verdict goes back.
         let wire = |bytes: u64| (bytes + 24) * 8;
         let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
@@ -226,12 +224,12 @@ mod tests {
     fn every_way_delivers_over_a_network_that_loses_frames() {
         for &via in Via::ALL {
             let played = play(&settings(5, 50_000, 0.05), &Route::Via(via)).expect("a run");
-            assert_eq!((played.via, played.failed().count()), (via, 0));
+            assert_eq!((played.via(), played.failed().count()), (via, 0));
             assert!(
-                played.lost > 0 && played.data_resent > 0,
+                played.lost > 0 && played.stream.data_resent > 0,
                 "via {via}: {} lost, {} again",
                 played.lost,
-                played.data_resent
+                played.stream.data_resent
             );
         }
     }

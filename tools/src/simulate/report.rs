@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::watch::Load;
 use crate::exit::{Code, fail, report};
 use crate::units;
+use ethbcast_transport::stream::StreamStats;
 use serde_json::{Value, json};
 
 /// So many cables are named in the text; all of them are in the JSON.
@@ -41,7 +42,7 @@ impl<'a> Report<'a> {
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 1 that says who has not.
     pub fn verdict(&self) -> anyhow::Result<()> {
-        let failures = self.runs.iter().flat_map(|run| run.failed().map(move |member| (run.via, member)));
+        let failures = self.runs.iter().flat_map(|run| run.failed().map(move |member| (run.via(), member)));
         let named: Vec<String> =
             failures.map(|(via, member)| format!("{} via {via} ({})", member.host, member.outcome.word())).collect();
         match named.len() {
@@ -70,9 +71,9 @@ impl<'a> Report<'a> {
     }
 
     fn lines(&self, run: &Played) -> String {
-        let Played { via, took, quiet_after, data_sent, data_resent, control_sent, control_received, lost, .. } = run;
+        let Played { took, quiet_after, stream, control_sent, control_received, lost, .. } = run;
         let seconds = took.as_secs_f64();
-        let mut text = format!("via         {via} ({})\n", run.reason);
+        let mut text = format!("via         {} ({})\n", run.via(), run.choice.reason);
         text += &format!(
             "time        {seconds:.6} s; a cable needs {:.6} s for one copy ({})\n",
             self.settings.copy.time.as_secs_f64(),
@@ -86,8 +87,8 @@ impl<'a> Report<'a> {
         let limit = goodput(self.settings.bytes, self.settings.copy.time.as_secs_f64());
         text += &format!("goodput     {} of {}\n", units::rate(self.goodput(run)), units::rate(limit));
         text += &format!(
-            "frames      {data_sent} data, {data_resent} again; control {control_sent} sent, {control_received} \
-             received; {lost} lost\n"
+            "frames      {} data, {} again; control {control_sent} sent, {control_received} received; {lost} lost\n",
+            stream.data_sent, stream.data_resent
         );
         for (at, load) in self.busiest(run).into_iter().take(BUSIEST).enumerate() {
             let label = if at == 0 { "busiest" } else { "" };
@@ -106,7 +107,8 @@ impl<'a> Report<'a> {
             "via", "seconds", "of limit", "data", "again", "control"
         );
         for run in &self.runs {
-            let Played { via, took, data_sent, data_resent, control_sent, .. } = run;
+            let (via, Played { took, control_sent, .. }) = (run.via(), run);
+            let StreamStats { data_sent, data_resent, .. } = run.stream;
             let seconds = took.as_secs_f64();
             let predicted = self.predicted(run).map(|predicted| {
                 format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64()))
@@ -126,7 +128,7 @@ impl<'a> Report<'a> {
 
     /// What the model says the run takes, if that was asked for.
     fn predicted(&self, run: &Played) -> Option<f64> {
-        self.settings.compared.then_some(run.predicted_seconds)
+        self.settings.compared.then_some(run.choice.predicted_seconds)
     }
 
     /// How many copies of the message a direction of a cable has carried.
@@ -164,7 +166,7 @@ impl<'a> Report<'a> {
     fn run_json(&self, run: &Played) -> Value {
         json!({
             "schema": 1,
-            "via": run.via.to_string(),
+            "via": run.via().to_string(),
             "topology": self.settings.name,
             "root": self.settings.root_name(),
             "hosts": self.settings.topology.hosts().len(),
@@ -175,10 +177,10 @@ impl<'a> Report<'a> {
             "predicted_seconds": self.predicted(run),
             "quiet_after_seconds": run.quiet_after.as_secs_f64(),
             "goodput_bits_per_second": self.goodput(run),
-            "segment_bytes": run.segment_bytes,
+            "segment_bytes": run.choice.segment_bytes,
             "frames": {
-                "data_sent": run.data_sent,
-                "data_resent": run.data_resent,
+                "data_sent": run.stream.data_sent,
+                "data_resent": run.stream.data_resent,
                 "control_sent": run.control_sent,
                 "control_received": run.control_received,
                 "lost": run.lost,

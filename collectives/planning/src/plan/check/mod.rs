@@ -57,7 +57,7 @@ fn judge_spanning(
 ) -> Vec<Fault> {
     let mut faults = judge_hosts(topology, ranks, host_of_rank);
     let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
-    faults.extend(strays.filter(|&rank| rank >= ranks).map(|rank| Fault::NoSuchRank(rank)));
+    faults.extend(strays.filter(|&rank| rank >= ranks).map(Fault::NoSuchRank));
     if faults.is_empty() {
         faults.extend(judge_parents(ranks, root, edges));
         faults.extend(judge_reach(ranks, root, edges));
@@ -100,7 +100,7 @@ fn judge_reach(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault
             }
         }
     }
-    (0..ranks).filter(|&rank| !reached[rank]).map(|rank| Fault::Unreached(rank)).collect()
+    (0..ranks).filter(|&rank| !reached[rank]).map(Fault::Unreached).collect()
 }
 
 #[cfg(test)]
