@@ -9,7 +9,6 @@ use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Refusal, RootFailure, Session, Station};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Port, PortConfig};
-use ethbcast_transport::wire::group_mac;
 
 /// Fails if an MTU leaves a frame no room for an acknowledgement's bitmap, which sessions and communicators need alike.
 ///
@@ -89,14 +88,8 @@ impl Wire {
     /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
-        let opening = Opening {
-            interface: args.interface.as_deref(),
-            host: host.as_deref(),
-            group: &args.group,
-            group_mac: group_mac(&args.group),
-            mtu_bytes: None,
-            port,
-        };
+        let opening =
+            Opening { interface: args.interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
         let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
         let (port, station) = opening.open(ring).map_err(|error| station_failure(&error))?;
         Ok(Wire { port, station })

@@ -58,32 +58,3 @@ impl Timer {
     /// An application's deadline for an operation.
     pub const OPERATION: Timer = Timer("operation");
 }
-
-// A machine stays one behind a pointer: every call is handed on to it.
-macro_rules! forward {
-    ($($owner:ty),*) => {
-        $(impl<M: Machine + ?Sized> Machine for $owner {
-            fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-                (**self).handle_frame(now, frame);
-            }
-
-            fn handle_timeout(&mut self, now: Instant) {
-                (**self).handle_timeout(now);
-            }
-
-            fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-                (**self).poll_transmit(now, buffer)
-            }
-
-            fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-                (**self).poll_timeout(now)
-            }
-
-            fn is_urgent(&self) -> bool {
-                (**self).is_urgent()
-            }
-        })*
-    };
-}
-
-forward!(Box<M>, &mut M);

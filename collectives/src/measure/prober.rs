@@ -22,26 +22,18 @@ pub struct Prober {
     settings: ProbeSettings,
     ends_at: Instant,
     findings: Findings,
-    stage: Stage,
     agenda: VecDeque<Item>,
     step: Option<Box<dyn Step>>,
 }
 
-/// What is being found out; each stage builds on the ones before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    RollCall,
-    Largest,
-    Sizes,
-    Cast,
-    Done,
-}
-
-/// Something to do within a stage.
+/// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to every
+/// target, `EachSize` for round trips and trains of all sizes with every target.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     RollCall,
+    EachLargest,
     Largest { target: usize },
+    EachSize,
     Ping { target: usize, bytes: usize },
     Train { target: usize, bytes: usize },
     Cast,
@@ -64,8 +56,7 @@ impl Prober {
                 cast: CastFinding::NotMeasured,
             },
             settings,
-            stage: Stage::RollCall,
-            agenda: VecDeque::from([Item::RollCall]),
+            agenda: VecDeque::from([Item::RollCall, Item::EachLargest, Item::EachSize, Item::Cast]),
             step: None,
         };
         prober.go_on();
@@ -88,7 +79,6 @@ impl Prober {
             step.conclude(&mut self.findings);
         }
         self.agenda.clear();
-        self.stage = Stage::Done;
     }
 
     /// Puts the next test in place of one that is done.
@@ -97,48 +87,40 @@ impl Prober {
             if let Some(step) = self.step.take() {
                 step.conclude(&mut self.findings);
             }
-            if self.stage == Stage::Done {
-                return;
-            }
-            match self.agenda.pop_front() {
-                Some(item) => self.step = self.begin(item),
-                None => self.next_stage(),
-            }
+            let Some(item) = self.agenda.pop_front() else { return };
+            self.begin(item);
         }
     }
 
-    /// The test for an item; `None` if its target has fallen silent.
-    fn begin(&self, item: Item) -> Option<Box<dyn Step>> {
+    /// Begins the test for an item, unless its target has fallen silent, or puts the items it stands for before others.
+    fn begin(&mut self, item: Item) {
         let (findings, settings) = (&self.findings, &self.settings);
-        match item {
+        self.step = match item {
+            Item::RollCall => Some(Box::new(RollCall::new(findings, settings))),
+            Item::EachLargest => {
+                let targets = if settings.seeks_mtu { 0..findings.targets.len() } else { 0..0 };
+                targets.rev().for_each(|target| self.agenda.push_front(Item::Largest { target }));
+                None
+            }
+            Item::EachSize => {
+                self.sizes().into_iter().rev().for_each(|item| self.agenda.push_front(item));
+                None
+            }
             Item::Largest { target } | Item::Ping { target, .. } | Item::Train { target, .. }
                 if !findings.targets[target].present =>
             {
                 None
             }
-            Item::RollCall => Some(Box::new(RollCall::new(findings, settings))),
             Item::Largest { target } => Some(Box::new(Largest::new(target, findings, settings))),
             Item::Ping { target, bytes } => Some(Box::new(Ping::new(target, bytes, findings, settings))),
             Item::Train { target, bytes } => Some(Box::new(Train::new(target, bytes, findings, settings))),
-            Item::Cast => Some(Box::new(Cast::new(settings.cast?, findings, settings))),
-        }
-    }
-
-    fn next_stage(&mut self) {
-        let targets = 0..self.findings.targets.len();
-        (self.stage, self.agenda) = match self.stage {
-            Stage::RollCall if self.settings.seeks_mtu => {
-                (Stage::Largest, targets.map(|target| Item::Largest { target }).collect())
-            }
-            Stage::RollCall | Stage::Largest => (Stage::Sizes, self.sizes()),
-            Stage::Sizes => (Stage::Cast, VecDeque::from([Item::Cast])),
-            Stage::Cast | Stage::Done => (Stage::Done, VecDeque::new()),
+            Item::Cast => settings.cast.map(|group| Box::new(Cast::new(group, findings, settings)) as _),
         };
     }
 
     /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come
     /// last: they may tempt a driver to sleep through arrivals, which would lengthen round trips.
-    fn sizes(&self) -> VecDeque<Item> {
+    fn sizes(&self) -> Vec<Item> {
         let (assumed, found) = (full_payload(self.settings.mtu_bytes), self.findings.payload_bytes);
         let mut sizes: Vec<usize> =
             self.settings.sizes_bytes.iter().map(|&bytes| if bytes == assumed { found } else { bytes }).collect();

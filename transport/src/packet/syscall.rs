@@ -8,18 +8,14 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io::IoSlice;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
 /// A packet socket of protocol 0: it receives nothing until it is bound.
 pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: `socket` takes no pointer.
-    let fd = Errno::result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 
 /// Begins receiving frames of `ether_type` on the interface.

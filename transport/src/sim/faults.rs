@@ -64,32 +64,26 @@ impl Faults for NoFaults {
     }
 }
 
-/// Independent faults at fixed probabilities. One delivery suffers one fault at most.
-///
-/// If loss, duplication, reordering and corruption add up to more than 1, the later ones give way in this order.
-#[derive(Clone, Debug)]
-pub struct RandomFaults {
-    random: Random,
-    loss: f64,
-    loss_at: BTreeMap<usize, f64>,
-    duplicate: f64,
-    reorder: f64,
-    late_by: Duration,
-    corrupt: f64,
+with_defaults! {
+    /// Independent faults at fixed probabilities. One delivery suffers one fault at most.
+    ///
+    /// If loss, duplication, reordering and corruption add up to more than 1, the later ones give way in this order.
+    #[derive(Clone, Debug)]
+    pub struct RandomFaults {
+        random: Random = Random::new(0),
+        loss: f64 = 0.0,
+        loss_at: BTreeMap<usize, f64> = BTreeMap::new(),
+        duplicate: f64 = 0.0,
+        reorder: f64 = 0.0,
+        late_by: Duration = Duration::ZERO,
+        corrupt: f64 = 0.0,
+    }
 }
 
 impl RandomFaults {
     /// No faults yet; `seed` decides everything to come.
     pub fn new(seed: u64) -> Self {
-        RandomFaults {
-            random: Random::new(seed),
-            loss: 0.0,
-            loss_at: BTreeMap::new(),
-            duplicate: 0.0,
-            reorder: 0.0,
-            late_by: Duration::ZERO,
-            corrupt: 0.0,
-        }
+        RandomFaults { random: Random::new(seed), ..RandomFaults::default() }
     }
 
     /// Loses deliveries with this probability.

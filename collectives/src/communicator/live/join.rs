@@ -56,11 +56,9 @@ fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError>
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
-        group,
         // Whoever receives files under the same name is not meant.
         group_mac: group_mac(&format!("{group}/ranks")),
-        mtu_bytes: None,
-        port,
+        ..Opening::new(group, port)
     };
     opening.open(|_| RING_ROOM)
 }

@@ -5,7 +5,7 @@ use super::host;
 use crate::membership::station::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
-use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 
 /// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
@@ -88,7 +88,12 @@ pub struct Opening<'a> {
     pub port: PortConfig,
 }
 
-impl Opening<'_> {
+impl<'a> Opening<'a> {
+    /// On the only interface, with the group's usual address, under this host's usual name.
+    pub fn new(group: &'a str, port: PortConfig) -> Opening<'a> {
+        Opening { interface: None, host: None, group, group_mac: group_mac(group), mtu_bytes: None, port }
+    }
+
     /// Finds the interface and opens its port. `ring` says what may come at once in frames of this many bytes of
     /// payload.
     ///

@@ -66,15 +66,15 @@ impl<S: Source, K: Sink> Participant<S, K> {
 
     fn machine(&self) -> &dyn Machine {
         match self {
-            Participant::Root(root, _) => root,
-            Participant::Receiver(receiver, _) => receiver,
+            Participant::Root(root, _) => root.as_ref(),
+            Participant::Receiver(receiver, _) => receiver.as_ref(),
         }
     }
 
     fn machine_mut(&mut self) -> &mut dyn Machine {
         match self {
-            Participant::Root(root, _) => root,
-            Participant::Receiver(receiver, _) => receiver,
+            Participant::Root(root, _) => root.as_mut(),
+            Participant::Receiver(receiver, _) => receiver.as_mut(),
         }
     }
 }

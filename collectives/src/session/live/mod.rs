@@ -42,10 +42,8 @@ use super::{Receiver, Root, Station};
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
-use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
 use progress::Teller;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -56,6 +54,7 @@ use std::time::Duration;
 ///
 /// [`Session::send`] and [`Session::receive`] do all that it takes. A program with a source or a sink of its own
 /// ([`application`](super::application)) opens a session and runs roots and receivers on it.
+#[derive(Debug)]
 pub struct Session {
     port: Port,
     station: Station,
@@ -126,10 +125,8 @@ impl Session {
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
-            group,
-            group_mac: group_mac(group),
             mtu_bytes: options.mtu_bytes,
-            port: PortConfig::new(options.ether_type),
+            ..Opening::new(group, PortConfig::new(options.ether_type))
         };
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
@@ -255,12 +252,6 @@ pub fn log_counters(counters: &Counters) {
     log::info!("socket: {counters:?}");
     if counters.kernel_dropped > 0 {
         log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
-    }
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("station", &self.station).finish_non_exhaustive()
     }
 }
 

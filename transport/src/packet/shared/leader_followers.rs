@@ -92,21 +92,18 @@ impl<L: Link, M: Machine> Driven<L, M> {
 impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     /// `waiters` are those of the callers and of the progress thread.
     pub(super) fn new(link: L, machine: M, clock: Clock, waiters: [L::Waiter; 2]) -> LeaderFollowers<L, M> {
-        let (rounds, driven_at) = (Rounds::new(&link), clock.now());
-        let (failure, watches, following, news) = (None, [None; 2], 0, 0);
-        let (more_to_send, left_over, stopped) = (false, false, false);
         let driven = Driven {
+            rounds: Rounds::new(&link),
             link,
             machine,
-            rounds,
-            failure,
-            watches,
-            following,
-            news,
-            driven_at,
-            more_to_send,
-            left_over,
-            stopped,
+            failure: None,
+            watches: [None; 2],
+            following: 0,
+            news: 0,
+            driven_at: clock.now(),
+            more_to_send: false,
+            left_over: false,
+            stopped: false,
         };
         LeaderFollowers { clock, shared: Mutex::new(driven), followers: Condvar::new(), nap: Condvar::new(), waiters }
     }
