@@ -81,7 +81,7 @@ pub trait Waiter {
     ///
     /// `now` is the time as the loop has read it last.
     #[must_use = "the link has to know"]
-    fn wait(&self, now: Instant, wanted: Wanted) -> Self::Seen;
+    fn wait(&self, now: Instant, wanted: Interest) -> Self::Seen;
 
     /// Whether somebody has called [`wake`](Waiter::wake) since that was last taken note of, which is hereby done.
     /// Cheap if nobody has.
@@ -97,7 +97,7 @@ pub trait Waiter {
 
 /// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Interest {
     /// An arrival. A wait that is not for arrivals should not be disturbed by them, nor cost their senders anything.
     pub arrivals: bool,
     /// Room to send.

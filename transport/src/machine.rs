@@ -58,3 +58,73 @@ impl Timer {
     /// An application's deadline for an operation.
     pub const OPERATION: Timer = Timer("operation");
 }
+
+// Whoever owns a machine in a box, or has borrowed one, can drive it as well.
+macro_rules! forward {
+    ($($owner:ty),*) => {
+        $(impl<M: Machine + ?Sized> Machine for $owner {
+            fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+                (**self).handle_frame(now, frame);
+            }
+
+            fn handle_timeout(&mut self, now: Instant) {
+                (**self).handle_timeout(now);
+            }
+
+            fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+                (**self).poll_transmit(now, buffer)
+            }
+
+            fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+                (**self).poll_timeout(now)
+            }
+
+            fn is_urgent(&self) -> bool {
+                (**self).is_urgent()
+            }
+        })*
+    };
+}
+
+forward!(Box<M>, &mut M);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends one frame of as many bytes as it has been handed.
+    #[derive(Default)]
+    struct Counter(usize);
+
+    impl Machine for Counter {
+        fn handle_frame(&mut self, _now: Instant, frame: &[u8]) {
+            self.0 += frame.len();
+        }
+
+        fn handle_timeout(&mut self, _now: Instant) {}
+
+        fn poll_transmit(&mut self, _now: Instant, _buffer: &mut [u8]) -> Option<usize> {
+            Some(std::mem::take(&mut self.0)).filter(|&bytes| bytes > 0)
+        }
+
+        fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+            Some(Deadline { at: now, why: Timer::PACE })
+        }
+
+        fn is_urgent(&self) -> bool {
+            self.0 > 0
+        }
+    }
+
+    fn drive(mut machine: impl Machine) -> Option<usize> {
+        machine.handle_frame(Instant::START, &[0; 60]);
+        assert!(machine.is_urgent() && machine.poll_timeout(Instant::START).is_some());
+        machine.poll_transmit(Instant::START, &mut [])
+    }
+
+    #[test]
+    fn a_boxed_and_a_borrowed_machine_are_machines() {
+        assert_eq!(drive(Box::new(Counter::default()) as Box<dyn Machine>), Some(60));
+        assert_eq!(drive(&mut Counter::default()), Some(60));
+    }
+}

@@ -1,9 +1,9 @@
 //! How the processes of a group find each other: all are equal, and each calls until all have the same list.
 
-use super::body::Call;
+use super::body::CallBody;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
-use super::roster::{Digest, Entry, Roster};
+use super::roster::{Roster, RosterDigest, RosterEntry};
 use crate::membership::LEAST_MTU_BYTES;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr};
@@ -26,7 +26,7 @@ struct Caller {
     returns: u32,
     host: String,
     mtu_bytes: u16,
-    digest: Digest,
+    digest: RosterDigest,
     joined: bool,
     heard_at: Instant,
 }
@@ -67,9 +67,9 @@ impl Assembly {
     }
 
     /// What this process calls.
-    pub(super) fn call(&self, joined: bool) -> Call {
+    pub(super) fn call(&self, joined: bool) -> CallBody {
         let Config { station, size, nonce, preset, .. } = &self.config;
-        Call {
+        CallBody {
             nonce: *nonce,
             size: *size,
             mtu_bytes: station.mtu_bytes,
@@ -85,7 +85,7 @@ impl Assembly {
     ///
     /// # Errors
     /// What cannot become a group.
-    pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: Call) -> Result<(), CommunicatorError> {
+    pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> Result<(), CommunicatorError> {
         let Config { size, preset, .. } = self.config;
         if call.size != size {
             return Err(CommunicatorError::SizesDiffer { host: call.host, theirs: call.size, ours: size });
@@ -100,8 +100,8 @@ impl Assembly {
     }
 
     /// Notes a call; true if it changes the list.
-    fn note(&mut self, now: Instant, mac: MacAddr, call: Call) -> bool {
-        let Call { nonce, mtu_bytes, joined, digest, host, .. } = call;
+    fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {
+        let CallBody { nonce, mtu_bytes, joined, digest, host, .. } = call;
         let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
         if self.callers.len() >= usize::from(self.config.size) + SPARE_CALLERS && !self.callers.contains_key(&mac) {
             return false;
@@ -124,9 +124,10 @@ impl Assembly {
         let complete = self.callers.len() + 1 == usize::from(self.config.size);
         let roster = complete.then(|| {
             let station = &self.config.station;
-            let own = Entry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
+            let own = RosterEntry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
             let others = self.callers.iter();
-            let others = others.map(|(&mac, caller)| Entry { mac, nonce: caller.nonce, host: caller.host.clone() });
+            let others =
+                others.map(|(&mac, caller)| RosterEntry { mac, nonce: caller.nonce, host: caller.host.clone() });
             let mtu_bytes =
                 self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
             Roster::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)

@@ -1,13 +1,13 @@
 //! The bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
 
 use super::failure::Failure;
-use super::roster::Digest;
+use super::roster::RosterDigest;
 use super::signature::Signature;
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 
 /// CALL: a process looks for the others of its group, or answers one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct CallBody {
     pub nonce: u64,
     pub size: u16,
     pub mtu_bytes: u16,
@@ -15,14 +15,14 @@ pub(super) struct Call {
     /// Whether the caller knows that all have the same list.
     pub joined: bool,
     /// Of the list it has, zeros if it has not heard all.
-    pub digest: Digest,
+    pub digest: RosterDigest,
     pub group: String,
     pub host: String,
 }
 
-impl Call {
+impl CallBody {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         out.u64(self.nonce)
             .u16(self.size)
             .u16(self.mtu_bytes)
@@ -34,9 +34,9 @@ impl Call {
     }
 
     /// `None` if it is malformed.
-    pub(super) fn decode(wire: &[u8]) -> Option<Call> {
-        let mut from = Reader::new(wire);
-        Some(Call {
+    pub(super) fn decode(wire: &[u8]) -> Option<CallBody> {
+        let mut from = BodyReader::new(wire);
+        Some(CallBody {
             nonce: from.u64()?,
             size: from.u16()?,
             mtu_bytes: from.u16()?,
@@ -64,7 +64,7 @@ pub(super) struct Notice {
 
 impl Notice {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         out.u8(self.repeats).zeros(7);
         self.calls.into_iter().for_each(|call| Signature::write_or_zeros(call, &mut out));
         Failure::write(self.failure, &mut out);
@@ -73,7 +73,7 @@ impl Notice {
 
     /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
-        let mut from = Reader::new(wire);
+        let mut from = BodyReader::new(wire);
         let (repeats, _) = (from.u8()?, from.bytes(7)?);
         let mut calls = [None; TOLD_CALLS];
         for call in &mut calls {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn calls_and_notices_are_read_as_they_were_written() {
-        let call = Call {
+        let call = CallBody {
             nonce: 1 << 60,
             size: 8,
             mtu_bytes: 1500,
@@ -106,8 +106,8 @@ mod tests {
             group: "g".into(),
             host: "n0".into(),
         };
-        assert_eq!(Call::decode(&call.encode()), Some(call.clone()));
-        assert_eq!(Call::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
+        assert_eq!(CallBody::decode(&call.encode()), Some(call.clone()));
+        assert_eq!(CallBody::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
         let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });
         let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: Rank(1) } });
         let calls = [last, None, None, None];
@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(wire in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (Call::decode(&wire), Notice::decode(&wire, 3));
+            let _ = (CallBody::decode(&wire), Notice::decode(&wire, 3));
         }
     }
 }

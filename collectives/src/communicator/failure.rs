@@ -3,7 +3,7 @@
 use super::error::{CommunicatorError, Named};
 use super::roster::Roster;
 use super::signature::Signature;
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
 
 /// A reason, and the first collective it stands in the way of.
@@ -32,7 +32,7 @@ impl Failure {
 
     /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros
     /// stand for what is not there.
-    pub(super) fn write(failure: Option<Failure>, out: &mut Writer) {
+    pub(super) fn write(failure: Option<Failure>, out: &mut BodyWriter) {
         let (code, ranks, signatures) = match failure.map(|failure| failure.cause) {
             None => (0, [0, 0], [None, None]),
             Some(Cause::Mismatch { one, other }) => (1, [one.0.0, other.0.0], [Some(one.1), Some(other.1)]),
@@ -46,7 +46,7 @@ impl Failure {
     }
 
     /// Reads what `write` writes, for a group of `size` ranks; `None` if it is malformed.
-    pub(super) fn read(from: &mut Reader<'_>, size: u16) -> Option<Option<Failure>> {
+    pub(super) fn read(from: &mut BodyReader<'_>, size: u16) -> Option<Option<Failure>> {
         let (code, _, rank, other, _) = (from.u8()?, from.u8()?, Rank(from.u16()?), Rank(from.u16()?), from.u16()?);
         let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
         let signatures = [one, from.bytes(Signature::BYTES)?];
@@ -98,11 +98,11 @@ mod tests {
             Cause::Garbled { rank: Rank(3) },
         ];
         let write = |failure| {
-            let mut out = Writer::default();
+            let mut out = BodyWriter::default();
             Failure::write(failure, &mut out);
             out.into_bytes()
         };
-        let read = |wire: &[u8], size| Failure::read(&mut Reader::new(wire), size);
+        let read = |wire: &[u8], size| Failure::read(&mut BodyReader::new(wire), size);
         for failure in causes.map(|cause| Failure { from: 7, cause }) {
             let wire = write(Some(failure));
             assert_eq!(wire.len(), 16 + 2 * Signature::BYTES);

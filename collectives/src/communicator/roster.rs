@@ -6,11 +6,11 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 
 /// BLAKE3 of a roster.
-pub(super) type Digest = [u8; 32];
+pub(super) type RosterDigest = [u8; 32];
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct RosterEntry {
     pub mac: MacAddr,
     pub nonce: u64,
     pub host: String,
@@ -19,14 +19,14 @@ pub(super) struct Entry {
 /// All processes of a group by rank, and what they agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roster {
-    entries: Vec<Entry>,
+    entries: Vec<RosterEntry>,
     mtu_bytes: u16,
-    digest: Digest,
+    digest: RosterDigest,
 }
 
 impl Roster {
     /// Orders the processes of `group` by host name, then address. `mtu_bytes` is the smallest of all.
-    pub(super) fn new(group: &str, mut entries: Vec<Entry>, mtu_bytes: u16, preset: Preset) -> Roster {
+    pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let mut hasher = blake3::Hasher::new();
         let mut text = |text: &str| {
@@ -35,7 +35,7 @@ impl Roster {
         };
         text(group);
         entries.iter().for_each(|entry| text(&entry.host));
-        for Entry { mac, nonce, .. } in &entries {
+        for RosterEntry { mac, nonce, .. } in &entries {
             hasher.update(&mac.octets());
             hasher.update(&nonce.to_be_bytes());
         }
@@ -44,7 +44,7 @@ impl Roster {
         Roster { entries, mtu_bytes, digest: *hasher.finalize().as_bytes() }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[RosterEntry] {
         &self.entries
     }
 
@@ -56,7 +56,7 @@ impl Roster {
         self.mtu_bytes
     }
 
-    pub(super) fn digest(&self) -> Digest {
+    pub(super) fn digest(&self) -> RosterDigest {
         self.digest
     }
 
@@ -84,8 +84,8 @@ impl Roster {
 mod tests {
     use super::*;
 
-    fn entry(host: &str, last: u8) -> Entry {
-        Entry { mac: MacAddr::new(2, 0, 0, 0, 0, last), nonce: u64::from(last), host: host.to_owned() }
+    fn entry(host: &str, last: u8) -> RosterEntry {
+        RosterEntry { mac: MacAddr::new(2, 0, 0, 0, 0, last), nonce: u64::from(last), host: host.to_owned() }
     }
 
     fn order(hosts: &[&str]) -> Vec<String> {
@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn the_digest_does_not_depend_on_who_was_heard_first_but_on_everything_else() {
-        let roster = |group: &str, entries: Vec<Entry>, mtu_bytes| {
+        let roster = |group: &str, entries: Vec<RosterEntry>, mtu_bytes| {
             Roster::new(group, entries, mtu_bytes, Preset::Default).digest()
         };
         let both = || vec![entry("a", 1), entry("b", 2)];
         let digest = roster("g", both(), 1500);
         assert_eq!(digest, roster("g", vec![entry("b", 2), entry("a", 1)], 1500));
         let renamed = vec![entry("a", 1), entry("c", 2)];
-        let restarted = vec![entry("a", 1), Entry { nonce: 9, ..entry("b", 2) }];
+        let restarted = vec![entry("a", 1), RosterEntry { nonce: 9, ..entry("b", 2) }];
         let others = [
             roster("h", both(), 1500),
             roster("g", both(), 1499),

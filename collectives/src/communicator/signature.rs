@@ -1,6 +1,6 @@
 //! What a collective is told apart by: its number, what it does, its root and its length; and the same as bytes.
 
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
 
@@ -48,12 +48,12 @@ impl Signature {
     pub(super) const BYTES: usize = 24;
 
     /// Appends the signature to a message.
-    pub(super) fn write(self, out: &mut Writer) {
+    pub(super) fn write(self, out: &mut BodyWriter) {
         out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root.0).zeros(4).u64(self.bytes);
     }
 
     /// The same, with zeros for one that is not there.
-    pub(super) fn write_or_zeros(signature: Option<Signature>, out: &mut Writer) {
+    pub(super) fn write_or_zeros(signature: Option<Signature>, out: &mut BodyWriter) {
         match signature {
             Some(signature) => signature.write(out),
             None => _ = out.zeros(Signature::BYTES),
@@ -62,14 +62,14 @@ impl Signature {
 
     /// A message of a collective: its signature, then `bytes`.
     pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         self.write(&mut out);
         out.bytes(bytes);
         out.into_bytes()
     }
 
     /// Takes a signature off a message; `None` if there is none.
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Signature> {
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Signature> {
         let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
         let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
         Some(Signature { number, operation, root: Rank(root), bytes })
@@ -77,7 +77,7 @@ impl Signature {
 
     /// Reads a signature and what follows it; `None` if there is none.
     pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
-        let mut from = Reader::new(wire);
+        let mut from = BodyReader::new(wire);
         Some((Signature::read(&mut from)?, from.rest()))
     }
 }

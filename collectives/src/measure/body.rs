@@ -1,6 +1,6 @@
 //! The bodies of PROBE, ECHO and REPORT frames.
 
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 
 /// What a PROBE asks for; an ECHO repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl ProbeBody {
         payload[..Self::BYTES].copy_from_slice(&self.encode().into_bytes());
     }
 
-    fn encode(&self) -> Writer {
-        let mut out = Writer::default();
+    fn encode(&self) -> BodyWriter {
+        let mut out = BodyWriter::default();
         out.u8(self.task as u8).zeros(1).u16(self.payload_bytes).u32(self.number);
         out
     }
@@ -61,8 +61,8 @@ impl ProbeBody {
     }
 
     /// Reads it, and returns what follows; `None` if it is malformed.
-    pub(super) fn read(payload: &[u8]) -> Option<(ProbeBody, Reader<'_>)> {
-        let mut from = Reader::new(payload);
+    pub(super) fn read(payload: &[u8]) -> Option<(ProbeBody, BodyReader<'_>)> {
+        let mut from = BodyReader::new(payload);
         let (task, _) = (Task::from_wire(from.u8()?)?, from.u8()?);
         let body = ProbeBody { task, payload_bytes: from.u16()?, number: from.u32()? };
         Some((body, from))
@@ -86,14 +86,14 @@ pub(super) struct ReportBody {
 
 impl ReportBody {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         out.u64(self.arrived).u64(self.arrived_late).u64(self.first_nanos).u64(self.late_nanos).u64(self.last_nanos);
         out.into_bytes()
     }
 
     /// Reads it; `None` if it is malformed.
     pub(super) fn decode(payload: &[u8]) -> Option<ReportBody> {
-        let mut from = Reader::new(payload);
+        let mut from = BodyReader::new(payload);
         let (arrived, arrived_late) = (from.u64()?, from.u64()?);
         let (first_nanos, late_nanos, last_nanos) = (from.u64()?, from.u64()?, from.u64()?);
         let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos };

@@ -25,7 +25,7 @@ pub struct Answerer {
 
 /// Whom to look for, and how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Search {
     /// These hosts, if any are named.
     pub hosts: Vec<String>,
     /// So many hosts, whoever they are.
@@ -43,7 +43,7 @@ pub struct Finder {
     identity: Identity,
     group_mac: MacAddr,
     group: String,
-    wanted: Wanted,
+    wanted: Search,
     found: Vec<Answerer>,
     began: Instant,
     invite_at: Instant,
@@ -54,7 +54,7 @@ pub struct Finder {
 
 impl Finder {
     /// Begins to invite the group's hosts.
-    pub fn new(now: Instant, identity: Identity, group: &str, wanted: Wanted) -> Finder {
+    pub fn new(now: Instant, identity: Identity, group: &str, wanted: Search) -> Finder {
         Finder {
             identity,
             group_mac: wire::group_mac(group),

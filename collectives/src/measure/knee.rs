@@ -8,14 +8,14 @@ const POLICED_BELOW: f64 = 0.85;
 
 /// A paced train to the group address.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pace {
+pub(super) struct RampPace {
     /// How fast it was sent.
     pub frames_per_second: f64,
     /// How many frames.
     pub frames: u64,
 }
 
-impl Pace {
+impl RampPace {
     /// The first frame of the second half: what counts, because a policer lets a burst pass first.
     pub(super) fn mark(self) -> u64 {
         self.frames / 2
@@ -33,7 +33,7 @@ pub(super) struct Known {
 
 /// The rate at which frames got through to a target, if they were policed; `None` if as many came as unicast makes
 /// expect.
-pub(super) fn policed(pace: Pace, known: Known, report: &ReportBody) -> Option<f64> {
+pub(super) fn policed(pace: RampPace, known: Known, report: &ReportBody) -> Option<f64> {
     let expected = (known.frames_per_second / pace.frames_per_second).min(1.0) * (1.0 - known.loss);
     let late_frames = pace.frames - pace.mark();
     let part = report.arrived_late as f64 / late_frames.max(1) as f64;
@@ -42,7 +42,7 @@ pub(super) fn policed(pace: Pace, known: Known, report: &ReportBody) -> Option<f
 
 /// By the receiver's clock, from the first to the last arrival of the second half; few arrivals have to be set against
 /// the pace.
-fn passed(pace: Pace, report: &ReportBody, part: f64) -> f64 {
+fn passed(pace: RampPace, report: &ReportBody, part: f64) -> f64 {
     let nanos = report.last_nanos.saturating_sub(report.late_nanos);
     match report.arrived_late {
         0..=8 => part * pace.frames_per_second,
@@ -58,7 +58,7 @@ mod tests {
     const KNOWN: Known = Known { frames_per_second: 8000.0, loss: 0.01 };
 
     /// So many frames of the second half, evenly over its time.
-    fn report(pace: Pace, arrived_late: u64) -> ReportBody {
+    fn report(pace: RampPace, arrived_late: u64) -> ReportBody {
         let half_nanos = (pace.mark() as f64 * 1e9 / pace.frames_per_second) as u64;
         ReportBody {
             arrived: arrived_late,
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_arrives_as_unicast_does_is_not_policed() {
-        let pace = Pace { frames_per_second: 8000.0, frames: 800 };
+        let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         for arrived in [400, 396, 350] {
             assert_eq!(policed(pace, KNOWN, &report(pace, arrived)), None, "{arrived} of 400");
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_slow_receiver_is_no_policer() {
-        let pace = Pace { frames_per_second: 8000.0, frames: 800 };
+        let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         let slow = Known { frames_per_second: 4000.0, loss: 0.0 };
         assert_eq!(policed(pace, slow, &report(pace, 200)), None);
         assert!(policed(pace, slow, &report(pace, 100)).is_some());
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_rate_that_gets_through_is_taken_from_the_receivers_clock() {
-        let pace = Pace { frames_per_second: 8000.0, frames: 800 };
+        let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         let rate = policed(pace, KNOWN, &report(pace, 100)).expect("a quarter arrived");
         assert!((rate - 2000.0).abs() < 40.0, "{rate}");
         assert_eq!(policed(pace, KNOWN, &ReportBody::default()), Some(0.0), "nothing at all");

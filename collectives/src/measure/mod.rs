@@ -28,7 +28,7 @@ mod step;
 mod tests;
 
 pub use calibrate::calibrate;
-pub use finder::{Answerer, Finder, Wanted};
+pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
 pub use prober::Prober;
 pub use responder::{HostInfo, Responder};

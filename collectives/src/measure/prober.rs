@@ -6,7 +6,7 @@ use super::kind;
 use super::probe::ProbeWriter;
 use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
-use super::step::{Cast, Echo, Largest, Ping, Report, RollCall, Step, Train};
+use super::step::{CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train};
 use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};
 use ethbcast_transport::{Deadline, Instant, Part};
@@ -114,7 +114,7 @@ impl Prober {
             Item::Largest { target } => Some(Box::new(Largest::new(target, findings, settings))),
             Item::Ping { target, bytes } => Some(Box::new(Ping::new(target, bytes, findings, settings))),
             Item::Train { target, bytes } => Some(Box::new(Train::new(target, bytes, findings, settings))),
-            Item::Cast => settings.cast.map(|group| Box::new(Cast::new(group, findings, settings)) as _),
+            Item::Cast => settings.cast.map(|group| Box::new(CastStep::new(group, findings, settings)) as _),
         };
     }
 
@@ -149,7 +149,7 @@ impl Part for Prober {
         match header.kind {
             kind::ECHO => {
                 let payload_bytes = frame.payload.len();
-                step.on_echo(now, Echo { target, test, last, payload_bytes });
+                step.on_echo(now, EchoFrame { target, test, last, payload_bytes });
             }
             kind::REPORT => {
                 let Some(body) = ReportBody::decode(frame.payload) else { return };

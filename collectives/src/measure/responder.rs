@@ -34,13 +34,13 @@ pub struct Responder {
     identity: Identity,
     mtu_bytes: usize,
     info: Option<HostInfo>,
-    answers: VecDeque<Answer>,
-    tallies: Vec<Tally>,
+    answers: VecDeque<Reply>,
+    tallies: Vec<TrainTally>,
     frames_sent: u64,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct Reply {
     to: MacAddr,
     session: u32,
     test: u32,
@@ -56,7 +56,7 @@ enum What {
 
 /// What has arrived of one prober's present train.
 #[derive(Debug)]
-struct Tally {
+struct TrainTally {
     prober: MacAddr,
     session: u32,
     test: u32,
@@ -113,9 +113,9 @@ impl Responder {
     }
 
     /// The count for the frame's train, begun if it is a new one; `None` for a straggler of one that is over.
-    fn tally(&mut self, frame: &Frame<'_>) -> Option<&mut Tally> {
+    fn tally(&mut self, frame: &Frame<'_>) -> Option<&mut TrainTally> {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
-        let fresh = Tally { prober, session, test, seen: 0, counts: ReportBody::default() };
+        let fresh = TrainTally { prober, session, test, seen: 0, counts: ReportBody::default() };
         let known = self.tallies.iter().position(|tally| tally.prober == prober && tally.session == session);
         if known.is_none() && self.tallies.len() >= MAX_PROBERS {
             self.tallies.remove(0);
@@ -123,7 +123,7 @@ impl Responder {
         let mut tally = known.map_or(fresh, |at| self.tallies.remove(at));
         let newer = test.wrapping_sub(tally.test);
         if newer != 0 && newer < 1 << 31 {
-            tally = Tally { test, seen: 0, counts: ReportBody::default(), ..tally };
+            tally = TrainTally { test, seen: 0, counts: ReportBody::default(), ..tally };
         }
         // The one heard last is at the end.
         self.tallies.push(tally);
@@ -142,7 +142,7 @@ impl Responder {
     fn answer(&mut self, frame: &Frame<'_>, what: What) {
         if self.answers.len() < MAX_ANSWERS {
             let (session, test) = (frame.header.session, frame.header.stamp);
-            self.answers.push_back(Answer { to: frame.source, session, test, what });
+            self.answers.push_back(Reply { to: frame.source, session, test, what });
         }
     }
 }

@@ -3,9 +3,9 @@
 
 /// Appends fields to a message body.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct BodyWriter(Vec<u8>);
 
-impl Writer {
+impl BodyWriter {
     /// What has been written.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
@@ -40,11 +40,11 @@ impl Writer {
 
 /// Takes fields off a message body; every read fails softly at the end.
 #[derive(Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct BodyReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(body: &'a [u8]) -> Reader<'a> {
-        Reader(body)
+impl<'a> BodyReader<'a> {
+    pub(crate) fn new(body: &'a [u8]) -> BodyReader<'a> {
+        BodyReader(body)
     }
 
     /// What has not been read.
@@ -71,13 +71,13 @@ impl<'a> Reader<'a> {
 /// Numbers, highest byte first.
 macro_rules! numbers {
     ($($number:ident),*) => {
-        impl Writer {
+        impl BodyWriter {
             $(pub(crate) fn $number(&mut self, value: $number) -> &mut Self {
                 self.bytes(&value.to_be_bytes())
             })*
         }
 
-        impl Reader<'_> {
+        impl BodyReader<'_> {
             $(pub(crate) fn $number(&mut self) -> Option<$number> {
                 Some($number::from_be_bytes(self.array()?))
             })*

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Whether a member is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Attendance {
     /// It is there, though it may be suspected of being gone.
     Here,
     /// It said good-bye after so many collectives, and answers until then.
@@ -32,7 +32,7 @@ pub(crate) enum Change {
 struct Entry {
     heard_at: Instant,
     suspected: bool,
-    standing: Standing,
+    standing: Attendance,
 }
 
 /// What one member of a group knows of the others' presence, by rank.
@@ -60,7 +60,7 @@ pub(crate) struct Presence {
 impl Presence {
     /// All `size` ranks are there at `now`; each but the `own` is gone when it has been silent for `gone_after`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
-        let entry = Entry { heard_at: now, suspected: false, standing: Standing::Here };
+        let entry = Entry { heard_at: now, suspected: false, standing: Attendance::Here };
         Presence {
             own,
             suspect_after: None,
@@ -83,7 +83,7 @@ impl Presence {
         Presence { forgives_own_sleep: true, ..self }
     }
 
-    pub(crate) fn standing(&self, rank: Rank) -> Standing {
+    pub(crate) fn standing(&self, rank: Rank) -> Attendance {
         self.entries[rank.index()].standing
     }
 
@@ -92,24 +92,24 @@ impl Presence {
         let entry = &mut self.entries[rank.index()];
         entry.heard_at = now;
         entry.suspected = false;
-        matches!(entry.standing, Standing::Here | Standing::Leaving { .. })
+        matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
     }
 
     /// A member has said good-bye after so many collectives, and answers until then at least.
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
-            Standing::Here => until,
-            Standing::Leaving { until: known, .. } => known.max(until),
-            Standing::Left { .. } | Standing::Gone => return,
+            Attendance::Here => until,
+            Attendance::Leaving { until: known, .. } => known.max(until),
+            Attendance::Left { .. } | Attendance::Gone => return,
         };
-        self.entries[rank.index()].standing = Standing::Leaving { calls, until };
+        self.entries[rank.index()].standing = Attendance::Leaving { calls, until };
         self.fewest = self.fewest.min(calls);
         self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
     }
 
     /// A member does not count any more, whether it is silent or not.
     pub(crate) fn remove(&mut self, rank: Rank) {
-        self.entries[rank.index()].standing = Standing::Gone;
+        self.entries[rank.index()].standing = Attendance::Gone;
     }
 
     /// A member that has left before collective `number`.
@@ -118,8 +118,8 @@ impl Presence {
             return None;
         }
         let left = |entry: &Entry| match entry.standing {
-            Standing::Leaving { calls, .. } | Standing::Left { calls } => calls <= number,
-            Standing::Here | Standing::Gone => false,
+            Attendance::Leaving { calls, .. } | Attendance::Left { calls } => calls <= number,
+            Attendance::Here | Attendance::Gone => false,
         };
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
@@ -136,7 +136,7 @@ impl Presence {
             entry.heard_at + silence
         };
         let others = self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own);
-        others.map(|(entry, _)| entry).filter(|entry| entry.standing == Standing::Here).map(due).min()
+        others.map(|(entry, _)| entry).filter(|entry| entry.standing == Attendance::Here).map(due).min()
     }
 
     /// Looks who has been silent, and whose good-bye is over.
@@ -149,15 +149,15 @@ impl Presence {
         for (entry, rank) in self.entries.iter_mut().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own) {
             let silence = now.since(entry.heard_at);
             match entry.standing {
-                Standing::Leaving { calls, until } if until <= now => {
-                    entry.standing = Standing::Left { calls };
+                Attendance::Leaving { calls, until } if until <= now => {
+                    entry.standing = Attendance::Left { calls };
                     changes.push(Change::Left(rank));
                 }
-                Standing::Here if silence >= self.gone_after => {
-                    entry.standing = Standing::Gone;
+                Attendance::Here if silence >= self.gone_after => {
+                    entry.standing = Attendance::Gone;
                     changes.push(Change::Gone(rank));
                 }
-                Standing::Here if !entry.suspected && self.suspect_after.is_some_and(|after| silence >= after) => {
+                Attendance::Here if !entry.suspected && self.suspect_after.is_some_and(|after| silence >= after) => {
                     entry.suspected = true;
                     changes.push(Change::Suspected(rank, silence));
                 }
@@ -165,7 +165,7 @@ impl Presence {
             }
         }
         let until =
-            |entry: &Entry| if let Standing::Leaving { until, .. } = entry.standing { Some(until) } else { None };
+            |entry: &Entry| if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None };
         self.next_farewell = self.entries.iter().filter_map(until).min();
         changes
     }
@@ -205,7 +205,7 @@ mod tests {
         );
         assert!(presence.hear(at(45), Rank(1)) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
-        assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Standing::Left { calls: 7 }));
+        assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
         assert!(!presence.hear(at(60), Rank(1)), "its frames do not count any more");
     }
 

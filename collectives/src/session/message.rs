@@ -1,7 +1,7 @@
 //! The control messages of a session.
 
 use super::kind;
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::{Kind, Rank};
 
 /// A BLAKE3 digest.
@@ -22,7 +22,7 @@ macro_rules! wire_enum {
         impl $name {
             const ALL: &[$name] = &[$($name::$variant),*];
 
-            fn read(from: &mut Reader<'_>) -> Option<$name> {
+            fn read(from: &mut BodyReader<'_>) -> Option<$name> {
                 $name::ALL.get(usize::from(from.u8()?)).copied()
             }
         }
@@ -217,7 +217,7 @@ pub enum Message {
 impl Message {
     /// The kind that goes into the frame's header, and the body.
     pub fn encode(&self) -> (Kind, Vec<u8>) {
-        let mut body = Writer::default();
+        let mut body = BodyWriter::default();
         let out = &mut body;
         let (kind, _) = match self {
             Message::Announce { group, host, source, size, mtu_bytes } => {
@@ -245,7 +245,7 @@ impl Message {
 
     /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
     pub fn decode(kind: Kind, body: &[u8]) -> Option<Message> {
-        let mut from = Reader::new(body);
+        let mut from = BodyReader::new(body);
         let from = &mut from;
         Some(match kind {
             kind::ANNOUNCE => {
@@ -290,13 +290,13 @@ impl Trailer {
     pub const BYTES: usize = 40;
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         out.u64(self.bytes).bytes(&self.digest);
         out.into_bytes()
     }
 
     pub(super) fn decode(payload: &[u8]) -> Option<Trailer> {
-        let mut from = Reader::new(payload);
+        let mut from = BodyReader::new(payload);
         Some(Trailer { bytes: from.u64()?, digest: from.array()? })
     }
 }

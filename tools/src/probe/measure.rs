@@ -4,7 +4,7 @@ use super::Station;
 use super::report::{OWN_RANK, Report, host_of};
 use crate::args::ProbeArgs;
 use crate::exit::{Code, WithCode, fail};
-use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Wanted, calibrate};
+use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Search, calibrate};
 use ethbcast_collectives::session::live::log_counters;
 use ethbcast_transport::Alone;
 use ethbcast_transport::wire::{Peer, Rank};
@@ -38,7 +38,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
-    let wanted = Wanted { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
+    let wanted = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
     let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), group, wanted);
     let mut finder = Alone::new(finder);
     station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;

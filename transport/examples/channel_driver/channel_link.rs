@@ -2,7 +2,7 @@
 //!
 //! What a driver for AF_XDP or UDP needs is all here: batches, a queue that can be full, and something to wait with.
 
-use ethbcast_transport::link::{Blocked, Link, Waiter, Wanted};
+use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
 use ethbcast_transport::{Instant, TimeSource};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,7 +144,7 @@ impl Waiter for ChannelWaiter {
     /// Whether there is room to send.
     type Seen = bool;
 
-    fn wait(&self, now: Instant, wanted: Wanted) -> bool {
+    fn wait(&self, now: Instant, wanted: Interest) -> bool {
         let waits = |rung: &mut Rung| {
             let ended = (wanted.arrivals && rung.arrival) || (wanted.room && rung.room);
             !ended && !self.woken.load(Ordering::Acquire)

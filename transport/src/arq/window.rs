@@ -115,11 +115,11 @@ mod tests {
     use super::*;
 
     /// A lane's window and its rounds.
-    struct Lane(Window, LossRound);
+    struct StreamWindow(Window, LossRound);
 
-    impl Lane {
-        fn new(tuning: &WindowTuning) -> Lane {
-            Lane(Window::new(tuning, u64::MAX), LossRound::new(tuning))
+    impl StreamWindow {
+        fn new(tuning: &WindowTuning) -> StreamWindow {
+            StreamWindow(Window::new(tuning, u64::MAX), LossRound::new(tuning))
         }
 
         fn rounds(&mut self, count: u32, from: u32, acknowledged: u64, lost: u64) -> u64 {
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn light_loss_does_not_shrink_a_window_and_heavy_loss_does_once_a_round_down_to_the_floor() {
         let tuning = WindowTuning::default();
-        let mut lane = Lane::new(&tuning);
+        let mut lane = StreamWindow::new(&tuning);
         assert_eq!(lane.rounds(20, 1, 90, 40), 32 + 20 * 90);
         assert_eq!(lane.rounds(1, 50, 0, 900), 1832 * 7 / 10);
         assert_eq!(lane.rounds(1, 60, 1282, 0), 1283, "after a cut it grows by a frame a round");
         assert_eq!(lane.rounds(40, 70, 0, 900), tuning.min_frames);
-        let mut fresh = Lane::new(&tuning);
+        let mut fresh = StreamWindow::new(&tuning);
         assert_eq!(fresh.rounds(3, 1, 10, 10), 32 + 30, "three short rounds that lose half are not judged yet");
     }
 

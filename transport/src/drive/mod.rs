@@ -4,7 +4,7 @@ mod busy_poll;
 mod coalescing;
 pub(crate) mod rounds;
 
-use crate::link::{Blocked, Link, Waiter, Wanted};
+use crate::link::{Blocked, Interest, Link, Waiter};
 use crate::{Instant, Machine, TimeSource};
 use busy_poll::poll_until;
 use rounds::{Rest, Rounds};
@@ -82,7 +82,7 @@ fn send_last<L: Link, M: Machine>(
             return Ok(false);
         }
         let until = if let Blocked::Until(moment) = blocked { moment.min(end) } else { end };
-        let wanted = Wanted { arrivals: false, room: blocked == Blocked::Room, until: Some(until) };
+        let wanted = Interest { arrivals: false, room: blocked == Blocked::Room, until: Some(until) };
         link.waited(waiter.wait(now, wanted))?;
     }
 }

@@ -4,7 +4,7 @@
 
 use super::busy_poll::BusyPoll;
 use super::coalescing::Coalescing;
-use crate::link::{Blocked, Link, Wanted};
+use crate::link::{Blocked, Interest, Link};
 use crate::{Deadline, Instant, Machine, TimeSource};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) enum Rest {
     /// Look for frames until then.
     BusyPoll(Instant),
     /// Wait, from that moment.
-    Wait(Instant, Wanted),
+    Wait(Instant, Interest),
 }
 
 impl Rounds {
@@ -90,7 +90,7 @@ impl Rounds {
         let room = link.blocked() == Some(Blocked::Room);
         if self.have_moved() {
             // Only a wait finds out that there is room to send again, and a loop that never rests would never learn.
-            let look = Wanted { arrivals: false, room, until: Some(Instant::START) };
+            let look = Interest { arrivals: false, room, until: Some(Instant::START) };
             return if room { Rest::Wait(Instant::START, look) } else { Rest::None };
         }
         let now = clock.now();
@@ -98,9 +98,9 @@ impl Rounds {
         let nap = if machine.is_urgent() { None } else { self.coalescing.nap(now, limit) };
         let poll_until = if in_a_hurry && !room { self.busy_poll.until(now, limit) } else { None };
         match (nap, poll_until) {
-            (Some(nap), _) => Rest::Wait(now, Wanted { arrivals: false, room, until: Some(now + nap) }),
+            (Some(nap), _) => Rest::Wait(now, Interest { arrivals: false, room, until: Some(now + nap) }),
             (None, Some(end)) => Rest::BusyPoll(end),
-            (None, None) => Rest::Wait(now, Wanted { arrivals: true, room, until: limit.map(|limit| now + limit) }),
+            (None, None) => Rest::Wait(now, Interest { arrivals: true, room, until: limit.map(|limit| now + limit) }),
         }
     }
 

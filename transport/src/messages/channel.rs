@@ -2,8 +2,8 @@
 
 use super::arrivals::{Arrivals, Class};
 use super::body::{Note, Pull, Push, Word};
+use super::core::{Label, MailboxCore};
 use super::credit::Credit;
-use super::endpoint::{Endpoint, Label};
 use super::flight::{Flight, Piece};
 use super::inbox::{Inbox, Read};
 use super::ledger::Ledger;
@@ -78,7 +78,7 @@ impl Channel {
     }
 
     /// Takes a frame from this peer.
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) {
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
         self.flight.heard(now);
         match frame.header.kind {
             Kind::RECEIPT => match Ack::parse(frame) {
@@ -90,7 +90,7 @@ impl Channel {
         }
     }
 
-    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, endpoint: &mut Endpoint) {
+    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, endpoint: &mut MailboxCore) {
         let (outbox, ledger) = (&mut self.outbox, &mut endpoint.ledger);
         let honest = self.flight.on_ack(now, ack, &endpoint.stamps, |piece| {
             if let Piece::Part { message, .. } = piece {
@@ -101,7 +101,7 @@ impl Channel {
     }
 
     /// A push, a pull or a note: each is read once, and acknowledged each time it comes.
-    fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) {
+    fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
         let Header { sequence, flags, stamp, .. } = frame.header;
         self.arrivals.note_stamp(now, stamp);
         match self.arrivals.class(sequence) {
@@ -123,7 +123,7 @@ impl Channel {
         self.arrivals.owe(now, flags.has(Flags::ACK_NOW));
     }
 
-    fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut Endpoint) -> Read {
+    fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) -> Read {
         let ledger = &mut endpoint.ledger;
         match frame.header.kind {
             Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
@@ -134,7 +134,13 @@ impl Channel {
         .unwrap_or(Read::Malformed)
     }
 
-    fn on_note(&mut self, now: Instant, frame: &Frame<'_>, note: &Note<'_>, endpoint: &mut Endpoint) -> Option<Read> {
+    fn on_note(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        note: &Note<'_>,
+        endpoint: &mut MailboxCore,
+    ) -> Option<Read> {
         let header = Header { sequence: note.cursor, stamp: note.echo, ..frame.header };
         let ack = Ack::parse(&Frame { source: frame.source, header, payload: note.ack })?;
         self.on_ack(now, &ack, endpoint);
@@ -154,7 +160,7 @@ impl Channel {
     }
 
     /// A message to oneself: the outbox's parts and notes go straight to the inbox, and back.
-    pub(super) fn pump_local(&mut self, endpoint: &mut Endpoint) {
+    pub(super) fn pump_local(&mut self, endpoint: &mut MailboxCore) {
         loop {
             if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {
                 let limit = self.inbox.tell();
@@ -189,7 +195,7 @@ impl Channel {
     }
 
     /// Writes the next frame into `buffer`: notes and receipts first, they are what others wait for.
-    pub(super) fn poll(&mut self, now: Instant, endpoint: &mut Endpoint, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll(&mut self, now: Instant, endpoint: &mut MailboxCore, buffer: &mut [u8]) -> Option<usize> {
         if self.gone {
             return None;
         }
@@ -237,7 +243,7 @@ impl Channel {
     fn write(
         &mut self,
         now: Instant,
-        endpoint: &mut Endpoint,
+        endpoint: &mut MailboxCore,
         sequence: u64,
         piece: Piece,
         how: (Stamp, bool),
@@ -268,7 +274,7 @@ impl Channel {
     fn write_note(
         &mut self,
         now: Instant,
-        endpoint: &Endpoint,
+        endpoint: &MailboxCore,
         sequence: u64,
         word: Word,
         (stamp, again): (Stamp, bool),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A send that has not ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sending {
+pub(super) struct SendState {
     pub to: Rank,
     bytes: usize,
     deadline: Option<Instant>,
@@ -18,7 +18,7 @@ pub(super) struct Sending {
 
 /// A receive that has not ended.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(super) struct RecvState {
     pub from: Rank,
     pub tag: u32,
     pub max_bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Receiving {
 
 /// What a deadline belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Asked {
+pub(super) enum Operation {
     Send(SendId),
     Recv(RecvId),
 }
@@ -38,13 +38,13 @@ pub(super) enum Asked {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     next_id: u64,
-    sends: BTreeMap<SendId, Sending>,
+    sends: BTreeMap<SendId, SendState>,
     /// Bytes of the sends that have not ended.
     send_bytes: usize,
-    receives: BTreeMap<RecvId, Receiving>,
+    receives: BTreeMap<RecvId, RecvState>,
     /// The receive queue: receives without a message, by source and tag, oldest first.
     posted: BTreeMap<(Rank, u32), VecDeque<RecvId>>,
-    deadlines: BTreeSet<(Instant, Asked)>,
+    deadlines: BTreeSet<(Instant, Operation)>,
     /// How many sends and receives of each peer have not ended.
     open: BTreeMap<Rank, usize>,
     done: VecDeque<Completion>,
@@ -65,19 +65,19 @@ impl Ledger {
 
     pub(super) fn add_send(&mut self, to: Rank, bytes: usize, deadline: Option<Instant>) -> SendId {
         let id = SendId::new(self.draw());
-        self.sends.insert(id, Sending { to, bytes, deadline });
+        self.sends.insert(id, SendState { to, bytes, deadline });
         self.send_bytes += bytes;
         *self.open.entry(to).or_default() += 1;
-        self.deadlines.extend(deadline.map(|at| (at, Asked::Send(id))));
+        self.deadlines.extend(deadline.map(|at| (at, Operation::Send(id))));
         id
     }
 
     pub(super) fn add_receive(&mut self, from: Rank, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
         let id = RecvId::new(self.draw());
-        self.receives.insert(id, Receiving { from, tag, max_bytes, message: None, deadline });
+        self.receives.insert(id, RecvState { from, tag, max_bytes, message: None, deadline });
         self.posted.entry((from, tag)).or_default().push_back(id);
         *self.open.entry(from).or_default() += 1;
-        self.deadlines.extend(deadline.map(|at| (at, Asked::Recv(id))));
+        self.deadlines.extend(deadline.map(|at| (at, Operation::Recv(id))));
         id
     }
 
@@ -87,12 +87,12 @@ impl Ledger {
     }
 
     /// A send that has not ended.
-    pub(super) fn send(&self, id: SendId) -> Option<Sending> {
+    pub(super) fn send(&self, id: SendId) -> Option<SendState> {
         self.sends.get(&id).copied()
     }
 
     /// A receive that has not ended.
-    pub(super) fn receive(&self, id: RecvId) -> Option<&Receiving> {
+    pub(super) fn receive(&self, id: RecvId) -> Option<&RecvState> {
         self.receives.get(&id)
     }
 
@@ -129,7 +129,7 @@ impl Ledger {
         self.send_bytes -= sending.bytes;
         self.close(sending.to);
         if let Some(at) = sending.deadline {
-            self.deadlines.remove(&(at, Asked::Send(id)));
+            self.deadlines.remove(&(at, Operation::Send(id)));
         }
         true
     }
@@ -137,7 +137,7 @@ impl Ledger {
     /// A send has no deadline any more.
     pub(super) fn lift_deadline(&mut self, id: SendId) {
         if let Some(at) = self.sends.get_mut(&id).and_then(|sending| sending.deadline.take()) {
-            self.deadlines.remove(&(at, Asked::Send(id)));
+            self.deadlines.remove(&(at, Operation::Send(id)));
         }
     }
 
@@ -146,7 +146,7 @@ impl Ledger {
         let Some(receiving) = self.receives.remove(&id) else { return false };
         self.close(receiving.from);
         if let Some(at) = receiving.deadline {
-            self.deadlines.remove(&(at, Asked::Recv(id)));
+            self.deadlines.remove(&(at, Operation::Recv(id)));
         }
         let key = (receiving.from, receiving.tag);
         if receiving.message.is_none()
@@ -185,7 +185,7 @@ impl Ledger {
     }
 
     /// The next send or receive whose time is up.
-    pub(super) fn overdue(&self, now: Instant) -> Option<Asked> {
+    pub(super) fn overdue(&self, now: Instant) -> Option<Operation> {
         self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, asked)| asked)
     }
 
@@ -199,7 +199,7 @@ impl Ledger {
     /// Bytes of memory that the receive queue takes.
     pub(super) fn receive_memory_bytes(&self) -> usize {
         let posted: usize = self.posted.values().map(|queue| queue.capacity() * size_of::<RecvId>()).sum();
-        self.receives.len() * size_of::<(RecvId, Receiving)>() + posted
+        self.receives.len() * size_of::<(RecvId, RecvState)>() + posted
     }
 
     /// Recounts; a sentence that names the first disagreement.

@@ -1,8 +1,8 @@
 //! All messages of one host: what the application calls, and the part behind it.
 
 use super::channel::Channel;
-use super::endpoint::Endpoint;
-use super::ledger::{Asked, Ledger};
+use super::core::MailboxCore;
+use super::ledger::{Ledger, Operation};
 use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 use super::settings::Settings;
 use super::stats::{MailboxMemory, MailboxStats};
@@ -28,7 +28,7 @@ pub struct Mailbox {
     settings: Settings,
     /// By rank; the own one delivers to itself.
     channels: Vec<Channel>,
-    endpoint: Endpoint,
+    endpoint: MailboxCore,
     /// The turns and timers of the peers, by rank.
     agenda: Agenda,
 }
@@ -49,7 +49,7 @@ impl Mailbox {
         settings.tuning.assert_valid();
         let share = settings.share(peers.len());
         let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
-        let endpoint = Endpoint {
+        let endpoint = MailboxCore {
             identity,
             payload_bytes,
             stamps: Stamps::default(),
@@ -236,15 +236,15 @@ impl Mailbox {
         }
     }
 
-    fn expire(&mut self, asked: Asked) {
+    fn expire(&mut self, asked: Operation) {
         let ledger = &mut self.endpoint.ledger;
         let rank = match asked {
-            Asked::Send(id) => ledger.send(id).map(|sending| {
+            Operation::Send(id) => ledger.send(id).map(|sending| {
                 self.channels[sending.to.index()].outbox().withdraw(id);
                 ledger.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
-            Asked::Recv(id) => {
+            Operation::Recv(id) => {
                 ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
                     if let Some(message) = message {
                         self.channels[from.index()].inbox().abandon(message);

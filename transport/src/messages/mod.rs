@@ -18,8 +18,8 @@
 mod arrivals;
 mod body;
 mod channel;
+mod core;
 mod credit;
-mod endpoint;
 mod flight;
 mod inbox;
 mod ledger;

@@ -2,7 +2,7 @@
 //! that meanwhile.
 
 use crate::Instant;
-use crate::link::{Waiter, Wanted};
+use crate::link::{Interest, Waiter};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -178,7 +178,7 @@ impl Sleeper {
 impl Waiter for Sleeper {
     type Seen = SocketEvents;
 
-    fn wait(&self, now: Instant, wanted: Wanted) -> SocketEvents {
+    fn wait(&self, now: Instant, wanted: Interest) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
         SocketEvents(match (wanted.arrivals, wanted.until) {
             (false, Some(until)) if until <= now => self.look(room),
@@ -228,7 +228,7 @@ mod tests {
     fn slept(sleeper: &Sleeper, millis: u64, clock: &Clock) -> Duration {
         let begin = clock.now();
         let end = begin + Duration::from_millis(millis);
-        sleeper.wait(begin, Wanted { arrivals: true, room: false, until: Some(end) }).0.expect("poll works");
+        sleeper.wait(begin, Interest { arrivals: true, room: false, until: Some(end) }).0.expect("poll works");
         clock.now().since(begin)
     }
 

@@ -6,7 +6,7 @@ use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, Way as StreamWay};
+use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -22,17 +22,17 @@ pub type Allgather = Call<Exchange>;
 /// How one rank gives its block and gets the others'.
 #[derive(Debug)]
 pub struct Exchange {
-    way: Way,
+    pattern: Pattern,
     /// The own block is among all.
     placed: bool,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Pattern {
     /// Every rank casts its block.
     Casts(Casts),
     /// Every rank hands on to the right what it has from the left: first its own block.
-    Ring(Ring),
+    Ring(AroundTheRing),
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ struct Casts {
 }
 
 #[derive(Debug)]
-struct Ring {
+struct AroundTheRing {
     /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
     handed: u16,
     come: u16,
@@ -69,15 +69,15 @@ impl Allgather {
         check_blocks(blocks_bytes, block_bytes, size)?;
         let signature = group.calls().begin(now, Operation::Allgather, Rank(0), block_bytes)?;
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
-        let way = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
+        let pattern = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others =
                 (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::new(origin))).collect();
-            Way::Casts(Casts { own: Writing::new(StreamWay::Cast), others })
+            Pattern::Casts(Casts { own: Writing::new(Way::Cast), others })
         } else {
             let outbound = BlockToSend::new(rank.ahead(1, size));
-            Way::Ring(Ring { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })
+            Pattern::Ring(AroundTheRing { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })
         };
-        Ok(Call::new(signature, Exchange { way, placed: false }))
+        Ok(Call::new(signature, Exchange { pattern, placed: false }))
     }
 
     /// Moves on, from `block` into `blocks`.
@@ -112,15 +112,15 @@ impl Work for Exchange {
         if !std::mem::replace(&mut self.placed, true) {
             blocks[block_range(group.rank(), block.len())].copy_from_slice(block);
         }
-        match &mut self.way {
+        match &mut self.pattern {
             _ if group.size() == 1 => Ok(true),
-            Way::Casts(casts) => casts.advance(group, now, call, blocks),
-            Way::Ring(ring) => ring.advance(group, call, blocks),
+            Pattern::Casts(casts) => casts.advance(group, now, call, blocks),
+            Pattern::Ring(ring) => ring.advance(group, call, blocks),
         }
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        if let Way::Ring(ring) = &mut self.way {
+        if let Pattern::Ring(ring) = &mut self.pattern {
             ring.awaited.clear(group);
         }
     }
@@ -149,7 +149,7 @@ impl Casts {
     }
 }
 
-impl Ring {
+impl AroundTheRing {
     fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
         let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;

@@ -10,11 +10,11 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
 /// A broadcast in progress.
-pub type Broadcast = Call<Part>;
+pub type Broadcast = Call<BroadcastRole>;
 
 /// One rank's part in it.
 #[derive(Debug)]
-pub enum Part {
+pub enum BroadcastRole {
     /// The one whose bytes they are.
     Root(Writing),
     /// One that gets them.
@@ -29,8 +29,11 @@ impl Broadcast {
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let is_root = member.rank() == Some(root);
-        let part =
-            if is_root { Part::Root(Writing::new(member.way_for(bytes))) } else { Part::Other(Reading::new(root)) };
+        let part = if is_root {
+            BroadcastRole::Root(Writing::new(member.way_for(bytes)))
+        } else {
+            BroadcastRole::Other(Reading::new(root))
+        };
         Ok(Call::new(signature, part))
     }
 
@@ -52,15 +55,15 @@ impl Broadcast {
     }
 }
 
-impl Work for Part {
+impl Work for BroadcastRole {
     type Slices<'a> = &'a mut [u8];
 
     fn step(&mut self, group: &mut Group, now: Instant, call: Signature, buffer: &mut [u8]) -> Result<bool, Failure> {
         match self {
             // There is nobody to send to.
-            Part::Root(_) if group.size() == 1 => Ok(true),
-            Part::Root(writing) => Ok(writing.advance(group, now, call, buffer)),
-            Part::Other(reading) => reading.advance(group, now, call, buffer),
+            BroadcastRole::Root(_) if group.size() == 1 => Ok(true),
+            BroadcastRole::Root(writing) => Ok(writing.advance(group, now, call, buffer)),
+            BroadcastRole::Other(reading) => reading.advance(group, now, call, buffer),
         }
     }
 }

@@ -10,11 +10,11 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
 /// A gather in progress.
-pub type Gather = Call<Blocks>;
+pub type Gather = Call<GatheredBlocks>;
 
 /// The blocks that one rank awaits or gives.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct GatheredBlocks {
     /// At the root: the others' blocks.
     awaited: AwaitedBlocks,
     /// Elsewhere: the own block.
@@ -45,7 +45,7 @@ impl Gather {
             (0..size).map(Rank).filter(|&from| from != root).for_each(|from| awaited.add(group, from, block_bytes));
         }
         let outbound = (rank != root).then(|| BlockToSend::new(root));
-        Ok(Call::new(signature, Blocks { awaited, outbound }))
+        Ok(Call::new(signature, GatheredBlocks { awaited, outbound }))
     }
 
     /// Moves on: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
@@ -67,7 +67,7 @@ impl Gather {
     }
 }
 
-impl Work for Blocks {
+impl Work for GatheredBlocks {
     type Slices<'a> = (&'a [u8], &'a mut [u8]);
 
     fn step(

@@ -11,7 +11,7 @@ use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::kind;
 use crate::communicator::roster::Roster;
 use crate::communicator::signature::{Operation, Signature};
-use crate::membership::presence::{Change, Presence, Standing};
+use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::Wait;
 use crate::membership::timing::HURRY;
 use ethbcast_transport::wire::{Kind, Rank};
@@ -70,9 +70,9 @@ impl Calls {
     pub(super) fn check_presence(&self, rank: Rank) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
         match self.presence.standing(rank) {
-            Standing::Here => Ok(()),
-            Standing::Leaving { .. } | Standing::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
-            Standing::Gone => Err(CommunicatorError::Gone(self.named(rank))),
+            Attendance::Here => Ok(()),
+            Attendance::Leaving { .. } | Attendance::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
+            Attendance::Gone => Err(CommunicatorError::Gone(self.named(rank))),
         }
     }
 
@@ -159,9 +159,9 @@ impl Calls {
     /// Why nothing more comes from a rank for collective `number`, if that is so.
     pub(in crate::communicator) fn absence(&self, rank: Rank, number: u64) -> Option<Failure> {
         let cause = match self.presence.standing(rank) {
-            Standing::Left { .. } => Cause::Left { rank },
-            Standing::Gone => Cause::Gone { rank },
-            Standing::Here | Standing::Leaving { .. } => return None,
+            Attendance::Left { .. } => Cause::Left { rank },
+            Attendance::Gone => Cause::Gone { rank },
+            Attendance::Here | Attendance::Leaving { .. } => return None,
         };
         Some(Failure { from: number, cause })
     }

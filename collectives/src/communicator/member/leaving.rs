@@ -9,7 +9,7 @@ pub(super) const FAREWELLS: u8 = 5;
 
 /// How far a member is with leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LeavingStage {
     Staying,
     /// It waits until the others have what it has sent, until this moment at most.
     Settling {
@@ -27,7 +27,7 @@ enum Stage {
 /// The way out of one member.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    stage: Stage,
+    stage: LeavingStage,
     /// The good-bye that waits to be sent: how many follow it.
     bye: Option<u8>,
 }
@@ -35,17 +35,17 @@ pub(super) struct Leaving {
 impl Leaving {
     /// A member that stays for now.
     pub(super) fn new() -> Leaving {
-        Leaving { stage: Stage::Staying, bye: None }
+        Leaving { stage: LeavingStage::Staying, bye: None }
     }
 
     /// Leaves at `by` at the latest.
     pub(super) fn begin(&mut self, by: Instant) {
-        self.stage = Stage::Settling { by };
+        self.stage = LeavingStage::Settling { by };
     }
 
     /// Somebody needs something of a member that says good-bye: it stays a little longer.
     pub(super) fn linger(&mut self, now: Instant) {
-        if let Stage::Parting { repeats, by, .. } = &mut self.stage
+        if let LeavingStage::Parting { repeats, by, .. } = &mut self.stage
             && now < *by
         {
             *repeats = FAREWELLS;
@@ -55,31 +55,31 @@ impl Leaving {
     /// When the next step is due.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Settling { by: at } | Stage::Parting { due: at, .. } => Some(at),
-            Stage::Staying | Stage::Over => None,
+            LeavingStage::Settling { by: at } | LeavingStage::Parting { due: at, .. } => Some(at),
+            LeavingStage::Staying | LeavingStage::Over => None,
         }
     }
 
     /// Whether it waits for the others to have what it has sent.
     pub(super) fn is_settling(&self) -> bool {
-        matches!(self.stage, Stage::Settling { .. })
+        matches!(self.stage, LeavingStage::Settling { .. })
     }
 
     /// The others have what they were sent, or it is `alone`; or it is time for the next good-bye.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {
-            Stage::Settling { .. } if alone => self.stage = Stage::Over,
-            Stage::Settling { by } if by <= now || settled => self.part(now, FAREWELLS, by),
-            Stage::Parting { repeats, due, by } if due <= now => match repeats.checked_sub(1) {
+            LeavingStage::Settling { .. } if alone => self.stage = LeavingStage::Over,
+            LeavingStage::Settling { by } if by <= now || settled => self.part(now, FAREWELLS, by),
+            LeavingStage::Parting { repeats, due, by } if due <= now => match repeats.checked_sub(1) {
                 Some(repeats) => self.part(now, repeats, by),
-                None => self.stage = Stage::Over,
+                None => self.stage = LeavingStage::Over,
             },
             _ => {}
         }
     }
 
     fn part(&mut self, now: Instant, repeats: u8, by: Instant) {
-        self.stage = Stage::Parting { repeats, due: now + HURRY, by };
+        self.stage = LeavingStage::Parting { repeats, due: now + HURRY, by };
         self.bye = Some(repeats);
     }
 
@@ -89,10 +89,10 @@ impl Leaving {
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.stage != Stage::Staying
+        self.stage != LeavingStage::Staying
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.stage == Stage::Over
+        self.stage == LeavingStage::Over
     }
 }

@@ -1,6 +1,6 @@
 //! Messages between two ranks, and their outcomes.
 
-use super::asked::Asked;
+use super::asked::Pending;
 use crate::communicator::error::CommunicatorError;
 use ethbcast_transport::messages::{
     Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,
@@ -18,13 +18,13 @@ const MOST_ASKED: usize = 1024;
 #[derive(Debug)]
 pub(in crate::communicator) struct Messages {
     mailbox: Mailbox,
-    sends: Asked<SendId, SendOutcome>,
-    receives: Asked<RecvId, RecvOutcome>,
+    sends: Pending<SendId, SendOutcome>,
+    receives: Pending<RecvId, RecvOutcome>,
 }
 
 impl Messages {
     pub(super) fn new(mailbox: Mailbox) -> Messages {
-        Messages { mailbox, sends: Asked::default(), receives: Asked::default() }
+        Messages { mailbox, sends: Pending::default(), receives: Pending::default() }
     }
 
     /// See [`Member::send`](super::Member::send).

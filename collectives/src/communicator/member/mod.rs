@@ -19,7 +19,7 @@ pub(super) use neighbours::{StreamName, Way};
 pub use stats::{MemberMemory, MemberStats};
 
 use super::assembly::Assembly;
-use super::body::Call;
+use super::body::CallBody;
 use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::kind;
@@ -266,7 +266,7 @@ impl Member {
     }
 
     fn on_call(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(call) = Call::decode(frame.payload) else {
+        let Some(call) = CallBody::decode(frame.payload) else {
             self.stats.malformed += 1;
             return;
         };

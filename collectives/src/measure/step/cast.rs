@@ -7,7 +7,7 @@
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
-use crate::measure::knee::{Known, Pace, policed};
+use crate::measure::knee::{Known, RampPace, policed};
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
@@ -29,7 +29,7 @@ const TRIES: u32 = 4;
 
 /// The ramp, and what it has shown.
 #[derive(Debug)]
-pub(in crate::measure) struct Cast {
+pub(in crate::measure) struct CastStep {
     group: MacAddr,
     hearers: Vec<Hearer>,
     link_frames_per_second: f64,
@@ -55,7 +55,7 @@ struct Hearer {
 /// One train.
 #[derive(Debug)]
 struct Run {
-    pace: Pace,
+    pace: RampPace,
     test: Option<u32>,
     sent: u64,
     /// When frame 0 left, or should have left to be on time now.
@@ -65,7 +65,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(pace: Pace) -> Run {
+    fn new(pace: RampPace) -> Run {
         Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None }
     }
 
@@ -78,8 +78,8 @@ impl Run {
     }
 }
 
-impl Cast {
-    pub(in crate::measure) fn new(group: MacAddr, findings: &Findings, settings: &ProbeSettings) -> Cast {
+impl CastStep {
+    pub(in crate::measure) fn new(group: MacAddr, findings: &Findings, settings: &ProbeSettings) -> CastStep {
         let present = findings.targets.iter().enumerate().filter(|(_, it)| it.present);
         let hearers: Vec<Hearer> = present
             .filter_map(|(target, it)| {
@@ -89,7 +89,7 @@ impl Cast {
             })
             .collect();
         let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
-        Cast {
+        CastStep {
             group,
             done: hearers.is_empty(),
             hearers,
@@ -103,7 +103,7 @@ impl Cast {
         }
     }
 
-    fn begin(&mut self, pace: Pace) {
+    fn begin(&mut self, pace: RampPace) {
         self.run = Run::new(pace);
         for hearer in &mut self.hearers {
             (hearer.report, hearer.to_ask) = (None, false);
@@ -132,10 +132,10 @@ impl Cast {
     }
 
     /// The same pace, for as long as it takes to see enough frames arrive at `rate`.
-    fn longer(&self, rate: f64) -> Pace {
-        let Pace { frames_per_second, frames } = self.run.pace;
+    fn longer(&self, rate: f64) -> RampPace {
+        let RampPace { frames_per_second, frames } = self.run.pace;
         let wanted = 2.0 * WORTHWHILE_FRAMES * frames_per_second / rate.max(1.0);
-        Pace { frames_per_second, frames: (wanted as u64).clamp(frames, MOST_FRAMES) }
+        RampPace { frames_per_second, frames: (wanted as u64).clamp(frames, MOST_FRAMES) }
     }
 
     fn end(&mut self, finding: CastFinding) {
@@ -177,13 +177,13 @@ impl Cast {
 }
 
 /// The ramp's trains.
-fn level(level: usize, link_frames_per_second: f64) -> Pace {
+fn level(level: usize, link_frames_per_second: f64) -> RampPace {
     let frames_per_second = (link_frames_per_second * LEVELS[level]).max(1.0);
     let frames = (frames_per_second * LEVEL.as_secs_f64()) as u64;
-    Pace { frames_per_second, frames: frames.clamp(LEAST_FRAMES, MOST_FRAMES) }
+    RampPace { frames_per_second, frames: frames.clamp(LEAST_FRAMES, MOST_FRAMES) }
 }
 
-impl Step for Cast {
+impl Step for CastStep {
     fn on_report(&mut self, _now: Instant, report: Report) {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
         if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {

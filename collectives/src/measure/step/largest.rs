@@ -1,6 +1,6 @@
 //! The path's MTU: the largest single frame that comes back.
 
-use super::{Echo, Step};
+use super::{EchoFrame, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -64,7 +64,7 @@ impl Largest {
 }
 
 impl Step for Largest {
-    fn on_echo(&mut self, _now: Instant, echo: Echo) {
+    fn on_echo(&mut self, _now: Instant, echo: EchoFrame) {
         let whole = echo.last && echo.payload_bytes + HEADER_BYTES == self.tried;
         if echo.target == self.target && whole && self.tests.contains(&echo.test) {
             self.passes = self.tried;

@@ -6,7 +6,7 @@ mod ping;
 mod roll_call;
 mod train;
 
-pub(super) use cast::Cast;
+pub(super) use cast::CastStep;
 pub(super) use largest::Largest;
 pub(super) use ping::Ping;
 pub(super) use roll_call::RollCall;
@@ -20,7 +20,7 @@ use std::fmt::Debug;
 
 /// A frame that came back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Echo {
+pub(super) struct EchoFrame {
     /// Which target sent it, by place.
     pub target: usize,
     pub test: u32,
@@ -45,7 +45,7 @@ pub(super) struct Report {
 /// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).
 pub(super) trait Step: Debug + Send {
     /// Takes an echo of this or another test.
-    fn on_echo(&mut self, _now: Instant, _echo: Echo) {}
+    fn on_echo(&mut self, _now: Instant, _echo: EchoFrame) {}
 
     /// Takes a report of this or another test.
     fn on_report(&mut self, _now: Instant, _report: Report) {}

@@ -1,6 +1,6 @@
 //! RTT(m): messages of m bytes that come back (Patarasuk 2008 §5.1).
 
-use super::{Echo, Step};
+use super::{EchoFrame, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::parcel::Parcel;
@@ -53,7 +53,7 @@ impl Ping {
 }
 
 impl Step for Ping {
-    fn on_echo(&mut self, now: Instant, echo: Echo) {
+    fn on_echo(&mut self, now: Instant, echo: EchoFrame) {
         if echo.target != self.target || !echo.last {
             return;
         }

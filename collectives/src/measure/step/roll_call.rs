@@ -1,6 +1,6 @@
 //! Who answers at all.
 
-use super::{Echo, Step};
+use super::{EchoFrame, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -43,7 +43,7 @@ impl RollCall {
 }
 
 impl Step for RollCall {
-    fn on_echo(&mut self, now: Instant, echo: Echo) {
+    fn on_echo(&mut self, now: Instant, echo: EchoFrame) {
         let called = &mut self.targets[echo.target];
         let sent = called.calls.iter().find(|(test, _)| *test == echo.test);
         if let (Some((_, at)), None) = (sent, called.round_trip_nanos) {

@@ -1,12 +1,12 @@
 //! Invitations and their answers.
 
 use super::*;
-use crate::measure::Wanted;
+use crate::measure::Search;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 
 /// Looks for `wanted` among n1, n2 and n3 (of which n3 is in another group): who answered, who is missing, and the
 /// time.
-fn search(wanted: Wanted, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
+fn search(wanted: Search, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
     let stranger = HostInfo { group: "other".to_owned(), host: "n3".to_owned() };
     let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(stranger))];
     let finder = Host::Finder(Finder::new(Instant::START, identity(0), "test", wanted));
@@ -22,8 +22,8 @@ fn search(wanted: Wanted, faults: impl Faults) -> (Vec<String>, Vec<String>, Dur
     (found, finder.missing().into_iter().map(str::to_owned).collect(), simulation.now().since(Instant::START))
 }
 
-fn wanted(hosts: &[&str], count: Option<usize>) -> Wanted {
-    Wanted { hosts: hosts.iter().map(|&host| host.to_owned()).collect(), count, patience: Duration::from_secs(5) }
+fn wanted(hosts: &[&str], count: Option<usize>) -> Search {
+    Search { hosts: hosts.iter().map(|&host| host.to_owned()).collect(), count, patience: Duration::from_secs(5) }
 }
 
 #[test]

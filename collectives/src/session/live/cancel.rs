@@ -10,11 +10,11 @@ use std::sync::{Arc, OnceLock, Weak};
 /// are told. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
-    shared: Arc<Shared>,
+    shared: Arc<CancelState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct CancelState {
     reason: OnceLock<String>,
     /// The loops to wake; those of sessions that are over are gone.
     wakers: Mutex<Vec<Weak<Waker>>>,

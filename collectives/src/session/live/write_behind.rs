@@ -93,14 +93,14 @@ enum Order {
 
 /// What a writer and its sink share.
 #[derive(Debug)]
-struct Shared {
+struct WriterState {
     /// Orders that wait.
     waiting: AtomicUsize,
     conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
     waker: Arc<Waker>,
 }
 
-impl Shared {
+impl WriterState {
     fn conclude(&self, verdict: Done, cause: Option<io::Error>) {
         *self.conclusion.lock() = Some((verdict, cause));
         self.waker.wake();
@@ -110,7 +110,7 @@ impl Shared {
 /// The sink of a session whose bytes a [`Writer`] writes.
 #[derive(Debug)]
 pub struct WriteBehind {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     orders: Option<SyncSender<Order>>,
     used: Receiver<Vec<u8>>,
     /// Disconnected when the writer has ended.
@@ -125,7 +125,7 @@ pub struct WriteBehind {
 /// The other end, to be [run](Writer::run) on a thread.
 #[derive(Debug)]
 pub struct Writer<S> {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     storage: S,
     orders: Receiver<Order>,
     used: SyncSender<Vec<u8>>,
@@ -142,7 +142,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
     (0..CHUNKS_WAITING + 2).for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES]).expect("there is room for so many"));
     let (alive, ended) = sync_channel(0);
     let (waiting, conclusion) = (AtomicUsize::new(0), Mutex::default());
-    let shared = Arc::new(Shared { waiting, conclusion, waker: Arc::clone(waker) });
+    let shared = Arc::new(WriterState { waiting, conclusion, waker: Arc::clone(waker) });
     let writer = Writer { shared: Arc::clone(&shared), storage, orders, used: recycle, _alive: alive };
     let sink = WriteBehind {
         shared,

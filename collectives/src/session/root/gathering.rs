@@ -26,7 +26,7 @@ pub(super) struct Gathering {
 /// How gathering goes on.
 #[derive(Debug)]
 #[must_use]
-pub(super) enum Step {
+pub(super) enum GatheringStep {
     Wait,
     /// With those who are there.
     Start,
@@ -60,8 +60,14 @@ impl Gathering {
     }
 
     /// Takes a request to join.
-    pub(super) fn on_join(&mut self, now: Instant, from: MacAddr, join: &Message, endpoint: &mut RootEndpoint) -> Step {
-        let Message::Join { nonce, host, .. } = join else { return Step::Wait };
+    pub(super) fn on_join(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        join: &Message,
+        endpoint: &mut RootEndpoint,
+    ) -> GatheringStep {
+        let Message::Join { nonce, host, .. } = join else { return GatheringStep::Wait };
         let config = endpoint.config();
         let offer = Offer {
             root: &config.station.host,
@@ -87,11 +93,16 @@ impl Gathering {
                 }
             }
         }
-        Step::Wait
+        GatheringStep::Wait
     }
 
     /// Takes a frame that is no request to join: an answer to a probe, if it belongs here.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Step {
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        endpoint: &mut RootEndpoint,
+    ) -> GatheringStep {
         match &mut self.prober {
             Some(prober) if matches!(frame.header.kind, kind::ECHO | kind::REPORT) => {
                 prober.handle_frame(now, frame);
@@ -99,12 +110,12 @@ impl Gathering {
             }
             _ => {
                 endpoint.count_stranger();
-                Step::Wait
+                GatheringStep::Wait
             }
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> Step {
+    pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> GatheringStep {
         if self.timers.take_due(Wait::Announce, now) {
             endpoint.send_to_group(&endpoint.config().invitation());
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
@@ -129,43 +140,48 @@ impl Gathering {
     }
 
     /// Starts, waits on or gives up, as patience and those who are there demand.
-    fn watch(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> Step {
+    fn watch(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> GatheringStep {
         for host in self.applicants.drop_silent(now, endpoint.config().timing.dead) {
             endpoint.tell(RootEvent::Left { host });
         }
         let wanted = endpoint.config().wanted;
         if now.since(self.began) < wanted.patience {
-            return Step::Wait;
+            return GatheringStep::Wait;
         }
         if self.applicants.len() >= wanted.at_least.max(1) {
             return self.probe_or_start(now, endpoint);
         }
         let (admitted, refused) = self.applicants.take();
         let joined = admitted.into_iter().map(|applicant| applicant.host).collect();
-        Step::GiveUp(RootFailure::TooFew { joined, refused, wanted: wanted.at_least, patience: wanted.patience })
+        GatheringStep::GiveUp(RootFailure::TooFew {
+            joined,
+            refused,
+            wanted: wanted.at_least,
+            patience: wanted.patience,
+        })
     }
 
     /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.
-    fn probe_or_start(&mut self, now: Instant, endpoint: &RootEndpoint) -> Step {
+    fn probe_or_start(&mut self, now: Instant, endpoint: &RootEndpoint) -> GatheringStep {
         if self.prober.is_some() {
-            return Step::Wait;
+            return GatheringStep::Wait;
         }
         // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken for
         // the link's rate.
         let config = endpoint.config();
         let Some(speaker) = self.applicants.sample().filter(|_| config.probe && self.calibration.is_none()) else {
-            return Step::Start;
+            return GatheringStep::Start;
         };
         let targets = vec![Peer { rank: Rank::ROOT, mac: speaker.mac }];
         let identity = config.station.identity(config.session, Rank::NONE);
         let settings = ProbeSettings::short(usize::from(config.station.mtu_bytes));
         self.prober = Some(Prober::new(now, identity, targets, settings));
-        Step::Wait
+        GatheringStep::Wait
     }
 
     /// Goes on to the start when the measurement is done.
-    fn watch_probe(&mut self) -> Step {
-        let Some(prober) = self.prober.take_if(|prober| prober.is_done()) else { return Step::Wait };
+    fn watch_probe(&mut self) -> GatheringStep {
+        let Some(prober) = self.prober.take_if(|prober| prober.is_done()) else { return GatheringStep::Wait };
         match calibrate(&prober.result()) {
             Ok(calibration) => {
                 log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
@@ -173,7 +189,7 @@ impl Gathering {
             }
             Err(error) => log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed"),
         }
-        Step::Start
+        GatheringStep::Start
     }
 }
 

@@ -28,7 +28,7 @@ use ethbcast_planning::model::Choice;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
-use gathering::{Gathering, Step, refuse_late};
+use gathering::{Gathering, GatheringStep, refuse_late};
 use running::Running;
 use std::time::Duration;
 
@@ -226,11 +226,11 @@ impl Root {
     }
 
     /// Goes on from gathering.
-    fn go_on(&mut self, now: Instant, step: Step) {
+    fn go_on(&mut self, now: Instant, step: GatheringStep) {
         match step {
-            Step::Wait => {}
-            Step::Start => self.start(now),
-            Step::GiveUp(failure) => self.fail(now, format!("the sender gave up: {failure}"), failure),
+            GatheringStep::Wait => {}
+            GatheringStep::Start => self.start(now),
+            GatheringStep::GiveUp(failure) => self.fail(now, format!("the sender gave up: {failure}"), failure),
         }
     }
 

@@ -9,7 +9,7 @@ pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
 use super::message::{Digest, ViewPart};
-use crate::membership::codec::{Reader, Writer};
+use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_planning::plan::{self, Via};
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
@@ -67,7 +67,7 @@ impl View {
 
     /// The view as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
         out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
@@ -81,7 +81,7 @@ impl View {
 
     /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
-        let mut from = Reader::new(bytes);
+        let mut from = BodyReader::new(bytes);
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
@@ -204,7 +204,7 @@ fn via_from_wire(number: u8, children: u8) -> Option<Via> {
 /// Bytes of a view message that are not a slice of the view.
 const PART_OVERHEAD_BYTES: usize = 40;
 
-fn read_member(from: &mut Reader<'_>) -> Option<ViewMember> {
+fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     let [a, b, c, d, e, f] = from.array()?;
     let (nonce, parent, order, present) = (from.u64()?, from.u16()?, from.u16()?, from.u8()? != 0);
     let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);

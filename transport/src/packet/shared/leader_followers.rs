@@ -2,7 +2,7 @@
 
 use crate::drive::flush;
 use crate::drive::rounds::{Rest, Rounds};
-use crate::link::{Blocked, Link, Waiter, Wanted};
+use crate::link::{Blocked, Interest, Link, Waiter};
 use crate::packet::Clock;
 use crate::{Instant, Machine};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ pub(super) enum Who {
 struct Watch {
     asleep: bool,
     /// What it comes back for.
-    wanted: Wanted,
+    wanted: Interest,
 }
 
 /// A machine, its link and the lock around both: the pattern Leader/Followers (Schmidt et al., Pattern-Oriented
@@ -235,7 +235,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
             Rest::BusyPoll(end) => self.busy_poll(driven, earliest(end, deadline)),
             Rest::Wait(now, wanted) => {
                 let until = wanted.until.map_or(deadline, |until| Some(earliest(until, deadline)));
-                self.wait(who, driven, now, Wanted { until, ..wanted });
+                self.wait(who, driven, now, Interest { until, ..wanted });
             }
         }
     }
@@ -243,7 +243,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     /// Looks for frames until `end` or for news, and lets others run, and have the lock, between two looks.
     fn busy_poll(&self, driven: &mut MutexGuard<Driven<L, M>>, end: Instant) {
         let news = driven.news;
-        let wanted = Wanted { arrivals: true, room: false, until: Some(end) };
+        let wanted = Interest { arrivals: true, room: false, until: Some(end) };
         driven.watches[Who::Caller as usize] = Some(Watch { asleep: false, wanted });
         while !driven.link.has_arrival() && driven.news == news && self.clock.now() < end {
             MutexGuard::unlocked(driven, std::thread::yield_now);
@@ -252,7 +252,7 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     }
 
     /// Waits without the lock.
-    fn wait(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, now: Instant, wanted: Wanted) {
+    fn wait(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, now: Instant, wanted: Interest) {
         driven.watches[who as usize] = Some(Watch { asleep: true, wanted });
         let seen = MutexGuard::unlocked(driven, || self.waiters[who as usize].wait(now, wanted));
         driven.watches[who as usize] = None;

@@ -7,7 +7,7 @@ use crate::wire::{Flags, Header, Identity, Kind, MacAddr};
 
 /// This host's end of the traffic with all peers: a record that each channel is lent while it works.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct MailboxCore {
     pub identity: Identity,
     pub payload_bytes: usize,
     pub stamps: Stamps,
@@ -19,7 +19,7 @@ pub(super) struct Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label(pub Kind, pub Flags, pub u64, pub Stamp);
 
-impl Endpoint {
+impl MailboxCore {
     /// Completes the frame in `buffer`, whose payload lies there already; returns its length.
     pub(super) fn seal(&self, to: MacAddr, label: Label, buffer: &mut [u8], payload_bytes: usize) -> usize {
         let Label(kind, flags, sequence, stamp) = label;
