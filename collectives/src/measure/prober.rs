@@ -26,8 +26,8 @@ pub struct Prober {
     step: Option<Box<dyn Step>>,
 }
 
-/// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to every
-/// target, `EachSize` for round trips and trains of all sizes with every target.
+/// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to
+/// every target, `EachSize` for round trips and trains of all sizes with every target.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     RollCall,
