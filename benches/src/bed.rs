@@ -6,7 +6,7 @@ use ethbcast_planning::model::{Calibration, Situation, price};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 
-use crate::cluster::wire;
+use crate::cluster::bring_up_named;
 use crate::units::FRAME_PAYLOAD_BYTES;
 
 /// A lab that is up for as long as this lives.
@@ -49,7 +49,7 @@ impl Bed {
         topology: Topology,
         rate_bits_per_second: Option<u64>,
     ) -> anyhow::Result<Self> {
-        let lab = wire(lab, topology.clone(), rate_bits_per_second)?;
+        let lab = bring_up_named(lab, topology.clone(), rate_bits_per_second)?;
         // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
         let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();
         Ok(Self { name, lab, topology, members })

@@ -18,14 +18,14 @@ pub const INTERFACE: &str = "eth0";
 /// Without root, or what keeps the lab from coming up.
 pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
-    wire(format!("{bench}{}", std::process::id()), topology, rate_bits_per_second)
+    bring_up_named(format!("{bench}{}", std::process::id()), topology, rate_bits_per_second)
 }
 
 /// Brings up a lab of this name.
 ///
 /// # Errors
 /// Without root, or what keeps the lab from coming up.
-pub fn wire(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+pub fn bring_up_named(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
     }

@@ -8,8 +8,8 @@ use anyhow::Context;
 
 use crate::table::Table;
 
-/// Writes a bench's text as NAME.txt, its numbers as NAME.csv and `more` by what follows `NAME.` into a folder, which is
-/// made if it is missing; prints the text.
+/// Writes a bench's text as NAME.txt, its numbers as NAME.csv and `more` by what follows `NAME.` into a folder, which
+/// is made if it is missing; prints the text.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.

@@ -44,24 +44,32 @@ impl Running {
     /// If the user interrupts, or the program's output cannot be read.
     pub fn wait(&mut self, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Ended> {
         let deadline = Instant::now() + limit;
-        let status = loop {
-            if let Some(status) = self.child.try_wait()? {
-                break status;
+        loop {
+            if let Some(ended) = self.ended()? {
+                return Ok(ended);
             }
             if Instant::now() > deadline {
                 return Ok(Err(format!("{} has not ended after {:.0} s", self.name, limit.as_secs_f64())));
             }
             thread::sleep(LOOK_EVERY);
             interrupt.check()?;
-        };
+        }
+    }
+
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ended(&mut self) -> anyhow::Result<Option<Ended>> {
+        let Some(status) = self.child.try_wait()? else { return Ok(None) };
         if status.success() {
-            return Ok(Ok(text(&mut self.stdout)?));
+            return Ok(Some(Ok(text(&mut self.stdout)?)));
         }
         let log = text(&mut self.stderr)?;
         // A line of dashes at the end, as some programs draw them, says nothing.
         let words =
             log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
-        Ok(Err(format!("{}: {status}: {words}", self.name)))
+        Ok(Some(Err(format!("{}: {status}: {words}", self.name))))
     }
 }
 

@@ -100,11 +100,9 @@ fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()
     let mut children: Vec<(String, Child)> = Vec::new();
     for host in hosts {
         let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
-        let child = prepare(&lab, &host, &own)?.spawn();
-        children.push((
-            host.clone(),
-            child.map_err(|error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0])))?,
-        ));
+        let cannot = |error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0]));
+        let child = prepare(&lab, &host, &own)?.spawn().map_err(cannot)?;
+        children.push((host, child));
     }
     let mut failed = Vec::new();
     for (host, mut child) in children {

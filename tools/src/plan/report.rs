@@ -11,28 +11,23 @@ use serde_json::{Value, json};
 /// One plan: what it is, what it takes, and itself drawn over the switches.
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
-    let mut lines = vec![
-        format!(
-            "{} from {} to {} others on {}",
-            estimate.via,
-            settings.name(0),
-            judged.plan.ranks() - 1,
-            settings.name
-        ),
-        format!(
-            "height {}, degree {}; {} in segments of {} bytes: {} predicted{}",
-            estimate.height,
-            estimate.degree,
-            units::bytes(settings.size_bytes),
-            estimate.segment_bytes,
-            duration(estimate.predicted_seconds),
-            assumption(settings),
-        ),
+    let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
+    format!(
+        "{} from {} to {} others on {}\n\
+         height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{chosen}\n{}",
+        estimate.via,
+        settings.name(0),
+        judged.plan.ranks() - 1,
+        settings.name,
+        estimate.height,
+        estimate.degree,
+        units::bytes(settings.size_bytes),
+        estimate.segment_bytes,
+        duration(estimate.predicted_seconds),
+        assumption(settings),
         busiest(judged),
-    ];
-    lines.extend(judged.reason.as_ref().map(|reason| format!("chosen: {reason}")));
-    lines.push(String::new());
-    lines.join("\n") + "\n" + &draw::text(&settings.topology, &judged.overlay(settings))
+        draw::text(&settings.topology, &judged.overlay(settings))
+    )
 }
 
 /// All plans in one table, by rising predicted time.
