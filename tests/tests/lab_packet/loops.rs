@@ -159,13 +159,20 @@ fn only_an_urgent_loop_looks_before_it_sleeps_and_not_for_longer_than_it_may() {
 
 #[test]
 fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
+    // Where others take the CPU away for most of 100 ms the first time, they do not every time.
+    let mut late = Vec::new();
+    assert!((0..3).any(|_| late_timers_of_a_busy_loop().map_err(|why| late.push(why)).is_ok()), "{late:?}");
+}
+
+/// A loop that looks for frames for ten seconds and has a timer every millisecond; why its timers came late, if they did.
+fn late_timers_of_a_busy_loop() -> Result<(), String> {
     let cable = Cable::lay(1500);
     let mut b = cable.open(1, |_| {});
     let mut c = cable.open(0, |config| config.busy_poll = Duration::from_secs(10));
     let waker = Waker::new().expect("a descriptor is free");
     let (asked, period) = (AtomicBool::new(false), Some(Duration::from_millis(1)));
     let mut script = Script { urgent: true, deadline: Some(Instant::START), period, ..Script::default() };
-    std::thread::scope(|scope| {
+    let timers = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(100));
             asked.store(true, Ordering::Release);
@@ -180,10 +187,12 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
                 ControlFlow::Continue(())
             }
         });
-        let timers = ended.expect("the interface is up");
-        assert!(timers >= 60, "{timers} timers in 100 ms");
+        ended.expect("the interface is up")
     });
-    script.lateness.sort();
-    assert!(script.lateness[script.lateness.len() / 2] < Duration::from_millis(1), "{:?}", script.lateness);
     assert_eq!(c.counters().poll_wakeups, 0, "it never slept");
+    script.lateness.sort();
+    match script.lateness.get(timers / 2) {
+        Some(median) if timers >= 60 && *median < Duration::from_millis(1) => Ok(()),
+        median => Err(format!("{timers} timers in 100 ms, half of them later than {median:?}")),
+    }
 }

@@ -33,7 +33,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["agenda", "audit", "link", "mac", "machine", "summed", "time", "tuning"],
+            &["agenda", "audit", "defaults", "link", "mac", "machine", "summed", "time", "tuning"],
             &["wire"],
             &["arq", "part"],
             &["feed"],
