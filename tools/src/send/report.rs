@@ -33,7 +33,7 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`] with code 4 if stdout does not take it.
+    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
     pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
         match (as_json, quiet) {
             (true, _) => report(&self.to_json().to_string()),

@@ -73,7 +73,7 @@ impl Sink for Collected {
         tally.add(&self.bytes);
         self.verdict = Some(match tally.verify(trailer) {
             Ok(()) => tally.verdict(Outcome::Delivered, ""),
-            Err(text) => tally.verdict(Outcome::Damaged, text),
+            Err(mismatch) => tally.verdict(Outcome::Damaged, mismatch.to_string()),
         });
     }
 

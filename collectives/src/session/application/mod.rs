@@ -44,4 +44,4 @@ pub use memory::{Collected, Content};
 pub use participant::Participant;
 pub use receiving::{Receiving, Sink};
 pub use sending::{Next, Sending, Source};
-pub use tally::Tally;
+pub use tally::{Mismatch, Tally};

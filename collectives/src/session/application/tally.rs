@@ -2,6 +2,14 @@
 
 use crate::session::{Digest, Done, Outcome, Trailer};
 
+/// What has been received is not what was sent: other bytes, or another number of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {received} bytes received do not match the sender's {sent} bytes: send again")]
+pub struct Mismatch {
+    received: u64,
+    sent: u64,
+}
+
 /// Counts and digests (BLAKE3) the bytes of a stream, at either end.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -31,16 +39,15 @@ impl Tally {
         Trailer { bytes: self.bytes, digest: self.digest() }
     }
 
-    /// Whether these are the bytes that the sender meant; the sentence says what is wrong.
+    /// Whether these are the bytes that the sender meant.
     ///
     /// # Errors
     /// If they are not.
-    pub fn verify(&self, trailer: Trailer) -> Result<(), String> {
+    pub fn verify(&self, trailer: Trailer) -> Result<(), Mismatch> {
         if trailer == self.trailer() {
             return Ok(());
         }
-        let (received, sent) = (self.bytes, trailer.bytes);
-        Err(format!("the {received} bytes received do not match the sender's {sent} bytes: send again"))
+        Err(Mismatch { received: self.bytes, sent: trailer.bytes })
     }
 
     /// A verdict on these bytes.

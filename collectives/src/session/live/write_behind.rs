@@ -195,7 +195,8 @@ fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<
             storage.write(chunk).map(|()| None)
         }
         Order::End(trailer) => {
-            tally.verify(*trailer).map_err(|text| StorageError::new(Outcome::Damaged, text))?;
+            let verified = tally.verify(*trailer);
+            verified.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
             storage.commit().map(Some)
         }
     }
