@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// The [`Failure`](crate::exit::Failure) of the given kind as a result.
+/// The [`Failure`] of the given kind as a result.
 ///
 /// # Errors
 /// Always.
@@ -55,7 +55,7 @@ pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
 
 /// Gives an error of a library its exit code.
 pub trait WithCode<T> {
-    /// The value, or a [`Failure`](crate::exit::Failure) of this kind with the error's own words.
+    /// The value, or a [`Failure`] of this kind with the error's own words.
     fn code(self, code: Code) -> anyhow::Result<T>;
 }
 
@@ -68,7 +68,7 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 /// Prints (a part of) the final report, a line or several, on stdout.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if stdout does not take it.
 pub fn report(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {

@@ -12,7 +12,7 @@ use std::path::Path;
 /// The route that `--via` names.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
+/// A [`Failure`] with code 2.
 pub fn read_route(via: &str) -> anyhow::Result<Route> {
     match via {
         "auto" => Ok(Route::Auto),
@@ -26,7 +26,7 @@ pub fn read_route(via: &str) -> anyhow::Result<Route> {
 /// Fails unless this protocol has a meaning on `route`: the default on every one, the others on the cast alone.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
+/// A [`Failure`] with code 2.
 pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
     if preset == Preset::Default || matches!(route, Route::Via(Via::Cast)) {
         return Ok(());
@@ -37,7 +37,7 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
 /// Reads a plan that `ethbcast plan --out` wrote.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     let name = path.display().to_string();
     SavedPlan::parse(&read_text(path, "plan file")?, &name).code(Code::Usage)
@@ -46,7 +46,7 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
 /// Reads a calibration that `ethbcast probe --out` wrote.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     let name = path.display().to_string();
     Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)

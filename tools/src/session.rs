@@ -13,7 +13,7 @@ use ethbcast_transport::packet::{Port, PortConfig};
 /// Fails if an MTU leaves a frame no room for an acknowledgement's bitmap, which sessions and communicators need alike.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
+/// A [`Failure`] with code 2.
 pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     if mtu_bytes >= LEAST_MTU_BYTES {
         return Ok(());
@@ -33,7 +33,7 @@ pub fn options(args: &WireArgs) -> Options {
 /// Opens the session's port, and lets signals end the session: the others are told `reason`.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (group name, MTU) or 4 (interface, permission).
+/// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
 pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
     let cancel: Cancel = options.cancel.clone();
     let interrupt = Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)?;
@@ -85,7 +85,7 @@ impl Wire {
     /// Finds the interface and opens the socket, as `port` says.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
+    /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
         let opening =

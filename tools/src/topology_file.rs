@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// name of a test bed will do if there is no such file.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
     let Imported { topology, notes } = load(path)?;
     print_notes(&notes);
@@ -24,7 +24,7 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
 /// The host of the topology, which is called `name`, that `--root` names.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2.
+/// A [`Failure`] with code 2.
 pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<usize> {
     let Some(host) = topology.host_named(root) else {
         let known = nodeset::fold(topology.hosts());
@@ -42,7 +42,7 @@ pub fn print_notes(notes: &[String]) {
 /// Reads a topology as [`read_topology`] does, the notes left to the caller.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn load(path: &Path) -> anyhow::Result<Imported> {
     let name = path.display().to_string();
     if let Some(topology) = Topology::builtin(&name).filter(|_| !path.exists()) {
@@ -62,7 +62,7 @@ pub fn load(path: &Path) -> anyhow::Result<Imported> {
 /// Reads a folder of `lldpcli` outputs; hidden files and folders in it are skipped.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn load_lldp(folder: &Path, interface: Option<&str>) -> anyhow::Result<Imported> {
     let unreadable =
         |error| Failure::new(Code::System, format!("cannot read the folder {}: {error}", folder.display()));
@@ -88,7 +88,7 @@ pub fn load_lldp(folder: &Path, interface: Option<&str>) -> anyhow::Result<Impor
 /// Reads a text file; `-` is stdin.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (not text, or too large to be one) or 4 (unreadable).
+/// A [`Failure`] with code 2 (not text, or too large to be one) or 4 (unreadable).
 pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
     let name = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {

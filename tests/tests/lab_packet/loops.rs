@@ -164,7 +164,8 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
     assert!((0..3).any(|_| late_timers_of_a_busy_loop().map_err(|why| late.push(why)).is_ok()), "{late:?}");
 }
 
-/// A loop that looks for frames for ten seconds and has a timer every millisecond; why its timers came late, if they did.
+/// A loop that looks for frames for ten seconds and has a timer every millisecond; why its timers came late, if they
+/// did.
 fn late_timers_of_a_busy_loop() -> Result<(), String> {
     let cable = Cable::lay(1500);
     let mut b = cable.open(1, |_| {});

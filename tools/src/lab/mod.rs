@@ -13,7 +13,7 @@ use std::process::{Child, ExitStatus};
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
         LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),

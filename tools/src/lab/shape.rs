@@ -11,7 +11,7 @@ const MAX_HOSTS: usize = 256;
 /// The topology that `shape` stands for.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2, or 4 if a file cannot be read.
+/// A [`Failure`] with code 2, or 4 if a file cannot be read.
 pub fn topology(shape: &str) -> anyhow::Result<Topology> {
     if let Ok(hosts) = shape.parse::<usize>() {
         if !(1..=MAX_HOSTS).contains(&hosts) {
@@ -32,7 +32,7 @@ pub fn topology(shape: &str) -> anyhow::Result<Topology> {
 /// A test bed by name.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 that lists the names.
+/// A [`Failure`] with code 2 that lists the names.
 pub fn builtin(name: &str) -> anyhow::Result<Topology> {
     let unknown =
         || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Takes part until the root says that there is no further size.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: &PerfArgs, options: &Options, wire: &mut Session, interrupt: &Interrupt) -> anyhow::Result<()> {
     loop {
         let mut receiving = Receiving::new(Taker::new(wire.clock()));

@@ -26,7 +26,7 @@ const MAX_SIZES: usize = 64;
 /// Measures, or takes part.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: &PerfArgs) -> anyhow::Result<()> {
     check(args)?;
     let joined = Arc::new(OnceLock::new());

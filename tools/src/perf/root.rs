@@ -23,7 +23,7 @@ const RELEASE: [u8; 1] = [1];
 /// What the arguments say of the network and the way, on whatever rank they are given.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+/// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     let mut options = session::options(&args.wire).receivers(usize::from(args.ranks) - 1);
     options.route = read_route(&args.via)?;
@@ -39,7 +39,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
 /// Measures all sizes and reports.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: &PerfArgs, options: &mut Options, wire: &mut Session, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut report = Report::new(args);
     for (at, &size_bytes) in args.sizes.iter().enumerate() {

@@ -20,7 +20,7 @@ impl Dest {
     /// Looks at DEST.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4: it exists, its directory does not, or nothing can be written there.
+    /// A [`Failure`] with code 4: it exists, its directory does not, or nothing can be written there.
     pub fn resolve(dest: &OsStr, replace: bool) -> anyhow::Result<Dest> {
         if dest == "-" {
             return Ok(Dest::Stdout);

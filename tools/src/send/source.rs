@@ -22,7 +22,7 @@ impl Input {
     /// Opens SOURCE.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure): 4 if it is missing or unreadable, 2 if it is a directory.
+    /// A [`Failure`]: 4 if it is missing or unreadable, 2 if it is a directory.
     pub fn open(source: &OsStr) -> anyhow::Result<Input> {
         let path = Path::new(source);
         let what = format!("SOURCE {}", path.display());

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
         TopoCommand::Show { file, drawing } => {
@@ -60,7 +60,7 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
 /// Writes a text file.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4.
+/// A [`Failure`] with code 4.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let failure = |error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display()));
     Ok(std::fs::write(path, text).map_err(failure)?)
