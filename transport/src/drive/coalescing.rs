@@ -3,7 +3,8 @@
 //! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While frames come
 //! densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
 //! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap
-//! doubles the time until the next is tried.
+//! doubles the time until the next is tried. But where frames come several at a time nobody waits for an answer to
+//! each: a nap that found nothing there met a sender that had no CPU for a moment, and is forgotten.
 
 use crate::Instant;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub(crate) struct Coalescing {
     /// The nap for the present density.
     nap: Duration,
     received: u32,
+    /// Rounds of this interval that received anything.
+    rounds: u32,
     since: Instant,
     dense: bool,
     napped: bool,
@@ -46,6 +49,7 @@ impl Coalescing {
     pub(crate) fn round(&mut self, now: Instant, received: usize) {
         let received = u32::try_from(received).unwrap_or(u32::MAX);
         self.received = self.received.saturating_add(received);
+        self.rounds += u32::from(received > 0);
         if std::mem::take(&mut self.napped) {
             self.learn(now, received);
         }
@@ -53,15 +57,26 @@ impl Coalescing {
         if interval >= INTERVAL {
             self.nap = self.fitting_nap(interval);
             self.dense = self.nap * self.received >= interval * WORTHWHILE_FRAMES;
-            (self.received, self.since) = (0, now);
+            if self.is_bulk(interval) && self.received >= self.rounds.saturating_mul(WORTHWHILE_FRAMES) {
+                (self.doublings, self.barred_until) = (0, now);
+            }
+            (self.received, self.rounds, self.since) = (0, 0, now);
         }
+    }
+
+    /// Whether what has been received in `interval` is bulk.
+    fn is_bulk(&self, interval: Duration) -> bool {
+        interval * BULK_FRAMES_PER_SECOND <= Duration::from_secs(1) * self.received
     }
 
     /// The nap for what has been received in `interval`.
     fn fitting_nap(&self, interval: Duration) -> Duration {
-        let bulk = interval * BULK_FRAMES_PER_SECOND <= Duration::from_secs(1) * self.received;
         let shortest = self.longest / SHORT_PART;
-        if bulk { (interval * BULK_FRAMES / self.received.max(1)).clamp(shortest, self.longest) } else { shortest }
+        if self.is_bulk(interval) {
+            (interval * BULK_FRAMES / self.received.max(1)).clamp(shortest, self.longest)
+        } else {
+            shortest
+        }
     }
 
     fn learn(&mut self, now: Instant, received: u32) {
@@ -124,6 +139,22 @@ mod tests {
             coalescing.round(now, 1);
         }
         assert!((1..=8).contains(&naps), "{naps} naps in a second");
+    }
+
+    #[test]
+    fn where_frames_come_several_at_a_time_an_empty_nap_is_soon_forgotten() {
+        let (mut coalescing, mut now) = after(8, Duration::from_micros(100));
+        // The sender has had no CPU for a moment, again and again: the next nap is seconds away.
+        coalescing.doublings = MAX_DOUBLINGS;
+        coalescing.learn(now, 0);
+        assert_eq!(coalescing.nap(now, None), None, "barred");
+        // Then it goes on as before.
+        let begin = now;
+        while coalescing.nap(now, None).is_none() && now.since(begin) < Duration::from_secs(1) {
+            now += Duration::from_micros(100);
+            coalescing.round(now, 8);
+        }
+        assert!(now.since(begin) <= INTERVAL * 2, "barred for another {:?}", now.since(begin));
     }
 
     #[test]
