@@ -62,9 +62,11 @@ impl<'a> BodyReader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
+    /// A string; a control character in it, which a terminal would act on, and what is no UTF-8 come out as U+FFFD.
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
-        Some(String::from_utf8_lossy(self.bytes(length)?).into_owned())
+        let text = String::from_utf8_lossy(self.bytes(length)?);
+        Some(text.replace(char::is_control, "\u{FFFD}"))
     }
 }
 
@@ -86,3 +88,19 @@ macro_rules! numbers {
 }
 
 numbers!(u8, u16, u32, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_off_the_wire_tells_a_terminal_nothing() {
+        let mut writer = BodyWriter::default();
+        writer.text("n1\x1b]0;owned\x07\r\n\u{9b}2J é");
+        let wire = writer.into_bytes();
+        let shown = "n1\u{fffd}]0;owned\u{fffd}\u{fffd}\u{fffd}\u{fffd}2J é";
+        assert_eq!(BodyReader::new(&wire).text().as_deref(), Some(shown));
+        assert_eq!(BodyReader::new(&[2, b'a', 0xff]).text().as_deref(), Some("a\u{fffd}"));
+        assert_eq!(BodyReader::new(&wire[..9]).text(), None, "cut short");
+    }
+}
