@@ -77,11 +77,16 @@ pub fn report(text: &str) -> anyhow::Result<()> {
     })
 }
 
+/// Prints a line on stderr; if nobody reads it any more, that changes nothing.
+pub fn say(text: impl fmt::Display) {
+    drop(writeln!(std::io::stderr(), "{text}"));
+}
+
 /// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system
 /// failure.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let code = error.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
-    eprintln!("ethbcast: {error:#}");
+    say(format_args!("ethbcast: {error:#}"));
     ExitCode::from(code as u8)
 }

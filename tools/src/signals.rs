@@ -30,7 +30,7 @@ impl Interrupt {
             while let Ok(signal) = signals.wait() {
                 let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
                 if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
-                    eprintln!("ethbcast: interrupted");
+                    crate::exit::say(format_args!("ethbcast: interrupted"));
                     std::process::exit(128 + signal as i32);
                 }
                 tell();

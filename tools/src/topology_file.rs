@@ -36,7 +36,7 @@ pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<
 
 /// Prints what had to be ignored or assumed.
 pub fn print_notes(notes: &[String]) {
-    notes.iter().for_each(|note| eprintln!("ethbcast: note: {note}"));
+    notes.iter().for_each(|note| crate::exit::say(format_args!("ethbcast: note: {note}")));
 }
 
 /// Reads a topology as [`read_topology`] does, the notes left to the caller.

@@ -30,10 +30,10 @@ pub fn run(args: &PerfArgs, options: &Options, wire: &mut Session, interrupt: &I
         let terms = taker.conclude(end)?;
         if !args.wire.quiet {
             let mean = took.as_secs_f64() * 1e6 / f64::from(terms.iterations);
-            eprintln!(
+            crate::exit::say(format_args!(
                 "{:>10} bytes: {mean:.1} µs from release to release, {} verified",
                 terms.size_bytes, terms.iterations
-            );
+            ));
         }
         if terms.remaining == 0 {
             return Ok(());

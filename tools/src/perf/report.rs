@@ -116,7 +116,7 @@ impl Report<'_> {
     /// Says on stderr what has just been measured, if the report itself comes much later.
     pub fn progress(&self) {
         if let Some(row) = self.rows.last().filter(|_| self.args.wire.json && !self.args.wire.quiet) {
-            eprintln!("{}", row.line());
+            crate::exit::say(row.line());
         }
     }
 

@@ -23,7 +23,10 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
     let mut answering = Alone::new(Answering { responder, end });
     if !args.wire.quiet {
-        eprintln!("{host} answers the probes of group {group} on {}", station.wire.port.interface().name);
+        crate::exit::say(format_args!(
+            "{host} answers the probes of group {group} on {}",
+            station.wire.port.interface().name
+        ));
     }
     let over = |now| end.is_some_and(|end| end <= now);
     let ended = station.drive(&mut answering, |_, now| over(now), "interrupted; answers no more probes");

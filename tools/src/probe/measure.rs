@@ -23,7 +23,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = getrandom::u32().code(Code::System)?;
     let hosts = find(args, &mut station, session)?;
     if !args.wire.quiet {
-        eprintln!("probing {}", names(&hosts).join(", "));
+        crate::exit::say(format_args!("probing {}", names(&hosts).join(", ")));
     }
     let result = measure(&mut station, session, &hosts)?;
     log_counters(&station.wire.port.counters());

@@ -63,7 +63,9 @@ fn verdict(report: &ReceiveReport, interrupt: &Interrupt) -> anyhow::Result<()> 
     }
     report.check().map_err(failure)?;
     if !report.is_confirmed() {
-        eprintln!("ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise");
+        crate::exit::say(format_args!(
+            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise"
+        ));
     }
     Ok(())
 }

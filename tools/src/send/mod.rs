@@ -50,7 +50,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let report = Report { sent: &sent, preset: options.preset };
     report.print(args.wire.json, args.wire.quiet)?;
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
-        eprintln!("ethbcast: {surprise}");
+        crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
     sent.all_verified().map_err(failure)?;
     Ok(())

@@ -73,3 +73,28 @@ fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
     root.assert_code(1);
     assert!(root.stderr.contains("n1 (interrupted)"), "{}", root.stderr);
 }
+
+#[test]
+fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
+    let site = Site::alone("stderr", one_switch(3));
+    let bytes = content(5, 8 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    // The sender's goes away with its first line; that of n1 is full from the beginning and never read.
+    let full = site.path("full");
+    let status = Command::new("mkfifo").arg(&full).status().expect("mkfifo starts");
+    assert!(status.success());
+    let mut receive = site.command("n1", "sh");
+    let stuck = "exec 3<>\"$2\"; dd if=/dev/zero bs=4k oflag=nonblock >&3 2>/dev/null; \"$0\" recv -i eth0 \"$1\" 2>&3";
+    receive.args(["-c", stuck]).arg(PROGRAM).arg(site.path("n1")).arg(&full);
+    let receivers = [Run::start("n1", receive), site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
+    let mut send = site.command("n0", "sh");
+    let gone = "{ \"$0\" send -i eth0 -n 2 --max-wait 10 \"$1\" 2>&1 >\"$2\"; echo $? > \"$3\"; } | head -n 1";
+    send.args(["-c", gone]).arg(PROGRAM).arg(&source).arg(site.path("report")).arg(site.path("code"));
+    let root = Run::start("n0", send).end(LIMIT);
+    assert_eq!(fs::read_to_string(site.path("code")).expect("written"), "0\n", "{}", root.stderr);
+    assert!(fs::read_to_string(site.path("report")).is_ok_and(|text| text.contains("2 of 2 receivers verified")));
+    for (receiver, host) in receivers.into_iter().zip(["n1", "n2"]) {
+        receiver.end(LIMIT).assert_code(0);
+        assert!(fs::read(site.path(host)).is_ok_and(|file| file == bytes), "{host} has other bytes");
+    }
+}
