@@ -1,7 +1,7 @@
 //! What `send` and `recv` show on stderr while they work.
 //!
-//! A terminal may be stopped (Ctrl-S), and who reads stderr may go away: neither concerns the session. A thread of its own
-//! writes, behind a queue that is never waited for.
+//! A terminal may be stopped (Ctrl-S), and who reads stderr may go away: neither concerns the session. A thread of its
+//! own writes, behind a queue that is never waited for.
 
 use crate::exit::say;
 use crate::units;
