@@ -144,11 +144,11 @@ const BULK_WAYS: [(&str, Duration); 3] =
 /// Frames per second, raw and as long messages.
 fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow::Result<String> {
     let time = Duration::from_millis(arguments.millis);
-    let (mut raw, mut passed) = (Vec::new(), [const { Vec::new() }; BULK_WAYS.len()]);
+    let (mut raw, mut consumed) = (Vec::new(), [const { Vec::new() }; BULK_WAYS.len()]);
     for _ in 0..arguments.rounds {
         raw.push(bulk::raw(hop, FRAME_BYTES, time)?);
-        for ((_, spin), passed) in BULK_WAYS.iter().zip(&mut passed) {
-            passed.push(bulk::messages(hop, LONG_BYTES, time, *spin)?);
+        for ((_, spin), consumed) in BULK_WAYS.iter().zip(&mut consumed) {
+            consumed.push(bulk::messages(hop, LONG_BYTES, time, *spin)?);
             interrupt.check()?;
         }
     }
@@ -164,8 +164,8 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
     );
     first.resize(11, String::new());
     table.push(first);
-    for ((name, _), passed) in BULK_WAYS.iter().zip(&passed) {
-        table.push(bulk_row(name, passed, baseline, time));
+    for ((name, _), consumed) in BULK_WAYS.iter().zip(&consumed) {
+        table.push(bulk_row(name, consumed, baseline, time));
     }
     let long = size(LONG_BYTES as u64);
     let title =
@@ -174,24 +174,27 @@ fn throughput(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyhow
 }
 
 /// What one way came to.
-fn bulk_row(name: &str, passed: &[bulk::Passed], baseline: f64, time: Duration) -> Vec<String> {
-    let frames_per_second = middle(passed, |it| it.rate.frames_per_second);
+fn bulk_row(name: &str, consumed: &[bulk::Passed], baseline: f64, time: Duration) -> Vec<String> {
+    let frames_per_second = middle(consumed, |it| it.rate.frames_per_second);
     let part = frames_per_second / baseline;
     let per_second = |wakeups: f64| format!("{:.0}", wakeups / time.as_secs_f64());
     vec![
         name.to_owned(),
         format!("{frames_per_second:.0}"),
         format!("{part:.3}"),
-        format!("{:.0}", middle(passed, |it| it.bytes_per_second) / 1e6),
-        format!("{:.2}", middle(passed, |it| it.rate.sender_micros)),
-        format!("{:.2}", middle(passed, |it| it.rate.receiver_micros)),
-        format!("{:.2}", middle(passed, |it| it.sender.0.resent as f64 * 100.0 / it.sender.0.pulls_sent.max(1) as f64)),
+        format!("{:.0}", middle(consumed, |it| it.bytes_per_second) / 1e6),
+        format!("{:.2}", middle(consumed, |it| it.rate.sender_micros)),
+        format!("{:.2}", middle(consumed, |it| it.rate.receiver_micros)),
+        format!(
+            "{:.2}",
+            middle(consumed, |it| it.sender.0.resent as f64 * 100.0 / it.sender.0.pulls_sent.max(1) as f64)
+        ),
         format!(
             "{:.1}",
-            middle(passed, |it| it.receiver.0.received as f64 / it.receiver.0.receipts_sent.max(1) as f64)
+            middle(consumed, |it| it.receiver.0.received as f64 / it.receiver.0.receipts_sent.max(1) as f64)
         ),
-        per_second(middle(passed, |it| it.sender.1.poll_wakeups as f64)),
-        per_second(middle(passed, |it| it.receiver.1.poll_wakeups as f64)),
+        per_second(middle(consumed, |it| it.sender.1.poll_wakeups as f64)),
+        per_second(middle(consumed, |it| it.receiver.1.poll_wakeups as f64)),
         verdict(part >= THROUGHPUT_LIMIT).into(),
     ]
 }

@@ -42,7 +42,7 @@ fn header(play: &mut Play<NoFaults>, kind: Kind, stream: u16, sequence: u64) -> 
 fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
     let mut play = group();
     let mut body = [0; AckBody::BYTES];
-    AckBody { limit: 1000, below: 100, passed: 100, held_us: 0 }.write(100, &mut body, 0);
+    AckBody { limit: 1000, below: 100, consumed: 100, held_us: 0 }.write(100, &mut body, 0);
     // Of frame 99 of rank 0's cast, which has sent two, and of its chain, which has sent none.
     for stream in [1, 2] {
         let header = header(&mut play, Kind::ACK, stream, 100);

@@ -46,7 +46,7 @@ struct Taker {
     clock: Clock,
     terms: Option<Terms>,
     pattern: Pattern,
-    /// Messages passed after the terms: K barriers, then K times a broadcast and a release.
+    /// Messages consumed after the terms: K barriers, then K times a broadcast and a release.
     messages: u32,
     /// Bytes taken of the present message.
     taken: usize,
@@ -102,7 +102,7 @@ impl Taker {
         after.is_multiple_of(2).then_some(after / 2)
     }
 
-    /// A message has been passed.
+    /// A message has been consumed.
     fn pass(&mut self) {
         let Some(terms) = self.terms else { return };
         let now = self.clock.now();

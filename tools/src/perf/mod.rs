@@ -4,7 +4,7 @@
 //! `ranks` times the communicator's calls. For broadcasts, which may go any way, each size is a session of its own, so
 //! that `auto` decides anew. Within a session all is messages on one stream: the terms, K barriers alone, then K times
 //! a broadcast and a barrier, each broadcast verified byte by byte by every rank. A barrier is a release: one byte that
-//! the root broadcasts when every application has passed what came before.
+//! the root broadcasts when every application has consumed what came before.
 
 mod member;
 mod op;

@@ -95,7 +95,7 @@ impl Measurer {
         }
     }
 
-    /// Everybody has passed the step's message: what comes next.
+    /// Everybody has consumed the step's message: what comes next.
     fn go_on(&mut self) {
         let took = self.clock.now().since(self.began);
         let last = self.terms.iterations - 1;
@@ -115,7 +115,7 @@ impl Measurer {
         };
     }
 
-    /// Nobody waits for a release to be passed, neither the root, which has left the barrier; the next message will
+    /// Nobody waits for a release to be consumed, neither the root, which has left the barrier; the next message will
     /// show it.
     fn is_release(&self) -> bool {
         matches!(self.step, Step::Release(_))
@@ -136,9 +136,9 @@ impl Measurer {
 }
 
 impl Source for Measurer {
-    fn next(&mut self, _now: Instant, passed: bool) -> Next<'_> {
+    fn next(&mut self, _now: Instant, consumed: bool) -> Next<'_> {
         if self.pushed.is_none() {
-            if !passed && !self.is_release() {
+            if !consumed && !self.is_release() {
                 return Next::Nothing;
             }
             self.go_on();

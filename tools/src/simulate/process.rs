@@ -48,12 +48,12 @@ impl Sender {
 }
 
 impl Source for Sender {
-    fn next(&mut self, now: Instant, passed: bool) -> Next<'_> {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         if !std::mem::replace(&mut self.pushing, true) {
             // The same moment, but a step of its own: counters can be read before the first data frame.
             return Next::Until(now);
         }
-        self.content.next(now, passed)
+        self.content.next(now, consumed)
     }
 
     fn advance(&mut self, bytes: usize) {

@@ -64,7 +64,7 @@ mod tests {
     use crate::wire::AckBody;
 
     fn ack(cursor: u64, bitmap: &[u8], echo: u32) -> Ack<'_> {
-        Ack { cursor, echo, body: AckBody { limit: cursor, below: cursor, passed: cursor, held_us: 0 }, bitmap }
+        Ack { cursor, echo, body: AckBody { limit: cursor, below: cursor, consumed: cursor, held_us: 0 }, bitmap }
     }
 
     #[test]

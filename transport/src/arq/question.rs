@@ -67,8 +67,8 @@ impl Question {
 
     /// An answer has come. One by which nothing has moved, from an application that takes its time, does not begin the
     /// count anew: it is asked less and less often.
-    pub(crate) fn answered(&mut self, only_passing: bool) {
-        if !only_passing {
+    pub(crate) fn answered(&mut self, only_consuming: bool) {
+        if !only_consuming {
             self.tries = 0;
         }
     }

@@ -115,7 +115,7 @@ impl Arrivals {
     pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
         let (echo, held_us) = self.receipt.settle(now);
         let cursor = self.arrived.head();
-        let fixed = AckBody { limit: cursor + SPAN_FRAMES, below: cursor, passed: cursor, held_us };
+        let fixed = AckBody { limit: cursor + SPAN_FRAMES, below: cursor, consumed: cursor, held_us };
         let bitmap_bytes = self.arrived.write_holes(&mut body[AckBody::BYTES..]);
         (fixed.write(cursor, body, bitmap_bytes), cursor, echo)
     }

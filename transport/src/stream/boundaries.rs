@@ -1,7 +1,7 @@
 //! Where messages and segments end within a stream.
 //!
 //! A frame with which a message ends is handed on at once, and whoever sent it may want to know when every application
-//! has passed it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all
+//! has consumed it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all
 //! of a segment before it sends any of it on, and sends it to one child after the other. Segments are counted from the
 //! end of the message before them.
 
@@ -17,7 +17,7 @@ pub(super) struct Boundaries {
     /// that are not kept: segments are counted from there.
     frames: BTreeMap<u64, bool>,
     /// The end of the newest message that has been forgotten and whose passing is to be reported: what is freed may not
-    /// be passed.
+    /// be consumed.
     reported: u64,
 }
 

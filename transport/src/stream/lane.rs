@@ -29,9 +29,9 @@ pub(super) struct Lane {
     next: u64,
     highest: u64,
     limit: u64,
-    /// What every application behind the child has passed.
-    passed: u64,
-    /// The end of the newest message sent: the child is to say when it has been passed.
+    /// What every application behind the child has consumed.
+    consumed: u64,
+    /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
     sent_at: StampRing,
@@ -58,7 +58,7 @@ impl Lane {
             next: tail,
             highest: tail,
             limit: tail + tuning.window.start_frames,
-            passed: 0,
+            consumed: 0,
             awaited: 0,
             in_flight: 0,
             sent_at: StampRing::new(feed.slots()),
@@ -102,9 +102,9 @@ impl Lane {
         self.cursor
     }
 
-    /// What every application behind the child has passed.
-    pub(super) fn passed(&self) -> u64 {
-        self.passed
+    /// What every application behind the child has consumed.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// The next frame to be sent for the first time.
@@ -137,11 +137,11 @@ impl Lane {
         }
         let limiting = self.window.is_limiting(self.in_flight);
         let newly = ack.cursor - self.cursor;
-        let only_passing = ack.cursor == self.highest && ack.body.passed <= self.passed && newly == 0;
+        let only_consuming = ack.cursor == self.highest && ack.body.consumed <= self.consumed && newly == 0;
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
         self.limit = self.limit.max(ack.body.limit);
-        self.passed = self.passed.max(ack.body.passed);
+        self.consumed = self.consumed.max(ack.body.consumed);
         feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
         self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
         let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack) } else { 0 };
@@ -155,7 +155,7 @@ impl Lane {
         if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
-        self.question.answered(only_passing);
+        self.question.answered(only_consuming);
         self.rearm(now, feed);
         AckFrom::Known
     }
@@ -252,12 +252,12 @@ impl Lane {
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
-    /// frames that are kept for the child's own children alone, or a message has not been passed. In each case the
+    /// frames that are kept for the child's own children alone, or a message has not been consumed. In each case the
     /// acknowledgement that would help may be lost.
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.head() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        self.cursor < self.highest || starved || retained || self.passed < self.awaited
+        self.cursor < self.highest || starved || retained || self.consumed < self.awaited
     }
 
     fn arm(&mut self, now: Instant) {

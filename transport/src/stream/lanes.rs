@@ -114,8 +114,8 @@ impl Readers for Lanes {
         self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX)
     }
 
-    fn passed(&self) -> u64 {
-        self.lanes.iter().map(Lane::passed).min().unwrap_or(u64::MAX)
+    fn consumed(&self) -> u64 {
+        self.lanes.iter().map(Lane::consumed).min().unwrap_or(u64::MAX)
     }
 
     fn have_been_sent(&self, head: u64) -> bool {

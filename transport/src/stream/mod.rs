@@ -44,8 +44,8 @@ pub struct Stream {
     tuning: Tuning,
     feed: Feed,
     boundaries: Boundaries,
-    /// What every application here and behind is known to have passed.
-    passed: u64,
+    /// What every application here and behind is known to have consumed.
+    consumed: u64,
     stamps: Stamps,
     parent: Option<Peer>,
     intake: Option<Intake>,
@@ -87,7 +87,7 @@ impl Stream {
             boundaries: Boundaries::new(tuning.feed.segment_frames.min(feed.slots() / 4)),
             tuning,
             feed,
-            passed: 0,
+            consumed: 0,
             stamps: Stamps::default(),
             parent,
             intake: None,
@@ -152,7 +152,7 @@ impl Stream {
     }
 
     /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the
-    /// room and of a message that has been passed; what ended with the frame.
+    /// room and of a message that has been consumed; what ended with the frame.
     ///
     /// # Panics
     /// If there was none.
@@ -169,24 +169,24 @@ impl Stream {
     /// room.
     pub fn on_progress(&mut self, now: Instant) {
         let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
-        self.passed = self.passed.max(self.readers.passed().min(here));
-        let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.passed));
+        self.consumed = self.consumed.max(self.readers.consumed().min(here));
+        let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
         if let Some(intake) = &mut self.intake {
             intake.on_progress(now, &self.feed, standing, flushed);
         }
     }
 
-    /// Every application here and behind has passed the frames below this. It is certain to grow at the end of a
+    /// Every application here and behind has consumed the frames below this. It is certain to grow at the end of a
     /// message ([`Ending::Message`]); in between it may lag.
-    pub fn passed(&self) -> u64 {
-        self.passed
+    pub fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// What the parent is told beside this host's own cursor.
     fn standing(&self) -> Standing {
         let head = self.feed.head();
         let limit = self.feed.limit().min(self.readers.limit()).max(head);
-        Standing { below: self.readers.below().min(head), passed: self.passed.min(head), limit }
+        Standing { below: self.readers.below().min(head), consumed: self.consumed.min(head), limit }
     }
 
     /// Frames that have arrived and wait for the local application.
@@ -392,7 +392,7 @@ impl Part for Stream {
     /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
     fn is_urgent(&self) -> bool {
         let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
-        let ends = || began > 0 && self.readers.have_been_sent(head) && self.passed < head;
+        let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;
         !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
     }
 }

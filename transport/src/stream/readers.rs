@@ -66,8 +66,8 @@ pub(super) trait Readers: Debug + Send + Sync {
         u64::MAX
     }
 
-    /// What every application at and behind them has passed.
-    fn passed(&self) -> u64;
+    /// What every application at and behind them has consumed.
+    fn consumed(&self) -> u64;
 
     /// Whether everything below `head` has been sent for the first time.
     fn have_been_sent(&self, _head: u64) -> bool {

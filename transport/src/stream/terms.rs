@@ -27,7 +27,7 @@ pub enum Ending {
     /// A message that nobody waits for: its passing will show with what follows.
     Quiet,
     /// A message. The frame goes out without waiting for its segment to fill, and
-    /// [`Stream::passed`](super::Stream::passed) soon says when every application has passed it.
+    /// [`Stream::consumed`](super::Stream::consumed) soon says when every application has consumed it.
     Message,
     /// The stream.
     Stream,

@@ -13,7 +13,7 @@ struct RawAck {
     limit_above: U32,
     /// How far below the cursor the others are.
     below_behind: U32,
-    passed_behind: U32,
+    consumed_behind: U32,
     held_us: U32,
     bitmap_bytes: U16,
     reserved: U16,
@@ -27,8 +27,8 @@ pub struct AckBody {
     /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver
     /// dies.
     pub below: u64,
-    /// Every application among the receiver and all those behind it has passed the frames below this.
-    pub passed: u64,
+    /// Every application among the receiver and all those behind it has consumed the frames below this.
+    pub consumed: u64,
     /// Microseconds between the arrival of the newest frame and this acknowledgement.
     pub held_us: u32,
 }
@@ -54,10 +54,10 @@ impl AckBody {
     /// lies behind the fixed part; returns the body's length.
     ///
     /// # Panics
-    /// If `below` or `passed` is beyond the cursor, or the cursor beyond the limit.
+    /// If `below` or `consumed` is beyond the cursor, or the cursor beyond the limit.
     pub fn write(&self, cursor: u64, payload: &mut [u8], bitmap_bytes: usize) -> usize {
         assert!(
-            self.below <= cursor && self.passed <= cursor && cursor <= self.limit,
+            self.below <= cursor && self.consumed <= cursor && cursor <= self.limit,
             "{self:?} does not fit cursor {cursor}"
         );
         // A distance that 32 bits do not hold is as good as the greatest that they do: nobody keeps so many frames.
@@ -65,7 +65,7 @@ impl AckBody {
         let raw = RawAck {
             limit_above: distance(self.limit - cursor),
             below_behind: distance(cursor - self.below),
-            passed_behind: distance(cursor - self.passed),
+            consumed_behind: distance(cursor - self.consumed),
             held_us: U32::new(self.held_us),
             bitmap_bytes: U16::new(u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes")),
             reserved: U16::new(0),
@@ -84,7 +84,7 @@ impl<'a> Ack<'a> {
         let body = AckBody {
             limit: cursor.checked_add(raw.limit_above.get().into())?,
             below: cursor.checked_sub(raw.below_behind.get().into())?,
-            passed: cursor.checked_sub(raw.passed_behind.get().into())?,
+            consumed: cursor.checked_sub(raw.consumed_behind.get().into())?,
             held_us: raw.held_us.get(),
         };
         (bitmap.len() <= MAX_BITMAP_BYTES).then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_bitmap_names_what_arrived_beyond_the_cursor() {
-        let body = AckBody { limit: 40, below: 10, passed: 0, held_us: 0 };
+        let body = AckBody { limit: 40, below: 10, consumed: 0, held_us: 0 };
         let ack = Ack { cursor: 10, echo: 0, body, bitmap: &[0b0000_0101, 0b1000_0000] };
         let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
         assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());

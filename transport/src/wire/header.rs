@@ -52,7 +52,7 @@ impl Flags {
 
     /// The last frame of a message: to be handed on at once.
     pub const FLUSH: Flags = Flags(8);
-    /// With FLUSH: the sender waits to hear that every application behind has passed the message.
+    /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
     pub const REPORT: Flags = Flags(16);
 
     /// Whether all bits of `other` are set.

@@ -36,7 +36,7 @@ pub struct Case {
     pub lazy_frames: u64,
     /// The last host's application takes a frame in so long a time, and no more.
     pub last_takes: Option<Duration>,
-    /// The root ends a message after so many frames and waits until everybody has passed it (zero: one long stream).
+    /// The root ends a message after so many frames and waits until everybody has consumed it (zero: one long stream).
     pub message_frames: u64,
 }
 
@@ -109,12 +109,12 @@ impl Case {
         }
     }
 
-    /// Pushes what the root's stream has room for; the next message only once the one before has been passed.
+    /// Pushes what the root's stream has room for; the next message only once the one before has been consumed.
     fn push(&self, stream: &mut Stream, pushed: &mut u64) {
         while *pushed < self.frames {
             let ends = self.message_frames > 0 && (*pushed + 1).is_multiple_of(self.message_frames);
             let starts = self.message_frames > 0 && pushed.is_multiple_of(self.message_frames);
-            if starts && stream.passed() < *pushed {
+            if starts && stream.consumed() < *pushed {
                 break;
             }
             let ending = match *pushed + 1 == self.frames {

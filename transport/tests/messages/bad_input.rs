@@ -61,7 +61,7 @@ fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
 
 fn ack_body(cursor: u64) -> Vec<u8> {
     let mut body = vec![0; AckBody::BYTES];
-    AckBody { limit: cursor + 1024, below: cursor, passed: cursor, held_us: 0 }.write(cursor, &mut body, 0);
+    AckBody { limit: cursor + 1024, below: cursor, consumed: cursor, held_us: 0 }.write(cursor, &mut body, 0);
     body
 }
 

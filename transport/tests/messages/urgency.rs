@@ -49,15 +49,15 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     let (mut bulk, mut frames) = (0, 0);
     while collect(&mut b) == 0 {
         // Acknowledgements come late, so that the window has time to grow.
-        let passed = pass(&mut a, &mut b, now, 8);
+        let consumed = pass(&mut a, &mut b, now, 8);
         let (there, back) = (a.is_urgent(), b.is_urgent());
-        if passed == 0 {
+        if consumed == 0 {
             pass(&mut b, &mut a, now, usize::MAX);
         }
         assert!(there || frames >= 9, "waiting for the grant after {frames} frames");
         assert!(back || (frames + 64) * PAYLOAD_BYTES <= LONG, "the last of {frames} frames");
         bulk += usize::from(!there && !back);
-        frames += passed;
+        frames += consumed;
     }
     assert!(bulk * 8 > LONG / PAYLOAD_BYTES / 2, "{bulk} of {} times", frames / 8);
 }

@@ -56,7 +56,7 @@ struct World {
     /// By host: the microseconds its application rests, if it is lazy.
     rests_micros: Vec<u64>,
     endings: Vec<Ending>,
-    /// Frames that end a message which must be passed before the next is pushed.
+    /// Frames that end a message which must be consumed before the next is pushed.
     awaited: Vec<bool>,
     loss: f64,
 }
@@ -171,7 +171,7 @@ fn play(seed: u64) {
         let hears = unknown.into_iter().map(|dead| world.learns[host][dead]).min();
         if host == 0 {
             while pushed < world.endings.len()
-                && stream.passed() >= barrier
+                && stream.consumed() >= barrier
                 && stream.push(&(pushed as u64).to_be_bytes(), world.endings[pushed])
             {
                 pushed += 1;

@@ -56,12 +56,12 @@ fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
 
 #[test]
 fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed_it() {
-    // The root hears rank 1, and rank 1 hears rank 2, whose first word of having passed it is lost.
+    // The root hears rank 1, and rank 1 hears rank 2, whose first word of having consumed it is lost.
     let tuning = |_| Tuning::default().with_feed_frames(64).for_ack_tree(130, 11, 0);
     let lost = Cell::new(0);
     let mut simulation = Simulation::new(&star(3), hosts(3, tuning, |host| host - 1), |delivery: &Delivery<'_>| {
         let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
-        let passing = Ack::parse(&frame).is_some_and(|ack| frame.header.kind == Kind::ACK && ack.body.passed > 0);
+        let passing = Ack::parse(&frame).is_some_and(|ack| frame.header.kind == Kind::ACK && ack.body.consumed > 0);
         if delivery.from == Some(2) && passing && lost.get() == 0 {
             lost.set(1);
             return Fate::Drop;
@@ -75,7 +75,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
         match host {
             0 => {
                 // One message whose passing is waited for, two that nobody waits for, and the end once the first has
-                // been passed.
+                // been consumed.
                 while pushed < 12 {
                     let ending = [(3, Ending::Message), (5, Ending::Quiet), (7, Ending::Quiet), (11, Ending::Stream)];
                     let ending =
@@ -85,7 +85,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
                     if now < at(begins_ms) {
                         return Some(at(begins_ms));
                     }
-                    if (pushed == 8 && stream.passed() < 4) || !stream.push(&[0; 10], ending) {
+                    if (pushed == 8 && stream.consumed() < 4) || !stream.push(&[0; 10], ending) {
                         break;
                     }
                     pushed += 1;

@@ -111,7 +111,7 @@ fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_go
         let price = broadcast(&case(48, message_frames), NoFaults, &format!("messages of {message_frames}"));
         let messages = 48 / message_frames;
         assert_eq!((price.totals.data_resent, price.totals.heartbeats_sent), (0, 0), "{message_frames}");
-        // Each is passed by all five; the designated one may answer its push beside that.
+        // Each is consumed by all five; the designated one may answer its push beside that.
         assert!(
             price.totals.acks_sent <= messages * 7,
             "{message_frames}: {} acknowledgements",

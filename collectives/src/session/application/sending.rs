@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 /// Where a root's bytes come from.
 pub trait Source {
-    /// What comes next. Asked only while there is room for it. `passed` says whether every application has passed all
-    /// that was pushed ([`Root::is_passed`]), for sources that wait for that.
-    fn next(&mut self, now: Instant, passed: bool) -> Next<'_>;
+    /// What comes next. Asked only while there is room for it. `consumed` says whether every application has consumed
+    /// all that was pushed ([`Root::is_consumed`]), for sources that wait for that.
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_>;
 
     /// The root has taken so many of the bytes that [`next`](Source::next) showed.
     fn advance(&mut self, bytes: usize);
@@ -26,7 +26,7 @@ pub enum Next<'a> {
     Bytes(&'a [u8]),
     /// What was shown before is a message, which ends here.
     Message {
-        /// Whether [`Root::is_passed`] has to say soon when every application has passed it.
+        /// Whether [`Root::is_consumed`] has to say soon when every application has consumed it.
         reported: bool,
     },
     /// Nothing yet; it will be asked again in the next turn.
@@ -60,7 +60,7 @@ impl<S: Source> Sending<S> {
             self.handle_event(root, now, &event);
         }
         while root.wants_data() {
-            match self.source.next(now, root.is_passed()) {
+            match self.source.next(now, root.is_consumed()) {
                 Next::Bytes(bytes) => {
                     let taken = root.push(bytes);
                     self.source.advance(taken);

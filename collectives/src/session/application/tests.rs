@@ -35,8 +35,8 @@ struct Torn {
 }
 
 impl Source for Torn {
-    fn next(&mut self, now: Instant, passed: bool) -> Next<'_> {
-        match (self.left_bytes, self.content.next(now, passed)) {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        match (self.left_bytes, self.content.next(now, consumed)) {
             (0, _) => Next::Failed("the tape tore".to_owned()),
             (left, Next::Bytes(bytes)) => Next::Bytes(&bytes[..bytes.len().min(left)]),
             (_, next) => next,
@@ -65,8 +65,8 @@ fn a_source_that_fails_half_way_is_the_end_for_everybody() {
 struct Forged(Content<Vec<u8>>);
 
 impl Source for Forged {
-    fn next(&mut self, now: Instant, passed: bool) -> Next<'_> {
-        match self.0.next(now, passed) {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        match self.0.next(now, consumed) {
             Next::End(trailer) => Next::End(Trailer { digest: [7; 32], ..trailer }),
             next => next,
         }
@@ -125,24 +125,24 @@ fn a_sink_that_is_full_is_given_no_more_and_the_others_get_everything() {
     assert_eq!(hosts[2].receiving().map(|receiving| receiving.sink().writes), Some(0));
 }
 
-/// Messages of one byte, each when all have passed the one before; gives up when a receiver does.
+/// Messages of one byte, each when all have consumed the one before; gives up when a receiver does.
 struct Steps {
     left: u32,
     pushed: bool,
     waiting: bool,
-    passed: u32,
+    consumed: u32,
 }
 
 impl Source for Steps {
-    fn next(&mut self, _now: Instant, passed: bool) -> Next<'_> {
+    fn next(&mut self, _now: Instant, consumed: bool) -> Next<'_> {
         if std::mem::take(&mut self.pushed) {
             self.waiting = true;
             return Next::Message { reported: true };
         }
-        if self.waiting && !passed {
+        if self.waiting && !consumed {
             return Next::Nothing;
         }
-        self.passed += u32::from(std::mem::take(&mut self.waiting));
+        self.consumed += u32::from(std::mem::take(&mut self.waiting));
         if self.left == 0 { Next::End(Tally::default().trailer()) } else { Next::Bytes(&[1]) }
     }
 
@@ -162,11 +162,11 @@ impl Source for Steps {
 }
 
 #[test]
-fn a_source_can_wait_for_its_messages_to_be_passed_and_give_up_when_somebody_does() {
-    let steps = |left| Steps { left, pushed: false, waiting: false, passed: 0 };
+fn a_source_can_wait_for_its_messages_to_be_consumed_and_give_up_when_somebody_does() {
+    let steps = |left| Steps { left, pushed: false, waiting: false, consumed: 0 };
     let sinks = |writes: [u32; 2]| writes.map(|writes| Small { writes, done: None }).into();
     let hosts = play(steps(5), sinks([6, 6]));
-    assert_eq!(hosts[0].sending().map(|sending| sending.source().passed), Some(5));
+    assert_eq!(hosts[0].sending().map(|sending| sending.source().consumed), Some(5));
     let hosts = play(steps(5), sinks([6, 2]));
     assert_eq!(hosts[0].sending().and_then(Sending::failed), Some("all or nobody"));
     let ends: Vec<_> = hosts.iter().filter_map(Participant::receiving).map(|receiving| receiving.end()).collect();

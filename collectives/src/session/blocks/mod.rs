@@ -93,8 +93,8 @@ impl Blocks {
     }
 
     /// Whether every application has consumed all that was pushed; certain to come true after the end of a message.
-    pub fn is_passed(&self) -> bool {
-        self.streams.iter().all(|stream| stream.passed() == stream.feed().head())
+    pub fn is_consumed(&self) -> bool {
+        self.streams.iter().all(|stream| stream.consumed() == stream.feed().head())
     }
 
     /// Recomputes the counts of every feed.

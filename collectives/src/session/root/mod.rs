@@ -157,8 +157,8 @@ impl Root {
 
     /// Whether every application has consumed all that was pushed; certain to come true after
     /// [`end_message`](Root::end_message).
-    pub fn is_passed(&self) -> bool {
-        self.streams().is_some_and(Blocks::is_passed)
+    pub fn is_consumed(&self) -> bool {
+        self.streams().is_some_and(Blocks::is_consumed)
     }
 
     /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an
@@ -168,7 +168,7 @@ impl Root {
         self.phase.running_mut().map_or(0, |running| running.push(bytes))
     }
 
-    /// Ends a message with what was pushed last: its frames go out at once, and [`is_passed`](Root::is_passed) soon
+    /// Ends a message with what was pushed last: its frames go out at once, and [`is_consumed`](Root::is_consumed) soon
     /// says when every application has consumed them. False, and nothing ended, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {

@@ -60,9 +60,9 @@ impl Listener {
         self.remote.limit().min(self.remote.cursor().saturating_add(window))
     }
 
-    /// Whether it has not acknowledged everything up to `next`, or its application has not passed `awaited`.
+    /// Whether it has not acknowledged everything up to `next`, or its application has not consumed `awaited`.
     pub(super) fn lags(&self, next: u64, awaited: u64) -> bool {
-        self.remote.cursor() < next || self.remote.passed() < awaited
+        self.remote.cursor() < next || self.remote.consumed() < awaited
     }
 
     /// Queues a repair for it; false if it is owed too many already.

@@ -44,7 +44,7 @@ pub(super) struct Cast {
     next: u64,
     /// The smallest credit among the listeners, or the end of the window.
     credit: u64,
-    /// The end of the newest message sent: everybody is to say when it has been passed.
+    /// The end of the newest message sent: everybody is to say when it has been consumed.
     awaited: u64,
     cast_at: StampRing,
     repairs: Repairs,
@@ -217,7 +217,7 @@ impl Cast {
     }
 
     /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has
-    /// not passed the last message.
+    /// not consumed the last message.
     fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
         let remote = listener.remote();
         listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)
@@ -257,7 +257,7 @@ impl Readers for Cast {
             return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
         }
         let newly = ack.cursor - remote.cursor();
-        let only_passing = remote.cursor() == self.next && ack.body.passed <= remote.passed();
+        let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
         if let Some(since_last) = since_last {
@@ -273,7 +273,7 @@ impl Readers for Cast {
         if let Some(designation) = &mut self.designation {
             designation.on_ack(&mut self.listeners, at, newly);
         }
-        self.question.answered(only_passing);
+        self.question.answered(only_consuming);
         self.rearm(now, feed);
         AckFrom::Known
     }
@@ -357,8 +357,8 @@ impl Readers for Cast {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
     }
 
-    fn passed(&self) -> u64 {
-        self.remotes().map(Remote::passed).min().unwrap_or(u64::MAX)
+    fn consumed(&self) -> u64 {
+        self.remotes().map(Remote::consumed).min().unwrap_or(u64::MAX)
     }
 
     fn have_been_sent(&self, head: u64) -> bool {

@@ -22,8 +22,8 @@ pub(super) struct Remote {
     below: u64,
     /// Its credit, and that of everybody behind it.
     limit: u64,
-    /// What every application there and behind it has passed.
-    passed: u64,
+    /// What every application there and behind it has consumed.
+    consumed: u64,
     echo: Echo,
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     holes: Vec<u8>,
@@ -42,7 +42,7 @@ impl Remote {
             cursor: tail,
             below: tail,
             limit: tail + tuning.window.start_frames,
-            passed: 0,
+            consumed: 0,
             echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
@@ -86,9 +86,9 @@ impl Remote {
         self.limit
     }
 
-    /// What every application there and behind it has passed.
-    pub(super) fn passed(&self) -> u64 {
-        self.passed
+    /// What every application there and behind it has consumed.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// How far away it is.
@@ -130,7 +130,7 @@ impl Remote {
         // nothing back.
         self.below = self.below.max(ack.body.below);
         self.limit = self.limit.max(ack.body.limit);
-        self.passed = self.passed.max(ack.body.passed);
+        self.consumed = self.consumed.max(ack.body.consumed);
         self.holes.clear();
         self.holes.reserve_exact(ack.bitmap.len());
         self.holes.extend_from_slice(ack.bitmap);

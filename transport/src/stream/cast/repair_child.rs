@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
-    /// The end of the newest message here that is to be passed.
+    /// The end of the newest message here that is to be consumed.
     awaited: u64,
 }
 
@@ -29,7 +29,7 @@ impl OwnArrivals {
         OwnArrivals { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance, awaited: 0 }
     }
 
-    /// Frame `sequence` has arrived; the newest message to be passed ends at `awaited`.
+    /// Frame `sequence` has arrived; the newest message to be consumed ends at `awaited`.
     pub(super) fn note(&mut self, now: Instant, sequence: u64, awaited: u64) {
         self.at.set(sequence, Stamp::of(now));
         self.awaited = awaited;
@@ -100,11 +100,11 @@ impl RepairChild {
             return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
         }
         let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
-        let only_passing = standing && ack.body.passed <= remote.passed();
+        let only_consuming = standing && ack.body.consumed <= remote.consumed();
         self.remote.on_ack(now, ack, feed);
         self.find_lost(ack, feed, arrivals);
         self.ask_if_in_doubt(now, ack, feed, arrivals);
-        self.question.answered(only_passing);
+        self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
         AckFrom::Known
     }
@@ -181,12 +181,13 @@ impl RepairChild {
     }
 
     /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full
-    /// for those behind it, or has not passed a message. In each case the acknowledgement that would help may be lost.
+    /// for those behind it, or has not consumed a message. In each case the acknowledgement that would help may be
+    /// lost.
     fn is_waiting(&self, feed: &Feed, arrivals: &OwnArrivals) -> bool {
         let remote = &self.remote;
-        let unpassed = remote.passed() < arrivals.awaited;
+        let unconsumed = remote.consumed() < arrivals.awaited;
         let lacks = !remote.is_synced() || remote.cursor() < feed.head();
-        lacks || self.is_starved(feed) || unpassed || remote.retains(feed)
+        lacks || self.is_starved(feed) || unconsumed || remote.retains(feed)
     }
 
     /// Whether its credit is used up, as far as is known.

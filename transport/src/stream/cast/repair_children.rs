@@ -96,8 +96,8 @@ impl Readers for RepairChildren {
         self.remotes().map(Remote::limit).min().unwrap_or(u64::MAX)
     }
 
-    fn passed(&self) -> u64 {
-        self.remotes().map(Remote::passed).min().unwrap_or(u64::MAX)
+    fn consumed(&self) -> u64 {
+        self.remotes().map(Remote::consumed).min().unwrap_or(u64::MAX)
     }
 
     fn memory(&self) -> Memory {

@@ -19,8 +19,8 @@ use std::time::Duration;
 pub(super) struct Standing {
     /// What has arrived everywhere, as far as this host answers for it.
     pub below: u64,
-    /// What every application has passed.
-    pub passed: u64,
+    /// What every application has consumed.
+    pub consumed: u64,
     /// The credit.
     pub limit: u64,
 }
@@ -59,8 +59,8 @@ pub(super) struct Intake {
     half_credit: u64,
     /// The subtree's cursor in the last acknowledgement.
     below: u64,
-    /// What every application here and behind had passed then.
-    passed: u64,
+    /// What every application here and behind had consumed then.
+    consumed: u64,
 }
 
 impl Intake {
@@ -78,7 +78,7 @@ impl Intake {
             advertised: tuning.window.start_frames,
             half_credit: tuning.window.start_frames / 2,
             below: 0,
-            passed: 0,
+            consumed: 0,
         }
     }
 
@@ -149,12 +149,12 @@ impl Intake {
 
     /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
     ///
-    /// `flushed` is the end of the newest message that has been passed: its sender waits to hear of it.
+    /// `flushed` is the end of the newest message that has been consumed: its sender waits to hear of it.
     pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
         if !self.heard {
             return;
         }
-        if flushed > self.passed {
+        if flushed > self.consumed {
             self.receipt.hasten(now);
         }
         let room = standing.limit;
@@ -188,8 +188,8 @@ impl Intake {
         body: &mut [u8],
     ) -> (usize, Stamp) {
         self.gap = None;
-        let Standing { below, passed, limit } = standing;
-        (self.advertised, self.below, self.passed) = (limit, below, passed);
+        let Standing { below, consumed, limit } = standing;
+        (self.advertised, self.below, self.consumed) = (limit, below, consumed);
         self.half_credit = ((limit - feed.head()) / 2).max(1);
         let (echo, held_us) = self.receipt.settle(now);
         let bitmap_room = (body.len() - AckBody::BYTES).min(MAX_BITMAP_BYTES);
@@ -197,7 +197,7 @@ impl Intake {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),
             Policy::InOrderOnly => 0,
         };
-        (AckBody { limit, below, passed, held_us }.write(feed.head(), body, bitmap_bytes), echo)
+        (AckBody { limit, below, consumed, held_us }.write(feed.head(), body, bitmap_bytes), echo)
     }
 
     /// Says once, and not before others had time to, that frames `from..to` are missing; `at` tells losses apart.
