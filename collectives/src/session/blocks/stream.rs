@@ -84,6 +84,28 @@ mod tests {
     }
 
     #[test]
+    fn whatever_a_view_says_its_streams_can_be_made() {
+        // A stream panics on numbers that it cannot run on, and a view comes off the wire.
+        const POLICIES: [Policy; 2] = [Policy::HolesAllowed, Policy::InOrderOnly];
+        let views = [0, 1, 16, 17, 32, 33, 128, 129, 1000, 20_000].map(cast);
+        for (mut view, policy) in views.into_iter().flat_map(|view| POLICIES.map(|policy| (view.clone(), policy))) {
+            view.policy = policy;
+            for push_frames in [None, Some(1), Some(u8::MAX)] {
+                view.push_frames = push_frames;
+                for rank in [0, 1, view.members.len() - 1].map(|rank| Rank(rank as u16)) {
+                    let numbers = tuned(&Tuning::default(), &view, rank).check();
+                    assert_eq!(
+                        numbers,
+                        Ok(()),
+                        "{} members, {policy:?}, {push_frames:?}, {rank:?}",
+                        view.members.len()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_view_of_the_papers_protocol_brings_its_numbers_and_leaves_the_feed_alone() {
         let own = Tuning::default().with_feed_frames(256);
         let mut view = chain(3);
