@@ -14,8 +14,18 @@ pub trait Sink {
     /// Takes the next bytes; `message_end` if they are the last of a message.
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
 
-    /// That was all, and this is what it must add up to. A verdict follows some time later.
+    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] once
+    /// all is where it has to be, but not visible, or a failure.
     fn finish(&mut self, now: Instant, trailer: Trailer);
+
+    /// The root has confirmed what was verified: makes it visible. Another verdict follows: [`Outcome::Delivered`], or
+    /// a failure.
+    fn publish(&mut self, now: Instant);
+
+    /// Whether it has everything and waits for its disk.
+    fn is_syncing(&self) -> bool {
+        false
+    }
 
     /// There is room, and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
@@ -41,7 +51,10 @@ pub struct Receiving<K> {
     /// When the first bytes, or the end, came.
     began: Option<Instant>,
     concluded: Option<Instant>,
+    /// What the sink has decided last.
     verdict: Option<Done>,
+    /// The same, until the receiver has been told.
+    untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
 }
@@ -50,7 +63,16 @@ impl<K: Sink> Receiving<K> {
     /// Will put what comes into `sink`.
     pub fn new(sink: K) -> Receiving<K> {
         let offer = String::new();
-        Receiving { sink, offer, began: None, concluded: None, verdict: None, cancelled: false, end: None }
+        Receiving {
+            sink,
+            offer,
+            began: None,
+            concluded: None,
+            verdict: None,
+            untold: None,
+            cancelled: false,
+            end: None,
+        }
     }
 
     /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
@@ -59,15 +81,13 @@ impl<K: Sink> Receiving<K> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);
         }
-        if self.verdict.is_some() {
-            return None;
-        }
-        if !self.cancelled {
+        if self.verdict.is_none() && !self.cancelled {
             self.take(receiver, now);
         }
+        receiver.set_syncing(self.sink.is_syncing());
         self.ask_verdict(now);
-        if let (Some(verdict), false) = (&self.verdict, self.cancelled) {
-            receiver.conclude(now, verdict.clone());
+        if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
+            receiver.conclude(now, verdict);
         }
         self.sink.verdict_at()
     }
@@ -77,7 +97,8 @@ impl<K: Sink> Receiving<K> {
         self.sink.on_event(now, &event);
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
-            ReceiverEvent::Started { .. } => {}
+            ReceiverEvent::Accepted => self.sink.publish(now),
+            ReceiverEvent::Started { .. } | ReceiverEvent::RootSilent { .. } => {}
             ReceiverEvent::Ended(end) => self.end = Some(end),
         }
     }
@@ -100,10 +121,10 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
-        if self.verdict.is_none()
-            && let Some(verdict) = self.sink.verdict(now)
-        {
+        let open = self.verdict.as_ref().is_none_or(|verdict| verdict.outcome == Outcome::Verified);
+        if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
             self.concluded = Some(now);
+            self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
         }
     }
