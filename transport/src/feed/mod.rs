@@ -54,16 +54,6 @@ impl Feed {
         }
     }
 
-    /// An empty feed of a stream of which frame `first` is the first that anybody here needs.
-    ///
-    /// # Panics
-    /// As [`Feed::new`].
-    pub fn starting_at(first: u64, slots: u64, payload_bytes: usize) -> Feed {
-        let mut feed = Feed::new(slots, payload_bytes);
-        feed.skip_to(first);
-        feed
-    }
-
     /// Goes on at frame `first`: nobody here needs what lies between the head and it. Every reader stands there then.
     ///
     /// # Panics

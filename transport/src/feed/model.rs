@@ -64,7 +64,8 @@ fn steps(model: &Model) -> Vec<Step> {
 /// Replays `script` on a fresh feed that begins at `first` and a fresh model, comparing everything visible after the
 /// last step.
 fn replay(first: u64, script: &[Step]) -> Model {
-    let mut feed = Feed::starting_at(first, SLOTS, 1);
+    let mut feed = Feed::new(SLOTS, 1);
+    feed.skip_to(first);
     let mut model = Model { first, ..Model::default() };
     let mut ids = Vec::new();
     for (count, &step) in script.iter().enumerate() {

@@ -204,7 +204,7 @@ impl Blocks {
     }
 
     pub(super) fn take_orphans(&mut self) -> Vec<Rank> {
-        self.streams.iter_mut().flat_map(Stream::take_orphans).collect()
+        self.streams.iter_mut().flat_map(Stream::take_orphans).map(|orphan| orphan.rank).collect()
     }
 
     /// Brings parents and children in line with a new view in which ranks have gone.
