@@ -188,7 +188,8 @@ impl Presence {
         };
         self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
-        for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != self.own) {
+        let own = self.own;
+        for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
             changes.extend(self.look_at(now, rank));
         }
         let until =

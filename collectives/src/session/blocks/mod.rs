@@ -11,7 +11,6 @@ mod stream;
 pub(super) use dealing::Dealing;
 pub(super) use stream::{alone, most_block_frames};
 
-use super::root::Refilled;
 use super::view::{Standing, View};
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
@@ -23,6 +22,16 @@ pub(super) const FIRST_STREAM: u16 = 1;
 
 /// In the number of a stream on which a member that is aside is served alone.
 pub(super) const SIDE: u16 = 0x4000;
+
+/// A frame that somebody lacks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LackingFrame {
+    /// The place of its stream.
+    pub at: usize,
+    pub sequence: u64,
+    pub payload: Vec<u8>,
+    pub ending: Ending,
+}
 
 /// All streams of a session at one host.
 #[derive(Debug)]
@@ -244,14 +253,8 @@ impl Blocks {
     }
 
     /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
-    pub(super) fn write_again(
-        &mut self,
-        now: Instant,
-        buffer: &mut [u8],
-        to: MacAddr,
-        frame: &Refilled,
-    ) -> usize {
-        let Refilled { at, sequence, payload, ending, .. } = frame;
+    pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
+        let LackingFrame { at, sequence, payload, ending } = frame;
         self.streams[*at].write_again(now, buffer, to, *sequence, payload, *ending)
     }
 

@@ -236,7 +236,7 @@ impl Running {
             None if self.complete && self.syncing => MemberState::Syncing,
             None if self.complete => MemberState::Verifying,
             None if backlog > self.blocks.slots() / 2 => MemberState::Blocked,
-            None if waits_for.is_some() => MemberState::WaitsForChild,
+            None if waits_for.is_some() && self.blocks.is_full() => MemberState::WaitsForChild,
             None if backlog == 0 => MemberState::Starved,
             None => MemberState::Alive,
         };

@@ -1,7 +1,7 @@
 //! What the root sends: the stream to all who are in place, streams of their own to those who are aside, and what is
 //! lacking since a relay died.
 
-use super::refill::{Refilled, Refills};
+use super::refill::Refills;
 use super::rereading::Extent;
 use super::side::Sides;
 use super::{RootConfig, RootEndpoint};
@@ -253,8 +253,8 @@ impl Delivery {
         if self.flow != Flow::Open {
             return None;
         }
-        if let Some(frame) = self.refills.poll() {
-            return Some(self.write_again(now, buffer, &frame));
+        if let Some((rank, frame)) = self.refills.poll() {
+            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
         if self.sides.are_due()
             && let Some(length) = self.sides.poll_transmit(now, false, buffer)
@@ -270,10 +270,6 @@ impl Delivery {
         }
         let over = !self.sides.is_empty() && self.blocks.is_settled();
         self.sides.poll_transmit(now, over, buffer)
-    }
-
-    fn write_again(&mut self, now: Instant, buffer: &mut [u8], frame: &Refilled) -> usize {
-        self.blocks.write_again(now, buffer, self.macs[frame.rank.index()], frame)
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

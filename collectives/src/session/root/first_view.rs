@@ -4,7 +4,7 @@ use super::applicants::Applicant;
 use super::{NoPlan, RootConfig, Route};
 use crate::membership::ack_tree::AckTree;
 use crate::session::blocks::most_block_frames;
-use crate::session::view::{MAX_PUSH_FRAMES, View, ViewMember};
+use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::Topology;

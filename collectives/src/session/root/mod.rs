@@ -21,7 +21,6 @@ pub use config::{OnSlow, RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
-pub(super) use refill::Refilled;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;

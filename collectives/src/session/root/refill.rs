@@ -2,8 +2,8 @@
 //! reports no gap any more.
 
 use super::rereading::Extent;
-use crate::session::message::Orphan;
-use ethbcast_transport::stream::Ending;
+use crate::session::blocks::LackingFrame;
+use ethbcast_transport::stream::{Ending, Orphan};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
 use std::collections::VecDeque;
@@ -34,22 +34,12 @@ struct Gap {
     begun_at: Instant,
 }
 
-/// A frame that is ready to go.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refilled {
-    pub rank: Rank,
-    /// The place of its stream.
-    pub at: usize,
-    pub sequence: u64,
-    pub payload: Vec<u8>,
-    pub ending: Ending,
-}
-
 /// All gaps that are being filled.
 #[derive(Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
-    ready: VecDeque<Refilled>,
+    /// Frames that are ready to go, and to whom.
+    ready: VecDeque<(Rank, LackingFrame)>,
 }
 
 impl Refills {
@@ -73,7 +63,7 @@ impl Refills {
     /// Forgets the gaps of all but those of whom this holds.
     pub(super) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
         self.gaps.retain(|gap| keep(gap.rank));
-        self.ready.retain(|frame| keep(frame.rank));
+        self.ready.retain(|&(rank, _)| keep(rank));
     }
 
     /// Whose gaps there are.
@@ -94,8 +84,8 @@ impl Refills {
     pub(super) fn supply(&mut self, rank: Rank, at: usize, bytes: &[u8], payload_bytes: usize) {
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else { return };
         for payload in bytes.chunks(payload_bytes) {
-            let frame = Refilled { rank, at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
-            self.ready.push_back(frame);
+            let frame = LackingFrame { at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
+            self.ready.push_back((rank, frame));
             gap.next += 1;
         }
     }
@@ -106,16 +96,15 @@ impl Refills {
             if gap.next < gap.to
                 && let Some(trailer) = extent.trailer_at(gap.at, gap.next)
             {
-                let (rank, at, sequence) = (gap.rank, gap.at, gap.next);
-                let payload = trailer.encode();
-                self.ready.push_back(Refilled { rank, at, sequence, payload, ending: Ending::Stream });
+                let (at, sequence, payload) = (gap.at, gap.next, trailer.encode());
+                self.ready.push_back((gap.rank, LackingFrame { at, sequence, payload, ending: Ending::Stream }));
                 gap.next += 1;
             }
         }
     }
 
     /// The next frame to be sent.
-    pub(super) fn poll(&mut self) -> Option<Refilled> {
+    pub(super) fn poll(&mut self) -> Option<(Rank, LackingFrame)> {
         self.ready.pop_front()
     }
 

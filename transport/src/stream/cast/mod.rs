@@ -91,12 +91,15 @@ impl Cast {
     }
 
     /// The frames that an acknowledgement with a new echo proves lost.
-    fn find_lost(&self, at: usize, ack: &Ack<'_>) -> Vec<u64> {
+    fn find_lost(&self, at: usize, ack: &Ack<'_>, feed: &Feed) -> Vec<u64> {
         let remote = self.listeners[at].remote();
+        if self.policy == Policy::InOrderOnly && ack.cursor < remote.from(feed) {
+            return Vec::new(); // It would throw away all that is here.
+        }
         let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
         // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
         let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.rtt().reordering() };
-        remote.evidence(tolerance, ack.covered()).missing(ack, self.next, sent_at).collect()
+        remote.evidence(tolerance, ack.covered()).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
     /// Queues a repair for a listener.
@@ -253,15 +256,15 @@ impl Readers for Cast {
             return AckFrom::Forged;
         }
         let remote = self.listeners[at].remote();
-        if ack.cursor < remote.cursor() {
-            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        if remote.is_old(ack) {
+            return remote.known(feed);
         }
-        let newly = ack.cursor - remote.cursor();
+        let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
         if let Some(since_last) = since_last {
-            let found = self.find_lost(at, ack);
+            let found = self.find_lost(at, ack, feed);
             found.iter().for_each(|&sequence| self.lose(now, at, sequence));
             // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
             if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
@@ -275,7 +278,7 @@ impl Readers for Cast {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        AckFrom::Known
+        self.listeners[at].remote().known(feed)
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
@@ -355,6 +358,20 @@ impl Readers for Cast {
 
     fn cursors(&self) -> Vec<(Rank, u64)> {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
+    }
+
+    /// Who has given the least credit if that is used up; else who keeps the feed full; else, once everything has been
+    /// sent, who is furthest behind.
+    fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
+        let full = feed.head() == feed.limit();
+        let of = |listener: &Listener| Some(listener.remote().rank());
+        if self.next >= self.credit {
+            return self.listeners.iter().min_by_key(|listener| listener.end(self.window)).and_then(of);
+        }
+        let keeps_full = |listener: &&Listener| full && feed.position(listener.remote().reader()) == feed.tail();
+        let lags = |listener: &&Listener| self.next == feed.head() && self.lags(listener, feed);
+        let last = || self.listeners.iter().filter(lags).min_by_key(|listener| listener.remote().cursor());
+        self.listeners.iter().find(keeps_full).or_else(last).and_then(of)
     }
 
     fn consumed(&self) -> u64 {

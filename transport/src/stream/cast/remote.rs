@@ -6,6 +6,7 @@ use crate::arq::echo::Echo;
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
+use crate::stream::outgoing::AckFrom;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
@@ -116,14 +117,27 @@ impl Remote {
         self.synced
     }
 
-    /// Whether this is its first word after a graft, and it needs frames that are gone.
-    pub(super) fn is_orphaned_by(&self, ack: &Ack<'_>) -> bool {
-        !self.synced && ack.cursor < self.cursor
+    /// Whether an acknowledgement is older than what is known of it. Its first word after a graft never is.
+    pub(super) fn is_old(&self, ack: &Ack<'_>) -> bool {
+        self.synced && ack.cursor < self.cursor
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
-    /// one.
+    /// The first frame that it can be sent from here: its cursor, unless what it needs is gone.
+    pub(super) fn from(&self, feed: &Feed) -> u64 {
+        self.cursor.max(feed.tail())
+    }
+
+    /// What it is known to be: who needs frames that are gone, or not.
+    pub(super) fn known(&self, feed: &Feed) -> AckFrom {
+        AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
+    }
+
+    /// Takes a valid acknowledgement that is not old; if its echo is news, the time since the last such one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
+        if !self.synced && ack.cursor < self.cursor {
+            // It is further behind than all who were heard here: so may its credit be.
+            self.limit = ack.body.limit;
+        }
         self.synced = true;
         self.cursor = ack.cursor;
         // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes
