@@ -47,6 +47,8 @@ wire_enum! {
         Silent = 5,
         /// The host it depended on died and took frames with it that nobody else kept.
         Orphaned = 6,
+        /// All bytes are there, verified and on disk, and not visible yet: the root has not accepted them.
+        Verified = 7,
     }
 }
 
@@ -61,6 +63,7 @@ impl Outcome {
             Outcome::Interrupted => "interrupted",
             Outcome::Silent => "silent",
             Outcome::Orphaned => "orphaned",
+            Outcome::Verified => "unconfirmed",
         }
     }
 }

@@ -72,7 +72,7 @@ impl Sink for Collected {
         let mut tally = Tally::default();
         tally.add(&self.bytes);
         self.verdict = Some(match tally.verify(trailer) {
-            Ok(()) => tally.verdict(Outcome::Delivered, ""),
+            Ok(()) => tally.verdict(Outcome::Verified, ""),
             Err(mismatch) => tally.verdict(Outcome::Damaged, mismatch.to_string()),
         });
     }

@@ -14,13 +14,26 @@ pub trait Sink {
     /// Takes the next bytes; `message_end` if they are the last of a message.
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
 
-    /// That was all, and this is what it must add up to. A verdict follows some time later.
+    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] if
+    /// the bytes are right and will last, and nobody sees them yet.
     fn finish(&mut self, now: Instant, trailer: Trailer);
+
+    /// The root has accepted what is [`Outcome::Verified`]: makes it visible. Returns whether that is done, as where
+    /// there is nothing to do; if not, a second verdict follows.
+    fn publish(&mut self, _now: Instant) -> bool {
+        true
+    }
+
+    /// Whether it waits for a disk to have everything.
+    fn is_syncing(&self) -> bool {
+        false
+    }
 
     /// There is room, and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
 
-    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted.
+    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked again
+    /// after a verdict, except after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
     /// When to ask for the verdict if nothing else happens before.
@@ -42,6 +55,10 @@ pub struct Receiving<K> {
     began: Option<Instant>,
     concluded: Option<Instant>,
     verdict: Option<Done>,
+    /// The outcome that the receiver was told last.
+    told: Option<Outcome>,
+    /// The sink was told to publish.
+    published: bool,
     cancelled: bool,
     end: Option<End>,
 }
@@ -50,7 +67,17 @@ impl<K: Sink> Receiving<K> {
     /// Will put what comes into `sink`.
     pub fn new(sink: K) -> Receiving<K> {
         let offer = String::new();
-        Receiving { sink, offer, began: None, concluded: None, verdict: None, cancelled: false, end: None }
+        Receiving {
+            sink,
+            offer,
+            began: None,
+            concluded: None,
+            verdict: None,
+            told: None,
+            published: false,
+            cancelled: false,
+            end: None,
+        }
     }
 
     /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
@@ -59,17 +86,43 @@ impl<K: Sink> Receiving<K> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);
         }
-        if self.verdict.is_some() {
-            return None;
-        }
-        if !self.cancelled {
+        if !self.cancelled && self.verdict.is_none() {
             self.take(receiver, now);
         }
         self.ask_verdict(now);
-        if let (Some(verdict), false) = (&self.verdict, self.cancelled) {
-            receiver.conclude(now, verdict.clone());
+        // Until roots accept, whoever is verified accepts it itself, and says nothing of it.
+        self.publish(now);
+        if !self.is_verified() {
+            self.tell(receiver, now);
         }
         self.sink.verdict_at()
+    }
+
+    /// Tells the receiver the verdict, if that is a new one.
+    fn tell(&mut self, receiver: &mut Receiver, now: Instant) {
+        if let Some(verdict) = self.verdict.as_ref().filter(|verdict| self.told != Some(verdict.outcome))
+            && !self.cancelled
+        {
+            self.told = Some(verdict.outcome);
+            receiver.conclude(now, verdict.clone());
+        }
+    }
+
+    /// Whether all bytes are here, and not visible yet.
+    fn is_verified(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Verified)
+    }
+
+    /// The root has accepted the bytes: they may be seen.
+    fn publish(&mut self, now: Instant) {
+        if self.cancelled || !self.is_verified() || std::mem::replace(&mut self.published, true) {
+            return;
+        }
+        if self.sink.publish(now)
+            && let Some(verdict) = &mut self.verdict
+        {
+            verdict.outcome = Outcome::Delivered;
+        }
     }
 
     /// Takes note of one event, for whoever wants to see the receiver's events, too.
@@ -78,6 +131,7 @@ impl<K: Sink> Receiving<K> {
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
             ReceiverEvent::Started { .. } => {}
+            ReceiverEvent::Accepted => self.publish(now),
             ReceiverEvent::Ended(end) => self.end = Some(end),
         }
     }
@@ -100,10 +154,9 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
-        if self.verdict.is_none()
-            && let Some(verdict) = self.sink.verdict(now)
-        {
-            self.concluded = Some(now);
+        let waits = if self.published { self.is_verified() } else { self.verdict.is_none() };
+        if waits && let Some(verdict) = self.sink.verdict(now) {
+            self.concluded.get_or_insert(now);
             self.verdict = Some(verdict);
         }
     }
@@ -151,7 +204,7 @@ impl<K: Sink> Receiving<K> {
         self.end.as_ref()
     }
 
-    /// From the first bytes to the verdict; zero unless there were both.
+    /// From the first bytes to the first verdict; zero unless there were both.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }

@@ -27,6 +27,8 @@ pub enum ReceiverEvent {
         /// How many bytes, if known in advance.
         size: Option<u64>,
     },
+    /// The root has the same bytes by number and digest: they may become visible.
+    Accepted,
     /// The session is over for this host.
     Ended(End),
 }
