@@ -1,6 +1,6 @@
 //! A source and a sink in memory.
 
-use super::{Next, Sink, Source, Tally};
+use super::{Again, Next, Sink, Source, Tally};
 use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 
@@ -40,6 +40,12 @@ impl<B: AsRef<[u8]>> Source for Content<B> {
 
     fn advance(&mut self, bytes: usize) {
         self.pushed += bytes;
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
+        let asked = self.bytes.as_ref().get(begin..begin.saturating_add(bytes));
+        asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
     }
 }
 

@@ -13,6 +13,12 @@ pub trait Source {
     /// The root has taken so many of the bytes that [`next`](Source::next) showed.
     fn advance(&mut self, bytes: usize);
 
+    /// The `bytes` bytes from `offset` on, which have been shown before, for a receiver that lacks them when nobody keeps
+    /// them any more. Asked again and again for the same ones while they are [`Again::Pending`].
+    fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
+        Again::Impossible("the source cannot be read again".to_owned())
+    }
+
     /// Something has happened at the root. A break gives up: all are told this sentence.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
@@ -37,6 +43,17 @@ pub enum Next<'a> {
     End(Trailer),
     /// There will be no more: all are told this sentence.
     Failed(String),
+}
+
+/// What a [`Source`] has of bytes that it has shown before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again<'a> {
+    /// These, as many as were asked for.
+    Bytes(&'a [u8]),
+    /// They are being read; the next turn will have them.
+    Pending,
+    /// It will never have them, for this reason.
+    Impossible(String),
 }
 
 /// A [`Source`] at work.
