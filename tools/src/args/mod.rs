@@ -117,6 +117,9 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
+    /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
+    #[arg(long)]
+    pub allow_changing: bool,
     /// File to send; `-` is stdin.
     pub source: OsString,
 }

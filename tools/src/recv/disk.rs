@@ -1,7 +1,7 @@
 //! DEST as a storage: a file that becomes visible only when all is verified and on disk, or stdout.
 
 use super::dest::{Dest, temporary};
-use super::part_file::{DiskError, PartFile};
+use super::part_file::{DiskError, PartFile, SettledFile};
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::{Storage, StorageError, is_full};
 use std::fs::File;
@@ -20,6 +20,7 @@ pub struct Disk {
 enum Target {
     Stdout(io::Stdout),
     File { part: PartFile<NamedTempFile>, path: PathBuf, replace: bool },
+    Settled { file: SettledFile<NamedTempFile>, path: PathBuf, replace: bool },
 }
 
 impl Disk {
@@ -53,24 +54,36 @@ impl Storage for Disk {
         match self.target.as_mut().expect("data comes when the session has begun") {
             Target::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
             Target::File { part, .. } => part.write_all(bytes).map_err(disk_trouble),
+            Target::Settled { .. } => panic!("nothing comes after the end"),
         }
     }
 
-    fn commit(&mut self) -> Result<(), StorageError> {
-        match self.target.take().expect("the end comes when the session has begun") {
-            Target::Stdout(mut out) => out.flush().map_err(|error| trouble("write to stdout", error)),
-            Target::File { part, path, replace } => {
-                publish(part, &path, replace)?;
-                self.path.get_or_init(|| path);
-                Ok(())
+    fn settle(&mut self) -> Result<(), StorageError> {
+        self.target = Some(match self.target.take().expect("the end comes when the session has begun") {
+            Target::Stdout(mut out) => {
+                out.flush().map_err(|error| trouble("write to stdout", error))?;
+                Target::Stdout(out)
             }
+            Target::File { part, path, replace } => {
+                Target::Settled { file: part.settle().map_err(disk_trouble)?, path, replace }
+            }
+            settled @ Target::Settled { .. } => settled,
+        });
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<(), StorageError> {
+        if let Some(Target::Settled { file, path, replace }) = self.target.take() {
+            publish(file, &path, replace)?;
+            self.path.get_or_init(|| path);
         }
+        Ok(())
     }
 }
 
 /// Makes the file visible, and the directory remember it.
-fn publish(part: PartFile<NamedTempFile>, path: &Path, replace: bool) -> Result<(), StorageError> {
-    part.publish(path, replace).map_err(disk_trouble)?;
+fn publish(file: SettledFile<NamedTempFile>, path: &Path, replace: bool) -> Result<(), StorageError> {
+    file.publish(path, replace).map_err(disk_trouble)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
     synced.map_err(|error| trouble("sync the directory", error))

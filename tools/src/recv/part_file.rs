@@ -118,18 +118,18 @@ impl<F: DiskFile> PartFile<F> {
         Ok(())
     }
 
-    /// Puts everything on the disk and only then gives the file its name.
+    /// Puts everything on the disk, still under no name.
     ///
     /// # Errors
-    /// If any sync of this file, this last one or one before, has failed, or the file cannot have that name.
-    pub fn publish(mut self, path: &Path, replace: bool) -> std::result::Result<(), DiskError> {
+    /// If any sync of this file, this last one or one before, has failed.
+    pub fn settle(mut self) -> std::result::Result<SettledFile<F>, DiskError> {
         // First the early syncs: one that is under way may take the error away from the last.
         match self.syncer.take() {
             Some(syncer) => syncer.finish().map_err(at("sync"))?,
             None => return Err(lost()),
         }
         self.file.sync().map_err(at("sync"))?;
-        self.file.name(path, replace).map_err(at(&format!("rename to {}", path.display())))
+        Ok(SettledFile { file: self.file })
     }
 
     /// Whether the syncer has ended, which it does only with an error; from then on nothing succeeds.
@@ -139,6 +139,21 @@ impl<F: DiskFile> PartFile<F> {
             None if self.syncer.is_none() => Err(lost()),
             None => Ok(()),
         }
+    }
+}
+
+/// A file whose every byte is on the disk, still under no name that anybody knows.
+pub struct SettledFile<F> {
+    file: F,
+}
+
+impl<F: DiskFile> SettledFile<F> {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot have that name.
+    pub fn publish(self, path: &Path, replace: bool) -> std::result::Result<(), DiskError> {
+        self.file.name(path, replace).map_err(at(&format!("rename to {}", path.display())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A source and a sink in memory.
 
-use super::{Next, Sink, Source, Tally};
+use super::{Again, Next, Sink, Source, Tally};
 use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 
@@ -41,13 +41,18 @@ impl<B: AsRef<[u8]>> Source for Content<B> {
     fn advance(&mut self, bytes: usize) {
         self.pushed += bytes;
     }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
+        let asked = self.bytes.as_ref().get(begin..begin.saturating_add(bytes));
+        asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
+    }
 }
 
 /// Received bytes, in memory; the verdict is given at once.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     bytes: Vec<u8>,
-    trailer: Option<Trailer>,
     verdict: Option<Done>,
 }
 
@@ -72,16 +77,10 @@ impl Sink for Collected {
     fn finish(&mut self, _now: Instant, trailer: Trailer) {
         let mut tally = Tally::default();
         tally.add(&self.bytes);
-        self.trailer = Some(trailer);
         self.verdict = Some(match tally.verify(trailer) {
             Ok(()) => tally.verdict(Outcome::Verified, ""),
             Err(mismatch) => tally.verdict(Outcome::Damaged, mismatch.to_string()),
         });
-    }
-
-    fn publish(&mut self, _now: Instant) {
-        let Trailer { bytes, digest } = self.trailer.expect("the root confirms what has come to its end");
-        self.verdict = Some(Done { outcome: Outcome::Delivered, bytes, digest, text: String::new() });
     }
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {

@@ -18,9 +18,11 @@ pub trait Sink {
     /// all is where it has to be, but not visible, or a failure.
     fn finish(&mut self, now: Instant, trailer: Trailer);
 
-    /// The root has confirmed what was verified: makes it visible. Another verdict follows: [`Outcome::Delivered`], or
-    /// a failure.
-    fn publish(&mut self, now: Instant);
+    /// The root has confirmed what was verified: makes it visible. Returns whether that is done, as where there is
+    /// nothing to do; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
+    fn publish(&mut self, _now: Instant) -> bool {
+        true
+    }
 
     /// Whether it has everything and waits for its disk.
     fn is_syncing(&self) -> bool {
@@ -30,7 +32,8 @@ pub trait Sink {
     /// There is room, and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
 
-    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted.
+    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked again
+    /// after a verdict, except after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
     /// When to ask for the verdict if nothing else happens before.
@@ -92,12 +95,28 @@ impl<K: Sink> Receiving<K> {
         self.sink.verdict_at()
     }
 
+    /// Whether all bytes are here, and not visible yet.
+    fn is_verified(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Verified)
+    }
+
+    /// The root has accepted the bytes: they may be seen.
+    fn publish(&mut self, now: Instant) {
+        if self.cancelled || !self.is_verified() || !self.sink.publish(now) {
+            return;
+        }
+        if let Some(verdict) = &mut self.verdict {
+            verdict.outcome = Outcome::Delivered;
+            self.untold = Some(verdict.clone());
+        }
+    }
+
     /// Takes note of one event, for whoever wants to see the receiver's events, too.
     pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
         self.sink.on_event(now, &event);
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
-            ReceiverEvent::Accepted => self.sink.publish(now),
+            ReceiverEvent::Accepted => self.publish(now),
             ReceiverEvent::Started { .. } | ReceiverEvent::RootSilent { .. } => {}
             ReceiverEvent::Ended(end) => self.end = Some(end),
         }
@@ -121,7 +140,7 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
-        let open = self.verdict.as_ref().is_none_or(|verdict| verdict.outcome == Outcome::Verified);
+        let open = self.verdict.is_none() || self.is_verified();
         if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
             self.concluded = Some(now);
             self.untold = Some(verdict.clone());
@@ -172,7 +191,7 @@ impl<K: Sink> Receiving<K> {
         self.end.as_ref()
     }
 
-    /// From the first bytes to the verdict; zero unless there were both.
+    /// From the first bytes to the first verdict; zero unless there were both.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }

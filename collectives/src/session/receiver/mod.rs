@@ -229,7 +229,9 @@ impl Receiver {
         let Phase::Joining(joining) = &mut self.phase else { return };
         let Some(view) = joining.on_view_part(part) else { return };
         let config = self.endpoint.config();
-        if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
+        if !view.fits(config.station.mtu_bytes) {
+            self.endpoint.count_malformed();
+        } else if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
             let mut running = Running::new(now, view, rank, &mut self.endpoint);
             running.confirm(now, part, &self.endpoint);
             self.phase = Phase::Running(Box::new(running));

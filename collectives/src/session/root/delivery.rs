@@ -204,8 +204,16 @@ impl Delivery {
     /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // Nobody has got further than the stream.
-        self.sides.open(self.identity, view, rank, first.min(self.blocks.frames()), &self.tuning);
+        self.sides.invite(rank, first.min(self.blocks.frames()));
+        self.sides.open(self.identity, view, &self.tuning);
         self.end_streams();
+    }
+
+    /// A member needs nothing any more.
+    pub(super) fn stop_serving(&mut self, view: &View, rank: Rank) {
+        self.sides.retain(|served| served != rank);
+        self.refills.retain(|served| served != rank);
+        self.sides.open(self.identity, view, &self.tuning);
     }
 
     /// Whether a member that is aside is being served.
@@ -239,6 +247,7 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
         self.sides.retain(|rank| stands(rank, Standing::Aside));
+        self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
     }
 

@@ -314,6 +314,7 @@ impl Running {
             return;
         }
         self.last_report = Some(now);
+        self.delivery.stop_serving(&self.view, rank);
         endpoint.tell(RootEvent::Reported(report));
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
@@ -351,7 +352,7 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
-        let scene = Scene { now, view: &self.view, timing: &timing, blocks: self.delivery.blocks() };
+        let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let mut findings = scene.look(&mut self.members, timing.status);
         let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
         findings.extend(self.slow.take_turn(slow, timing.status, timing.slow).map(|(rank, why)| match on_slow {

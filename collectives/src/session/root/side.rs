@@ -7,6 +7,7 @@ use crate::session::view::View;
 use ethbcast_transport::stream::{Ending, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Part, Tuning};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ struct Side {
 #[derive(Debug, Default)]
 pub(super) struct Sides {
     sides: Vec<Side>,
+    /// Who waits to be served, and from which frame on.
+    waiting: VecDeque<(Rank, u64)>,
     /// The side whose turn it is.
     turn: usize,
     /// Frames of the main stream since the last of a side.
@@ -48,20 +51,28 @@ impl Sides {
         self.sides.iter().any(|side| side.rank == rank)
     }
 
-    /// Begins to serve a member from frame `first` on, unless it is served or too many are.
-    pub(super) fn open(&mut self, identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) {
-        if self.serves(rank) || self.sides.len() >= MOST_SIDES {
-            return;
+    /// A member is to be served from frame `first` on.
+    pub(super) fn invite(&mut self, rank: Rank, first: u64) {
+        if !self.serves(rank) && self.waiting.iter().all(|&(waiting, _)| waiting != rank) {
+            self.waiting.push_back((rank, first));
         }
-        log::info!("rank {rank} is served alone from frame {first}");
-        let identity = Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity };
-        let mut stream = alone(identity, view, rank, first, tuning);
-        stream.set_epoch(view.epoch as u8);
-        self.sides.push(Side { rank, stream });
+    }
+
+    /// Begins to serve those who wait, as many as can be.
+    pub(super) fn open(&mut self, identity: Identity, view: &View, tuning: &Tuning) {
+        while self.sides.len() < MOST_SIDES
+            && let Some((rank, first)) = self.waiting.pop_front()
+        {
+            log::info!("rank {rank} is served alone from frame {first}");
+            let identity = Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity };
+            self.sides.push(Side { rank, stream: alone(identity, view, rank, first, tuning) });
+        }
+        self.sides.iter_mut().for_each(|side| side.stream.set_epoch(view.epoch as u8));
     }
 
     /// Ends to serve all but those of whom this holds.
     pub(super) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
+        self.waiting.retain(|&(rank, _)| keep(rank));
         for side in self.sides.extract_if(.., |side| !keep(side.rank)) {
             self.closed = self.closed + side.stream.stats();
         }

@@ -1,8 +1,8 @@
 //! Who makes no progress though it is heard, who holds up the others, and what is to be done about it.
 
+use super::delivery::Delivery;
 use super::members::{Entry, Members};
 use crate::membership::Timing;
-use crate::session::blocks::Blocks;
 use crate::session::message::MemberState;
 use crate::session::view::{Standing, View};
 use ethbcast_planning::plan::Via;
@@ -87,7 +87,7 @@ pub(super) struct Scene<'a> {
     pub now: Instant,
     pub view: &'a View,
     pub timing: &'a Timing,
-    pub blocks: &'a Blocks,
+    pub delivery: &'a Delivery,
 }
 
 impl Scene<'_> {
@@ -97,7 +97,7 @@ impl Scene<'_> {
 
     /// Follows who waits for whom, from the root on, to where it ends: who waits, and the member that holds all up.
     fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
-        let (mut from, mut at) = (Rank::ROOT, self.blocks.held_up_by()?);
+        let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
         // A circle cannot be, but what members say is no proof.
         for _ in members.entries() {
             let status = members.entry(at)?.status();
@@ -114,12 +114,13 @@ impl Scene<'_> {
     /// Looks who makes no progress. Called every sign of life, `period` apart.
     pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
         let bottleneck = self.bottleneck(members);
-        let frames = self.blocks.frames();
+        let frames = self.delivery.blocks().frames();
         let mut findings = Vec::new();
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
-            let owed = Owed::by(entry, self.view.epoch, frames);
+            let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
+            let owed = Owed::by(entry, self.view.epoch, frames).filter(|&owed| !(waits && owed == Owed::Frames));
             match owed {
                 None => entry.moved(self.now),
                 Some(_) if silence >= self.timing.suspect => {
@@ -185,11 +186,11 @@ impl Scene<'_> {
         if let Some(entry) = blocked.first().filter(|_| blocked.len() * 2 < in_place.len()) {
             return Some((entry.rank(), SLOW_DISK));
         }
-        let first = self.blocks.held_up_by()?;
+        let first = self.delivery.blocks().held_up_by()?;
         if self.view.via == Via::Cast {
             let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
             arrived.sort_unstable();
-            let behind = members.entry(first)?.status().arrived + self.blocks.slots() / 4 < arrived[arrived.len() / 2];
+            let behind = members.entry(first)?.status().arrived + self.delivery.blocks().slots() / 4 < arrived[arrived.len() / 2];
             return behind.then_some((first, SLOW_CABLE));
         }
         // A relay's feed is full only because of who comes behind it.

@@ -88,7 +88,8 @@ fn run(model: Model) -> (bool, Arc<Mutex<Model>>) {
         // Whoever goes on after an error is not believed either.
         let results: Vec<_> = chunks.map(|chunk| part.write_all(&chunk)).collect();
         let first = results.into_iter().find_map(std::result::Result::err);
-        part.publish(Path::new("file"), false).and(first.map_or(Ok(()), Err))
+        let published = part.settle().and_then(|file| file.publish(Path::new("file"), false));
+        published.and(first.map_or(Ok(()), Err))
     });
     (written.is_ok(), model)
 }
