@@ -92,7 +92,7 @@ mod tests {
     use crate::wire::AckBody;
 
     fn ack(echo: u32, held_us: u32) -> Ack<'static> {
-        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, consumed: 0, held_us }, bitmap: &[] }
+        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, consumed: 0, held_us }, bitmap: &[], end: u64::MAX }
     }
 
     fn at(us: u64) -> Instant {

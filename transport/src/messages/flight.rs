@@ -137,25 +137,28 @@ impl Flight {
         !self.has_window() && self.repairs.is_empty()
     }
 
-    /// Takes an acknowledgement; `arrived` is told what has newly arrived. False if it is forged.
+    /// Takes an acknowledgement, as far as it can be true; `arrived` is told what has newly arrived. False if a part of
+    /// it is forged.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
-        if !(Sent { below: self.next(), newest: stamps.newest() }).admits(ack) {
-            return false;
+        let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
+        let (ack, forged) = sent.believe(ack);
+        if ack.cursor >= self.cursor {
+            self.on_believed(now, &ack, stamps.newest(), arrived);
         }
-        if ack.cursor < self.cursor {
-            return true;
-        }
+        !forged
+    }
+
+    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, newest: Stamp, arrived: impl FnMut(Piece)) {
         let limiting = self.window.is_limiting(self.flying);
         let newly = self.mark_arrived(ack, arrived);
         if limiting {
             self.window.grow(newly);
         }
         if self.echo.take(now, ack).is_some() {
-            self.find_lost(ack.covered(), stamps.newest());
+            self.find_lost(ack.covered(), newest);
         }
         self.question.answered(false);
         self.question.rearm(now, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
-        true
     }
 
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {

@@ -117,14 +117,16 @@ impl Lane {
         self.question.due()
     }
 
-    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from
         // here.
         let below = if self.grafted { feed.head() } else { self.highest };
-        if !(Sent { below, newest }).admits(ack) {
-            return AckFrom::Forged;
-        }
+        let (ack, forged) = Sent { below, newest, credit: feed.slots() }.believe(ack);
+        self.on_believed(now, &ack, feed, newest).forged_if(forged)
+    }
+
+    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         if !self.synced && !self.sync(ack) {
             return AckFrom::Orphan;
         }

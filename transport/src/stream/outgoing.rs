@@ -44,13 +44,18 @@ pub(super) enum AckFrom {
     Known,
     /// One of them, who needs frames that are gone.
     Orphan,
-    /// One of them, who says what cannot be.
+    /// One of them, who says what cannot be: the rest of it was used.
     Forged,
     /// Nobody of them.
     Stranger,
 }
 
 impl AckFrom {
+    /// The same, of an acknowledgement in which something cannot be true.
+    pub(super) fn forged_if(self, forged: bool) -> AckFrom {
+        if forged && self == AckFrom::Known { AckFrom::Forged } else { self }
+    }
+
     /// What counts such acknowledgements.
     pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
         match self {

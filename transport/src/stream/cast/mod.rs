@@ -86,6 +86,34 @@ impl Cast {
         self.listeners.iter().map(Listener::remote)
     }
 
+    /// Takes what can be true of an acknowledgement of the listener at `at`.
+    fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
+        let remote = self.listeners[at].remote();
+        if ack.cursor < remote.cursor() {
+            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        }
+        let newly = ack.cursor - remote.cursor();
+        let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        let since_last = self.listeners[at].on_ack(now, ack, feed);
+        self.repairs.forget_below(feed.tail());
+        if let Some(since_last) = since_last {
+            let found = self.find_lost(at, ack);
+            found.iter().for_each(|&sequence| self.lose(now, at, sequence));
+            // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
+            if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
+                (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
+            }
+            self.listeners[at].on_losses(&found, ack, since_last, &mut self.pace, self.next);
+        }
+        self.count_credit();
+        if let Some(designation) = &mut self.designation {
+            designation.on_ack(&mut self.listeners, at, newly);
+        }
+        self.question.answered(only_consuming);
+        self.rearm(now, feed);
+        AckFrom::Known
+    }
+
     fn count_credit(&mut self) {
         self.credit = self.listeners.iter().map(|listener| listener.end(self.window)).min().unwrap_or(u64::MAX);
     }
@@ -249,33 +277,8 @@ impl Cast {
 impl Readers for Cast {
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
-        if !(Sent { below: self.next, newest }).admits(ack) {
-            return AckFrom::Forged;
-        }
-        let remote = self.listeners[at].remote();
-        if ack.cursor < remote.cursor() {
-            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
-        }
-        let newly = ack.cursor - remote.cursor();
-        let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
-        let since_last = self.listeners[at].on_ack(now, ack, feed);
-        self.repairs.forget_below(feed.tail());
-        if let Some(since_last) = since_last {
-            let found = self.find_lost(at, ack);
-            found.iter().for_each(|&sequence| self.lose(now, at, sequence));
-            // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
-            if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
-                (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
-            }
-            self.listeners[at].on_losses(&found, ack, since_last, &mut self.pace, self.next);
-        }
-        self.count_credit();
-        if let Some(designation) = &mut self.designation {
-            designation.on_ack(&mut self.listeners, at, newly);
-        }
-        self.question.answered(only_consuming);
-        self.rearm(now, feed);
-        AckFrom::Known
+        let (ack, forged) = Sent { below: self.next, newest, credit: feed.slots() }.believe(ack);
+        self.on_believed(now, at, &ack, feed).forged_if(forged)
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
