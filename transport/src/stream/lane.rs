@@ -8,7 +8,7 @@
 use super::boundaries::Boundaries;
 use super::memory::{Memory, tree_bytes};
 use super::outgoing::{AckFrom, Departure, Outgoing};
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
@@ -127,11 +127,11 @@ impl Lane {
     }
 
     fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+            return AckFrom::Known;
+        }
         if !self.synced && !self.sync(ack) {
             return AckFrom::Orphan;
-        }
-        if ack.cursor < self.cursor {
-            return AckFrom::Known;
         }
         if self.grafted {
             self.highest = self.highest.max(ack.covered());
@@ -160,6 +160,23 @@ impl Lane {
         self.question.answered(only_consuming);
         self.rearm(now, feed);
         AckFrom::Known
+    }
+
+    /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
+    /// it had been grafted anew, from what is still kept. A word in doubt is asked for again.
+    fn is_contradicted(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> bool {
+        let judged = self.echo.judge_behind(ack);
+        let contradicted = judged == Behind::Contradiction;
+        if contradicted {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.next, self.limit, self.consumed) = (tail, tail, tail, 0);
+            (self.synced, self.grafted) = (false, true);
+        } else if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            self.arm(now);
+        }
+        contradicted
     }
 
     /// A grafted child has said where it stands; false if what it needs is gone.

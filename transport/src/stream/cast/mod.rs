@@ -18,6 +18,7 @@ use super::boundaries::Boundaries;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use super::readers::Readers;
+use crate::arq::echo::Behind;
 use crate::arq::evidence::Sent;
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
@@ -88,9 +89,19 @@ impl Cast {
 
     /// Takes what can be true of an acknowledgement of the listener at `at`.
     fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
-        let remote = self.listeners[at].remote();
-        if ack.cursor < remote.cursor() {
-            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        let remote = self.listeners[at].remote_mut();
+        if remote.is_behind(ack) {
+            match remote.judge_behind(ack, feed) {
+                Behind::Contradiction if remote.is_behind(ack) => {
+                    self.count_credit();
+                    return AckFrom::Orphan;
+                }
+                Behind::Contradiction => {}
+                judged => {
+                    self.ask_again(now, judged, feed);
+                    return AckFrom::Known;
+                }
+            }
         }
         let newly = ack.cursor - remote.cursor();
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
@@ -254,8 +265,18 @@ impl Cast {
     fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
         // The end is acknowledged at once.
         let ended = feed.is_complete() && self.next == feed.head();
-        let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed));
-        lagging.map(|listener| listener.remote().timeout(ended, tries)).max().unwrap_or_default()
+        let timeout = |listener: &Listener| listener.remote().timeout(ended, tries);
+        let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
+        // Somebody who seemed to have everything may have been asked because of a word in doubt.
+        lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
+    }
+
+    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
+    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
+        if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            self.arm(now, feed);
+        }
     }
 
     fn arm(&mut self, now: Instant, feed: &Feed) {

@@ -2,7 +2,7 @@
 
 use super::repairs::Outstanding;
 use crate::arq::bits;
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
@@ -116,9 +116,26 @@ impl Remote {
         self.synced
     }
 
-    /// Whether this is its first word after a graft, and it needs frames that are gone.
-    pub(super) fn is_orphaned_by(&self, ack: &Ack<'_>) -> bool {
-        !self.synced && ack.cursor < self.cursor
+    /// What an acknowledgement is that is behind the cursor. If it proves that the reader does not stand there, it is
+    /// served as if it had been grafted anew, from what is still kept.
+    pub(super) fn judge_behind(&mut self, ack: &Ack<'_>, feed: &mut Feed) -> Behind {
+        if !self.synced {
+            return Behind::Contradiction;
+        }
+        let judged = self.echo.judge_behind(ack);
+        if judged == Behind::Contradiction {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.below, self.limit, self.consumed) = (tail, tail, ack.body.limit.max(tail), 0);
+            (self.synced, self.outstanding) = (false, Outstanding::default());
+        }
+        judged
+    }
+
+    /// Whether an acknowledgement is behind the cursor; of a reader that has not said yet where it stands, behind what
+    /// is kept.
+    pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
+        ack.cursor < self.cursor
     }
 
     /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
