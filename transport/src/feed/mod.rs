@@ -177,6 +177,11 @@ impl Feed {
         self.positions.advance(reader, position, self.head());
     }
 
+    /// Moves a reader back to the oldest frame that is kept: it may need all that is still here.
+    pub fn rewind(&mut self, reader: ReaderId) {
+        self.positions.rewind(reader);
+    }
+
     /// Takes a reader away: what only it needed is freed.
     pub fn remove_reader(&mut self, reader: ReaderId) {
         self.positions.remove(reader, self.head());

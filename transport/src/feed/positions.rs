@@ -71,6 +71,13 @@ impl Positions {
         self.tail = position;
     }
 
+    pub(super) fn rewind(&mut self, reader: ReaderId) {
+        let (from, tail) = (self.get(reader), self.tail);
+        *self.count(from) -= 1;
+        *self.count(tail) += 1;
+        self.readers[reader.0] = Some(tail);
+    }
+
     pub(super) fn remove(&mut self, reader: ReaderId, head: u64) {
         let from = self.get(reader);
         *self.count(from) -= 1;

@@ -12,7 +12,7 @@
 use super::boundaries::Boundaries;
 use super::memory::{Memory, tree_bytes};
 use super::outgoing::{AckFrom, Departure, Outgoing};
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
@@ -145,15 +145,18 @@ impl Lane {
         self.question.due()
     }
 
-    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        if !(Sent { below: self.may_have(feed), newest }).admits(ack) {
-            return AckFrom::Forged;
+        let (ack, forged) = Sent { below: self.may_have(feed), newest, credit: feed.slots() }.believe(ack);
+        self.on_believed(now, &ack, feed, newest).forged_if(forged)
+    }
+
+    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+            return self.known(feed);
         }
         if !self.synced {
             self.sync(ack, feed);
-        } else if ack.cursor < self.cursor {
-            return self.known(feed);
         }
         self.know(ack.covered());
         let limiting = self.window.is_limiting(self.in_flight);
@@ -193,6 +196,26 @@ impl Lane {
             Origins::Elsewhere if !feed.is_complete() => feed.head().max(MOST_FRAMES),
             Origins::Former | Origins::Elsewhere => feed.head(),
         }
+    }
+
+    /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
+    /// it had been grafted anew, from what is still kept. A word in doubt is asked for again.
+    fn is_contradicted(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> bool {
+        let judged = self.echo.judge_behind(ack);
+        let contradicted = judged == Behind::Contradiction;
+        if contradicted {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.next, self.limit, self.consumed) = (tail, tail, tail, 0);
+            self.synced = false;
+            if self.origins == Origins::Here {
+                self.origins = Origins::Former;
+            }
+        } else if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            self.arm(now);
+        }
+        contradicted
     }
 
     /// The first frame that this lane serves: the child's cursor, unless what it needs is gone.

@@ -41,7 +41,7 @@ pub(super) enum AckFrom {
     Known,
     /// One of them, who needs frames that are gone.
     Orphan(Orphan),
-    /// One of them, who says what cannot be.
+    /// One of them, who says what cannot be: the rest of it was used.
     Forged,
     /// Nobody of them.
     Stranger,
@@ -62,6 +62,11 @@ impl AckFrom {
             AckFrom::Known => Some(None),
             AckFrom::Forged | AckFrom::Stranger => None,
         }
+    }
+
+    /// The same, of an acknowledgement in which something cannot be true.
+    pub(super) fn forged_if(self, forged: bool) -> AckFrom {
+        if forged && self == AckFrom::Known { AckFrom::Forged } else { self }
     }
 
     /// What counts such acknowledgements.

@@ -29,7 +29,7 @@ pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Re
 
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {
-    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom;
 
     /// Frame `sequence` has arrived here; `late` if a later one had before it.

@@ -2,7 +2,7 @@
 
 use super::repairs::Outstanding;
 use crate::arq::bits;
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
@@ -117,8 +117,21 @@ impl Remote {
         self.synced
     }
 
-    /// Whether an acknowledgement is older than what is known of it. Its first word after a graft never is.
-    pub(super) fn is_old(&self, ack: &Ack<'_>) -> bool {
+    /// Judges an acknowledgement that is behind the cursor. If it proves that the reader does not stand there, it is
+    /// served as if it had been grafted anew, from what is still kept.
+    pub(super) fn judge_behind(&mut self, ack: &Ack<'_>, feed: &mut Feed) -> Behind {
+        let judged = self.echo.judge_behind(ack);
+        if judged == Behind::Contradiction {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.below, self.limit, self.consumed) = (tail, tail, ack.body.limit.max(tail), 0);
+            (self.synced, self.outstanding) = (false, Outstanding::default());
+        }
+        judged
+    }
+
+    /// Whether an acknowledgement is behind the cursor. The first word of one that was grafted never is.
+    pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
         self.synced && ack.cursor < self.cursor
     }
 

@@ -6,6 +6,7 @@
 //! before it has had time to arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
 
 use super::remote::Remote;
+use crate::arq::echo::Behind;
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
@@ -95,10 +96,14 @@ impl RepairChild {
 
     /// Takes a valid acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
-        let remote = &self.remote;
-        if remote.is_old(ack) {
-            return remote.known(feed);
+        if self.remote.is_behind(ack) {
+            let judged = self.remote.judge_behind(ack, feed);
+            if judged != Behind::Contradiction {
+                self.ask_again(now, judged, feed);
+                return self.remote.known(feed);
+            }
         }
+        let remote = &self.remote;
         let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
         let only_consuming = standing && ack.body.consumed <= remote.consumed();
         self.remote.on_ack(now, ack, feed);
@@ -107,6 +112,15 @@ impl RepairChild {
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
         self.remote.known(feed)
+    }
+
+    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
+    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
+        if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            let prompt = self.is_prompt(feed);
+            self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
+        }
     }
 
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
