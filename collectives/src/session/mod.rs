@@ -67,7 +67,7 @@ pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
-pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
+pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Trailer, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, Wanted,
