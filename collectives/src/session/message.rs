@@ -90,6 +90,10 @@ wire_enum! {
         Twin = 3,
         /// The topology file does not name it.
         NotInTopology = 4,
+        /// Short frames reach it, the longest do not.
+        Path = 5,
+        /// It is none of the hosts that the sender has named.
+        NotWanted = 6,
     }
 }
 
@@ -102,7 +106,23 @@ impl Refusal {
             Refusal::Late => "too late",
             Refusal::Twin => "name or interface taken",
             Refusal::NotInTopology => "not in the topology",
+            Refusal::Path => "smaller MTU on the way",
+            Refusal::NotWanted => "not asked for",
         }
+    }
+}
+
+wire_enum! {
+    /// How far the session is that a root announces.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    Stage {
+        /// It waits for receivers.
+        #[default]
+        Gathering = 0,
+        /// It has started, and takes nobody in any more.
+        Started = 1,
+        /// It has started, and who comes late may still join.
+        LateWelcome = 2,
     }
 }
 
@@ -222,6 +242,10 @@ pub enum Message {
         size: Option<u64>,
         /// The MTU its frames are made for, in bytes.
         mtu_bytes: u16,
+        /// How far it is.
+        stage: Stage,
+        /// For how many milliseconds it has announced: of two roots of one group the older one stays.
+        age_millis: u32,
     },
     /// A receiver asks to be a member.
     Join {
@@ -235,6 +259,15 @@ pub enum Message {
         mtu_bytes: u16,
         /// Its room for data, in bytes.
         free_bytes: u64,
+        /// What it can do beside what every receiver of its version can: a bit for each, none so far.
+        features: u32,
+    },
+    /// A receiver has ended, or a process that outlives it says so for it.
+    Leave {
+        /// The run of the receiver that has ended.
+        nonce: u64,
+        /// Why.
+        text: String,
     },
     /// The root says no.
     Refuse {
@@ -282,13 +315,15 @@ impl Message {
         let mut body = BodyWriter::default();
         let out = &mut body;
         let (kind, _) = match self {
-            Message::Announce { group, host, source, size, mtu_bytes } => {
-                let size = size.unwrap_or(UNKNOWN_SIZE);
-                (kind::ANNOUNCE, out.u64(size).u16(*mtu_bytes).name(group).name(host).name(source))
+            Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis } => {
+                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).u8(*stage as u8).zeros(1).u32(*age_millis);
+                (kind::ANNOUNCE, out.name(group).name(host).name(source))
             }
-            Message::Join { nonce, group, host, mtu_bytes, free_bytes } => {
-                (kind::JOIN, out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).name(group).name(host))
+            Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
+                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).u32(*features);
+                (kind::JOIN, out.name(group).name(host))
             }
+            Message::Leave { nonce, text } => (kind::LEAVE, out.u64(*nonce).text(text)),
             Message::Refuse { nonce, why, text } => (kind::REFUSE, out.u64(*nonce).u8(*why as u8).text(text)),
             Message::View(ViewPart { epoch, digest, at, count, bytes }) => {
                 (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
@@ -322,13 +357,15 @@ impl Message {
         Some(match kind {
             kind::ANNOUNCE => {
                 let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
-                let mtu_bytes = from.u16()?;
-                Message::Announce { group: from.text()?, host: from.text()?, source: from.text()?, size, mtu_bytes }
+                let (mtu_bytes, stage, _, age_millis) = (from.u16()?, Stage::read(from)?, from.u8()?, from.u32()?);
+                let (group, host, source) = (from.text()?, from.text()?, from.text()?);
+                Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis }
             }
             kind::JOIN => {
-                let (nonce, free_bytes, mtu_bytes) = (from.u64()?, from.u64()?, from.u16()?);
-                Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes }
+                let (nonce, free_bytes, mtu_bytes, features) = (from.u64()?, from.u64()?, from.u16()?, from.u32()?);
+                Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes, features }
             }
+            kind::LEAVE => Message::Leave { nonce: from.u64()?, text: from.text()? },
             kind::REFUSE => Message::Refuse { nonce: from.u64()?, why: Refusal::read(from)?, text: from.text()? },
             kind::VIEW => {
                 let (epoch, digest, at, count) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
@@ -391,17 +428,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn announce() -> impl Strategy<Value = Message> {
+        let (size, stage) = (prop::option::of(0..u64::MAX - 1), prop::sample::select(Stage::ALL.to_vec()));
+        let names = ["[a-z]{1,40}", "[a-zäß]{0,255}", "[a-zäß]{0,40}"];
+        (names, size, any::<u16>(), stage, any::<u32>()).prop_map(
+            |([group, mut host, source], size, mtu_bytes, stage, age_millis)| {
+                while host.len() > 255 {
+                    host.pop();
+                }
+                Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis }
+            },
+        )
+    }
+
     fn message() -> impl Strategy<Value = Message> {
         let text = || "[a-zäß]{0,40}";
         prop_oneof![
-            (text(), text(), text(), prop::option::of(0..u64::MAX - 1), any::<u16>()).prop_map(
-                |(group, host, source, size, mtu_bytes)| Message::Announce { group, host, source, size, mtu_bytes }
-            ),
-            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>()).prop_map(
-                |(nonce, group, host, mtu_bytes, free_bytes)| {
-                    Message::Join { nonce, group, host, mtu_bytes, free_bytes }
+            announce(),
+            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>(), any::<u32>()).prop_map(
+                |(nonce, group, host, mtu_bytes, free_bytes, features)| {
+                    Message::Join { nonce, group, host, mtu_bytes, free_bytes, features }
                 }
             ),
+            (any::<u64>(), text()).prop_map(|(nonce, text)| Message::Leave { nonce, text }),
             (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
                 .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))

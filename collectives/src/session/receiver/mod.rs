@@ -301,7 +301,7 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Joining(joining) => joining.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),
             Phase::Listening | Phase::Ended(_) => None,

@@ -1,7 +1,7 @@
 //! What a root is told at its creation.
 
 use crate::membership::{Station, Timing};
-use crate::session::message::Message;
+use crate::session::message::{Message, Stage};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -103,8 +103,8 @@ impl RootConfig {
         }
     }
 
-    /// What invites receivers.
-    pub(super) fn invitation(&self) -> Message {
+    /// What tells receivers of the session, which has been announced for `age`.
+    pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Announce {
             group: group.clone(),
@@ -112,6 +112,8 @@ impl RootConfig {
             source: self.source.clone(),
             size: self.size,
             mtu_bytes: *mtu_bytes,
+            stage,
+            age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
         }
     }
 }

@@ -350,11 +350,14 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+        let of_phase = |phase: &mut Phase, buffer: &mut [u8]| match phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
             Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
-        })
+        };
+        let control = self.endpoint.poll_transmit(now, buffer);
+        let more = control.or_else(|| of_phase(&mut self.phase, buffer));
+        more.or_else(|| self.endpoint.poll_answer(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -7,7 +7,7 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Digest, Done, Message, Outcome, Status, Trailer, Verdict};
+use crate::session::message::{Digest, Done, Message, Outcome, Stage, Status, Trailer, Verdict};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -212,7 +212,7 @@ impl Running {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
             // A late receiver asks to join when it hears this, and is told that it is too late.
-            endpoint.send_to_group(&endpoint.config().invitation());
+            endpoint.send_to_group(&endpoint.config().invitation(Stage::Started, Duration::MAX));
             self.timers.set(Wait::Announce, now + timing.announce * 5);
         }
         if self.timers.take_due(Wait::View, now) {
