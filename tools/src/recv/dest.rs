@@ -1,5 +1,6 @@
 //! DEST: where the bytes go, checked before anything else happens.
 
+use super::unnamed_file::{UnnamedFile, remove_stale};
 use crate::exit::{Code, Failure, fail};
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
@@ -40,8 +41,12 @@ impl Dest {
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
             return fail(Code::System, text);
         }
+        match remove_stale(directory) {
+            0 => {}
+            count => log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display()),
+        }
         // The only honest test of being able to write there.
-        temporary(directory).map_err(|error| {
+        UnnamedFile::create(directory).map_err(|error| {
             Failure::new(Code::System, format!("cannot write to {}: {error}; choose another DEST", directory.display()))
         })?;
         Ok(resolved)
@@ -82,14 +87,6 @@ impl Dest {
         let Some(directory) = self.directory() else { return u64::MAX };
         statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
     }
-}
-
-/// A new file in `directory` that is gone when it is dropped, however that comes about.
-pub fn temporary(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    // What a plain `open` would give, the umask taken off by the kernel.
-    let permissions = std::fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".ethbcast-").suffix(".part").permissions(permissions).tempfile_in(directory)
 }
 
 fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {

@@ -1,14 +1,14 @@
 //! DEST as a storage: a file that becomes visible only when all is verified and on disk, or stdout.
 
-use super::dest::{Dest, temporary};
+use super::dest::Dest;
 use super::part_file::{DiskError, PartFile, SettledFile};
+use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::{Storage, StorageError, is_full};
-use std::fs::File;
+use nix::libc;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tempfile::NamedTempFile;
 
 /// DEST, being written.
 pub struct Disk {
@@ -19,8 +19,8 @@ pub struct Disk {
 
 enum Target {
     Stdout(io::Stdout),
-    File { part: PartFile<NamedTempFile>, path: PathBuf, replace: bool },
-    Settled { file: SettledFile<NamedTempFile>, path: PathBuf, replace: bool },
+    File { part: PartFile<UnnamedFile>, path: PathBuf, replace: bool },
+    Settled { file: SettledFile<UnnamedFile>, path: PathBuf, replace: bool },
 }
 
 impl Disk {
@@ -43,8 +43,8 @@ impl Storage for Disk {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
                 let directory = self.dest.directory().unwrap_or(Path::new("."));
-                let temporary = temporary(directory).map_err(|error| trouble("create a temporary file", error))?;
-                Target::File { part: PartFile::new(temporary).map_err(disk_trouble)?, path, replace }
+                let file = UnnamedFile::create(directory).map_err(|error| trouble("create a temporary file", error))?;
+                Target::File { part: PartFile::new(file).map_err(disk_trouble)?, path, replace }
             }
         });
         Ok(())
@@ -74,30 +74,54 @@ impl Storage for Disk {
 
     fn publish(&mut self) -> Result<(), StorageError> {
         if let Some(Target::Settled { file, path, replace }) = self.target.take() {
-            publish(file, &path, replace)?;
-            self.path.get_or_init(|| path);
+            let published = file.publish(&path, replace);
+            if published.as_ref().err().is_none_or(|failed| failed.in_place) {
+                self.path.get_or_init(|| path);
+            }
+            published.map_err(disk_trouble)?;
         }
         Ok(())
     }
 }
 
-/// Makes the file visible, and the directory remember it.
-fn publish(file: SettledFile<NamedTempFile>, path: &Path, replace: bool) -> Result<(), StorageError> {
-    file.publish(path, replace).map_err(disk_trouble)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| trouble("sync the directory", error))
-}
-
+/// What went wrong at a file, with what is true of it and what to do.
 fn disk_trouble(failed: DiskError) -> StorageError {
+    if failed.in_place {
+        let help = "; the file is in place and whole, but a crash may take its name away: sync the disk, or send again";
+        return StorageError::system(&failed.doing, failed.error, help);
+    }
     trouble(&failed.doing, failed.error)
 }
 
 fn trouble(doing: &str, error: io::Error) -> StorageError {
     let help = match error.kind() {
+        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
+        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
         _ if is_full(&error) => "; make room or choose another DEST",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
+        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
         _ => "",
     };
     StorageError::system(doing, error, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_common_error_of_a_disk_says_what_to_do() {
+        for (errno, help) in [
+            (libc::ENOSPC, "make room"),
+            (libc::EDQUOT, "quota"),
+            (libc::EFBIG, "ulimit -f"),
+            (libc::EIO, "dmesg"),
+            (libc::EROFS, "dmesg"),
+            (libc::EEXIST, "--force"),
+        ] {
+            let error = trouble("write", io::Error::from_raw_os_error(errno));
+            assert!(error.to_string().contains(help), "{error}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod dest;
 mod disk;
 mod part_file;
 mod report;
+mod unnamed_file;
 
 use crate::args::RecvArgs;
 use crate::exit::{Code, WithCode, fail};
