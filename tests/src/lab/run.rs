@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -67,9 +67,14 @@ impl Run {
 
     /// The bytes so far of the largest file below `directory` that it has open, whether that has a name or not.
     pub fn open_bytes(&self, directory: &Path) -> Option<u64> {
-        let opened = fs::read_dir(format!("/proc/{}/fd", self.pid())).ok()?.flatten().map(|entry| entry.path());
-        let below = opened.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory)));
-        below.filter_map(|link| fs::metadata(link).ok()).map(|metadata| metadata.len()).max()
+        self.open_files(directory).iter().filter_map(|link| fs::metadata(link).ok()).map(|file| file.len()).max()
+    }
+
+    /// Ways to the files below `directory` that it has open, whether they have names or not.
+    pub fn open_files(&self, directory: &Path) -> Vec<PathBuf> {
+        let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else { return Vec::new() };
+        let links = opened.flatten().map(|entry| entry.path());
+        links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
     }
 
     /// What it has written to stderr so far.

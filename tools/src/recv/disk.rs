@@ -1,10 +1,12 @@
 //! DEST as a storage: a file that becomes visible only when all is verified and on disk, or stdout.
 
 use super::dest::Dest;
+use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
-use ethbcast_collectives::session::Outcome;
+use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Storage, StorageError, is_full};
+use ethbcast_collectives::session::{Outcome, Trailer};
 use nix::libc;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,21 +15,33 @@ use std::sync::{Arc, OnceLock};
 /// DEST, being written.
 pub struct Disk {
     dest: Dest,
+    /// Compare with what is read back from the disk, too.
+    read_back: bool,
     target: Option<Target>,
     path: Arc<OnceLock<PathBuf>>,
 }
 
 enum Target {
     Stdout(io::Stdout),
-    File { part: PartFile<UnnamedFile>, path: PathBuf, replace: bool },
-    Settled { file: SettledFile<UnnamedFile>, path: PathBuf, replace: bool },
+    Writing { part: PartFile<Medium>, path: PathBuf, replace: bool },
+    Settled { file: SettledFile<Medium>, path: PathBuf, replace: bool },
 }
 
 impl Disk {
     /// A storage for DEST, and where its file will be when it is visible.
-    pub fn new(dest: Dest) -> (Disk, Arc<OnceLock<PathBuf>>) {
+    pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::new(OnceLock::new());
-        (Disk { dest, target: None, path: Arc::clone(&path) }, path)
+        (Disk { dest, read_back, target: None, path: Arc::clone(&path) }, path)
+    }
+
+    fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
+        if let Dest::Device { .. } = self.dest {
+            let device = Device::open(path).map_err(|error| trouble("open the device for this process alone", error));
+            return device.map(Medium::Device);
+        }
+        let directory = self.dest.directory().unwrap_or(Path::new("."));
+        let file = UnnamedFile::create(directory).map_err(|error| trouble("create a temporary file", error));
+        file.map(Medium::File)
     }
 }
 
@@ -42,9 +56,8 @@ impl Storage for Disk {
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
-                let directory = self.dest.directory().unwrap_or(Path::new("."));
-                let file = UnnamedFile::create(directory).map_err(|error| trouble("create a temporary file", error))?;
-                Target::File { part: PartFile::new(file).map_err(disk_trouble)?, path, replace }
+                let part = PartFile::new(self.medium(&path)?).map_err(disk_trouble)?;
+                Target::Writing { part, path, replace }
             }
         });
         Ok(())
@@ -53,19 +66,23 @@ impl Storage for Disk {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         match self.target.as_mut().expect("data comes when the session has begun") {
             Target::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
-            Target::File { part, .. } => part.write_all(bytes).map_err(disk_trouble),
+            Target::Writing { part, .. } => part.write_all(bytes).map_err(disk_trouble),
             Target::Settled { .. } => panic!("nothing comes after the end"),
         }
     }
 
-    fn settle(&mut self) -> Result<(), StorageError> {
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         self.target = Some(match self.target.take().expect("the end comes when the session has begun") {
             Target::Stdout(mut out) => {
                 out.flush().map_err(|error| trouble("write to stdout", error))?;
                 Target::Stdout(out)
             }
-            Target::File { part, path, replace } => {
-                Target::Settled { file: part.settle().map_err(disk_trouble)?, path, replace }
+            Target::Writing { part, path, replace } => {
+                let mut file = part.settle().map_err(disk_trouble)?;
+                if self.read_back {
+                    compare(&mut file, trailer)?;
+                }
+                Target::Settled { file, path, replace }
             }
             settled @ Target::Settled { .. } => settled,
         });
@@ -84,6 +101,17 @@ impl Storage for Disk {
     }
 }
 
+/// Fails unless what is read back from the disk is what the sender has.
+fn compare(file: &mut SettledFile<Medium>, trailer: Trailer) -> Result<(), StorageError> {
+    let mut tally = Tally::default();
+    file.read_back(|bytes| tally.add(bytes)).map_err(disk_trouble)?;
+    tally.verify(trailer).map_err(|_| {
+        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory is \
+                    bad, or somebody else has written to it; choose another DEST";
+        StorageError::new(Outcome::Damaged, text)
+    })
+}
+
 /// What went wrong at a file, with what is true of it and what to do.
 fn disk_trouble(failed: DiskError) -> StorageError {
     if failed.in_place {
@@ -98,6 +126,7 @@ fn trouble(doing: &str, error: io::Error) -> StorageError {
         ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
         ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
         _ if is_full(&error) => "; make room or choose another DEST",
+        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
         ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
         _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",

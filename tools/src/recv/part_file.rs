@@ -23,6 +23,9 @@ pub trait DiskFile {
     /// Waits until all that was written is on the disk.
     fn sync(&mut self) -> Result<()>;
 
+    /// Hands over all that the disk has of it, not what memory keeps.
+    fn read_back(&mut self, take: impl FnMut(&[u8])) -> Result<()>;
+
     /// Gives the file its name; what has that name already is replaced only if `replace`.
     fn name(&mut self, path: &Path, replace: bool) -> Result<()>;
 
@@ -135,6 +138,14 @@ pub struct SettledFile<F> {
 }
 
 impl<F: DiskFile> SettledFile<F> {
+    /// Hands over all bytes as they are read back from the disk.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read_back(&mut self, take: impl FnMut(&[u8])) -> std::result::Result<(), DiskError> {
+        self.file.read_back(take).map_err(at("read back what was written"))
+    }
+
     /// Gives the file its name, and makes that last.
     ///
     /// # Errors

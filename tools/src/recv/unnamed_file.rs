@@ -3,7 +3,6 @@
 //! Where the file system cannot make one (`O_TMPFILE`), it has a hidden name for as long as it is unfinished, and a lock
 //! that ends with its process: what is not locked was left by a dead one, and is removed by the next receiver.
 
-use super::part_file::DiskFile;
 use crate::signals::Unfinished;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg};
 use nix::libc;
@@ -77,23 +76,25 @@ impl UnnamedFile {
         let file = own_path(&self.file);
         hidden_name(&self.directory, |path| link(&file, path)).map(|((), path)| path)
     }
-}
 
-impl DiskFile for UnnamedFile {
-    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+    /// The open file.
+    pub fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// Appends all of `bytes`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes)
     }
 
-    fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
-        let file = self.file.try_clone()?;
-        Ok(move || file.sync_data())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync_all()
-    }
-
-    fn name(&mut self, path: &Path, replace: bool) -> Result<()> {
+    /// Gives it its name; what has that name already is replaced only if `replace`.
+    ///
+    /// # Errors
+    /// If it cannot have that name.
+    pub fn name(&mut self, path: &Path, replace: bool) -> Result<()> {
         let hidden = match self.hidden.take() {
             Some(hidden) => hidden,
             None => match link(&own_path(&self.file), path) {
@@ -103,11 +104,6 @@ impl DiskFile for UnnamedFile {
         };
         let named = if replace { hidden.path.persist(path) } else { hidden.path.persist_noclobber(path) };
         named.map_err(|error| error.error)
-    }
-
-    fn sync_name(&mut self, path: &Path) -> Result<()> {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
     }
 }
 

@@ -67,6 +67,13 @@ impl DiskFile for ModelFile {
         self.0.lock().sync()
     }
 
+    fn read_back(&mut self, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut model = self.0.lock();
+        model.call()?;
+        take(&model.on_disk);
+        Ok(())
+    }
+
     fn name(&mut self, _path: &Path, _replace: bool) -> Result<()> {
         let mut model = self.0.lock();
         model.call()?;
@@ -92,15 +99,24 @@ fn run(model: Model) -> (Option<DiskError>, Arc<Mutex<Model>>) {
         // Whoever goes on after an error is not believed either.
         let results: Vec<_> = chunks.map(|chunk| part.write_all(&chunk)).collect();
         let first = results.into_iter().find_map(std::result::Result::err);
-        let published = part.settle().and_then(|file| file.publish(Path::new("file"), false));
+        let published = part.settle().and_then(|mut file| {
+            let mut read = Vec::new();
+            file.read_back(|bytes| read.extend_from_slice(bytes))?;
+            assert!(is_content(&read), "what is on the disk is what was written");
+            file.publish(Path::new("file"), false)
+        });
         published.and(first.map_or(Ok(()), Err))
     });
     (written.err(), model)
 }
 
 fn is_whole(model: &Model) -> bool {
+    is_content(&model.on_disk)
+}
+
+fn is_content(bytes: &[u8]) -> bool {
     let expected = (0..CHUNKS).flat_map(|chunk| std::iter::repeat_n(chunk as u8 + 1, CHUNK_BYTES));
-    model.on_disk.iter().copied().eq(expected)
+    bytes.iter().copied().eq(expected)
 }
 
 #[test]
@@ -108,7 +124,7 @@ fn whichever_call_fails_what_succeeds_is_on_the_disk() {
     let (failed, model) = run(Model::default());
     let calls = model.lock().calls;
     assert!(failed.is_none() && is_whole(&model.lock()) && model.lock().named);
-    assert!(calls >= CHUNKS as u32 + 4, "handle, writes, at least one early sync, last sync, name, directory: {calls}");
+    assert!(calls >= CHUNKS as u32 + 5, "handle, writes, an early sync, last sync, reading, name, directory: {calls}");
     for fails_at in 1..=calls {
         let (failed, model) = run(Model { fails_at: Some(fails_at), ..Model::default() });
         let model = model.lock();
