@@ -7,8 +7,12 @@ mod deaths;
 mod held_up;
 #[path = "streams/hosts.rs"]
 mod hosts;
+#[path = "streams/orphans.rs"]
+mod orphans;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
+#[path = "streams/relays.rs"]
+mod relays;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;

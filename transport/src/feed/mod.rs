@@ -54,6 +54,15 @@ impl Feed {
         }
     }
 
+    /// Goes on at frame `first`: nobody here needs what lies between the head and it. Every reader stands there then.
+    ///
+    /// # Panics
+    /// If that is behind the head, or anything beyond the head has arrived.
+    pub fn skip_to(&mut self, first: u64) {
+        self.arrived.skip_to(first);
+        self.positions.skip_to(first);
+    }
+
     /// Number of slots.
     pub fn slots(&self) -> u64 {
         self.mask + 1
@@ -166,6 +175,11 @@ impl Feed {
     pub fn advance(&mut self, reader: ReaderId, position: u64) {
         assert!(position <= self.head(), "a reader cannot have read what has not arrived");
         self.positions.advance(reader, position, self.head());
+    }
+
+    /// Moves a reader back to the oldest frame that is kept: it may need all that is still here.
+    pub fn rewind(&mut self, reader: ReaderId) {
+        self.positions.rewind(reader);
     }
 
     /// Takes a reader away: what only it needed is freed.

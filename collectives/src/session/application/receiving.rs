@@ -14,17 +14,17 @@ pub trait Sink {
     /// Takes the next bytes; `message_end` if they are the last of a message.
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
 
-    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] if
-    /// the bytes are right and will last, and nobody sees them yet.
+    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] once
+    /// all is where it has to be, but not visible, or a failure.
     fn finish(&mut self, now: Instant, trailer: Trailer);
 
-    /// The root has accepted what is [`Outcome::Verified`]: makes it visible. Returns whether that is done, as where
-    /// there is nothing to do; if not, a second verdict follows.
+    /// The root has confirmed what was verified: makes it visible. Returns whether that is done, as where there is
+    /// nothing to do; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
     fn publish(&mut self, _now: Instant) -> bool {
         true
     }
 
-    /// Whether it waits for a disk to have everything.
+    /// Whether it has everything and waits for its disk.
     fn is_syncing(&self) -> bool {
         false
     }
@@ -54,11 +54,10 @@ pub struct Receiving<K> {
     /// When the first bytes, or the end, came.
     began: Option<Instant>,
     concluded: Option<Instant>,
+    /// What the sink has decided last.
     verdict: Option<Done>,
-    /// The outcome that the receiver was told last.
-    told: Option<Outcome>,
-    /// The sink was told to publish.
-    published: bool,
+    /// The same, until the receiver has been told.
+    untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
 }
@@ -73,8 +72,7 @@ impl<K: Sink> Receiving<K> {
             began: None,
             concluded: None,
             verdict: None,
-            told: None,
-            published: false,
+            untold: None,
             cancelled: false,
             end: None,
         }
@@ -86,26 +84,15 @@ impl<K: Sink> Receiving<K> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);
         }
-        if !self.cancelled && self.verdict.is_none() {
+        if self.verdict.is_none() && !self.cancelled {
             self.take(receiver, now);
         }
+        receiver.set_syncing(self.sink.is_syncing());
         self.ask_verdict(now);
-        // Until roots accept, whoever is verified accepts it itself, and says nothing of it.
-        self.publish(now);
-        if !self.is_verified() {
-            self.tell(receiver, now);
+        if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
+            receiver.conclude(now, verdict);
         }
         self.sink.verdict_at()
-    }
-
-    /// Tells the receiver the verdict, if that is a new one.
-    fn tell(&mut self, receiver: &mut Receiver, now: Instant) {
-        if let Some(verdict) = self.verdict.as_ref().filter(|verdict| self.told != Some(verdict.outcome))
-            && !self.cancelled
-        {
-            self.told = Some(verdict.outcome);
-            receiver.conclude(now, verdict.clone());
-        }
     }
 
     /// Whether all bytes are here, and not visible yet.
@@ -115,13 +102,12 @@ impl<K: Sink> Receiving<K> {
 
     /// The root has accepted the bytes: they may be seen.
     fn publish(&mut self, now: Instant) {
-        if self.cancelled || !self.is_verified() || std::mem::replace(&mut self.published, true) {
+        if self.cancelled || !self.is_verified() || !self.sink.publish(now) {
             return;
         }
-        if self.sink.publish(now)
-            && let Some(verdict) = &mut self.verdict
-        {
+        if let Some(verdict) = &mut self.verdict {
             verdict.outcome = Outcome::Delivered;
+            self.untold = Some(verdict.clone());
         }
     }
 
@@ -130,8 +116,8 @@ impl<K: Sink> Receiving<K> {
         self.sink.on_event(now, &event);
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
-            ReceiverEvent::Started { .. } => {}
             ReceiverEvent::Accepted => self.publish(now),
+            ReceiverEvent::Started { .. } | ReceiverEvent::RootSilent { .. } => {}
             ReceiverEvent::Ended(end) => self.end = Some(end),
         }
     }
@@ -154,9 +140,10 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
-        let waits = if self.published { self.is_verified() } else { self.verdict.is_none() };
-        if waits && let Some(verdict) = self.sink.verdict(now) {
-            self.concluded.get_or_insert(now);
+        let open = self.verdict.is_none() || self.is_verified();
+        if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
+            self.concluded = Some(now);
+            self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
         }
     }

@@ -76,6 +76,7 @@ impl<S: Source> Sending<S> {
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);
         }
+        self.supply(root, now);
         while root.wants_data() {
             match self.source.next(now, root.is_consumed()) {
                 Next::Bytes(bytes) => {
@@ -96,6 +97,17 @@ impl<S: Source> Sending<S> {
             }
         }
         None
+    }
+
+    /// Reads again what members lack, as far as it is there already.
+    fn supply(&mut self, root: &mut Root, now: Instant) {
+        while let Some(wanted) = root.wants_again() {
+            match self.source.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+                Again::Bytes(bytes) => root.supply(bytes),
+                Again::Pending => break,
+                Again::Impossible(text) => root.deny(now, &text),
+            }
+        }
     }
 
     /// Takes note of one event, for whoever wants to see the root's events, too.

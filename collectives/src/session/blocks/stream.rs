@@ -23,6 +23,16 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     }
 }
 
+/// Slots of the feed from which one member is served alone: enough for the link's rate over a round trip.
+const ALONE_FRAMES: u64 = 512;
+
+/// A stream on which the root serves the member `rank` alone, from frame `first` on.
+pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
+    let mut tuning = with_policy(tuning, view);
+    tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
+    Stream::origin_at(identity, usize::from(view.payload_bytes), first, view.peer(rank), tuning)
+}
+
 /// The slots of each feed if all of so many streams together are to take the memory of one.
 pub(super) fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
     let share = (tuning.feed.frames / streams as u64).max(64);

@@ -47,6 +47,7 @@ impl Joining {
             host: station.host.clone(),
             mtu_bytes: station.mtu_bytes,
             free_bytes: *free_bytes,
+            features: 0,
         };
         // At a random moment: requests that collided at the root's port must not collide again.
         let half = timing.join / 2;

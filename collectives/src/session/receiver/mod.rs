@@ -25,6 +25,7 @@ use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
 use joining::Joining;
 use running::Running;
+use std::time::Duration;
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
@@ -43,6 +44,30 @@ enum Phase {
 struct KnownRoot {
     mac: MacAddr,
     heard_at: Instant,
+    /// When its silence is to be spoken of next.
+    missed_at: Instant,
+}
+
+/// After so much silence of the root its user is told, and again each time after as much.
+const MISSED_AFTER: Duration = Duration::from_secs(2);
+
+impl KnownRoot {
+    fn new(now: Instant, mac: MacAddr) -> KnownRoot {
+        KnownRoot { mac, heard_at: now, missed_at: now + MISSED_AFTER }
+    }
+
+    fn hear(&mut self, now: Instant) {
+        (self.heard_at, self.missed_at) = (now, now + MISSED_AFTER);
+    }
+
+    /// Tells of its silence when it is time to.
+    fn watch(&mut self, now: Instant, limit: Duration, endpoint: &mut ReceiverEndpoint) {
+        let silence = now.since(self.heard_at);
+        if self.missed_at <= now && silence < limit {
+            self.missed_at = now + MISSED_AFTER;
+            endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });
+        }
+    }
 }
 
 /// The receiver's state machine.
@@ -149,6 +174,13 @@ impl Receiver {
         }
     }
 
+    /// Whether the application, which has everything, waits for its disk: the root is told with the next sign of life.
+    pub fn set_syncing(&mut self, syncing: bool) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.set_syncing(syncing);
+        }
+    }
+
     fn end(&mut self, end: End) {
         if matches!(self.phase, Phase::Ended(_)) {
             return;
@@ -170,7 +202,7 @@ impl Receiver {
         }
         log::info!("{host} invites to group {group}: {source}, {size:?} bytes");
         self.endpoint.enter(frame.header.session);
-        self.root = Some(KnownRoot { mac: frame.source, heard_at: now });
+        self.root = Some(KnownRoot::new(now, frame.source));
         self.phase = Phase::Joining(Box::new(Joining::new(now, &self.endpoint)));
         self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
     }
@@ -185,7 +217,7 @@ impl Receiver {
                 None
             }
             (Phase::Running(running), Message::View(part)) => running.on_view_part(now, &part, &mut self.endpoint),
-            (Phase::Running(running), Message::Verdict { over, heard }) => running.on_verdict(over, &heard),
+            (Phase::Running(running), Message::Verdict(verdict)) => running.on_verdict(&verdict, &mut self.endpoint),
             (_, Message::Abort { text }) => Some(End::Aborted(text)),
             _ => None,
         };
@@ -197,9 +229,11 @@ impl Receiver {
         let Phase::Joining(joining) = &mut self.phase else { return };
         let Some(view) = joining.on_view_part(part) else { return };
         let config = self.endpoint.config();
-        if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
+        if !view.fits(config.station.mtu_bytes) {
+            self.endpoint.count_malformed();
+        } else if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
             let mut running = Running::new(now, view, rank, &mut self.endpoint);
-            running.confirm(now, part);
+            running.confirm(now, part, &self.endpoint);
             self.phase = Phase::Running(Box::new(running));
         }
     }
@@ -224,7 +258,7 @@ impl Machine for Receiver {
             return;
         };
         if frame.source == root.mac {
-            root.heard_at = now;
+            root.hear(now);
         } else if !from_member {
             self.endpoint.count_stranger();
             return;
@@ -243,7 +277,7 @@ impl Machine for Receiver {
 
     fn handle_timeout(&mut self, now: Instant) {
         let ReceiverConfig { patience, timing, .. } = *self.endpoint.config();
-        let end = match (&mut self.phase, &self.root) {
+        let end = match (&mut self.phase, &mut self.root) {
             (Phase::Listening, _) => {
                 patience.filter(|&patience| now.since(self.began) >= patience).map(|_| End::NobodyThere)
             }
@@ -257,8 +291,9 @@ impl Machine for Receiver {
             }
             (Phase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
-                let silent = now.since(root.heard_at) >= timing.dead;
-                if silent { Some(running.end(End::RootSilent)) } else { end }
+                let limit = timing.dead + timing.patience;
+                root.watch(now, limit, &mut self.endpoint);
+                if now.since(root.heard_at) >= limit { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
         };
@@ -266,7 +301,7 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Joining(joining) => joining.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),
             Phase::Listening | Phase::Ended(_) => None,
@@ -281,7 +316,11 @@ impl Machine for Receiver {
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Ended(_) => return None,
         };
-        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard_at + timing.dead));
+        let running = matches!(self.phase, Phase::Running(_));
+        let silence = self.root.as_ref().map(|root| match running {
+            true => Wait::Silence.at((root.heard_at + timing.dead + timing.patience).min(root.missed_at)),
+            false => Wait::Silence.at(root.heard_at + timing.dead),
+        });
         own.into_iter().chain(silence).min()
     }
 

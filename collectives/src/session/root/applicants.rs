@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn join(host: &str, nonce: u64) -> Message {
-        Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000 }
+        Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000, features: 0 }
     }
 
     const OFFER: Offer<'_> = Offer { root: "n0", mtu_bytes: 1500, size: Some(1000), known_hosts: None };

@@ -1,7 +1,7 @@
 //! What a root is told at its creation.
 
 use crate::membership::{Station, Timing};
-use crate::session::message::Message;
+use crate::session::message::{Message, Stage};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -25,6 +25,18 @@ impl Wanted {
     pub fn exactly(receivers: usize) -> Wanted {
         Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
     }
+}
+
+/// What becomes of a member that is slower than the others and holds them up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSlow {
+    /// It is served alone, beside the others, and finishes after them.
+    #[default]
+    Demote,
+    /// All are as slow as it is.
+    Wait,
+    /// It is given up.
+    Evict,
 }
 
 /// What the root was told about the way.
@@ -62,6 +74,8 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
+    /// What becomes of a slow member.
+    pub on_slow: OnSlow,
     /// The engine's numbers.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -83,13 +97,14 @@ impl RootConfig {
             probe: true,
             dry_run: false,
             topology: None,
+            on_slow: OnSlow::default(),
             tuning: Tuning::default(),
             timing: Timing::default(),
         }
     }
 
-    /// What invites receivers.
-    pub(super) fn invitation(&self) -> Message {
+    /// What tells receivers of the session, which has been announced for `age`.
+    pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Announce {
             group: group.clone(),
@@ -97,6 +112,8 @@ impl RootConfig {
             source: self.source.clone(),
             size: self.size,
             mtu_bytes: *mtu_bytes,
+            stage,
+            age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::first_view::first_view;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::message::{Message, Refusal};
+use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Calibration, Choice};
 use ethbcast_planning::topology::Topology;
@@ -117,7 +117,8 @@ impl Gathering {
 
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> GatheringStep {
         if self.timers.take_due(Wait::Announce, now) {
-            endpoint.send_to_group(&endpoint.config().invitation());
+            let age = now.since(self.began);
+            endpoint.send_to_group(&endpoint.config().invitation(Stage::Gathering, age));
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
         }
         if let Some(prober) = &mut self.prober {

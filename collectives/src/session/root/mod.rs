@@ -6,13 +6,18 @@
 mod applicants;
 mod closing;
 mod config;
+mod delivery;
 mod event;
 mod first_view;
 mod gathering;
 mod members;
+mod refill;
+mod rereading;
 mod running;
+mod side;
+mod watch;
 
-pub use config::{RootConfig, Route, Wanted};
+pub use config::{OnSlow, RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
@@ -20,7 +25,7 @@ pub use members::MemberReport;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::kind::JOIN;
-use super::message::{MemberState, Message, Trailer};
+use super::message::{Message, Status, Trailer};
 use super::view::View;
 use crate::membership::ControlStats;
 use closing::Closing;
@@ -30,6 +35,7 @@ use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use gathering::{Gathering, GatheringStep, refuse_late};
 use running::Running;
+use std::ops::Range;
 use std::time::Duration;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
@@ -122,12 +128,12 @@ impl Root {
 
     /// The root's end of the streams, once members are there.
     pub fn streams(&self) -> Option<&Blocks> {
-        self.phase.running().map(Running::blocks)
+        self.phase.running().map(|running| running.delivery().blocks())
     }
 
     /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.streams().map(Blocks::stats).unwrap_or_default()
+        self.phase.running().map(|running| running.delivery().stats()).unwrap_or_default()
     }
 
     /// Control frames so far.
@@ -145,14 +151,14 @@ impl Root {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())
     }
 
-    /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
+    /// What each member that has not gone says of itself, by rank.
+    pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
-        self.phase.running().is_some_and(Running::wants_data)
+        self.phase.running().is_some_and(|running| running.delivery().wants_data())
     }
 
     /// Whether every application has consumed all that was pushed; certain to come true after
@@ -165,28 +171,64 @@ impl Root {
     /// end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        self.phase.running_mut().map_or(0, |running| running.push(bytes))
+        self.phase.running_mut().map_or(0, |running| running.delivery_mut().push(bytes))
     }
 
     /// Ends a message with what was pushed last: its frames go out at once, and [`is_consumed`](Root::is_consumed) soon
     /// says when every application has consumed them. False, and nothing ended, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Message))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
     /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with
     /// what follows.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Quiet))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
-            running.finish(trailer);
+            running.delivery_mut().finish(trailer);
+        }
+    }
+
+    /// The bytes of the source that are to be read again, for members that lack them: [`supply`](Root::supply) takes
+    /// them.
+    pub fn wants_again(&self) -> Option<Range<u64>> {
+        self.phase.running().and_then(|running| running.delivery().wanted())
+    }
+
+    /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn supply(&mut self, bytes: &[u8]) {
+        if let Some(running) = self.phase.running_mut() {
+            running.delivery_mut().supply(bytes);
+        }
+    }
+
+    /// What [`wants_again`](Root::wants_again) named cannot be read again: whoever lacks it is lost, and this says why.
+    pub fn deny(&mut self, now: Instant, text: &str) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.deny(now, text, &mut self.endpoint);
+            self.watch_reports(now);
+        }
+    }
+
+    /// Ends the wait for members that are silent; if there are none but those to wait for, with a verdict, else as
+    /// [`abort`](Root::abort).
+    pub fn stop_waiting(&mut self, now: Instant, text: &str) {
+        if let Phase::Running(running) = &mut self.phase
+            && running.give_up_waiting(now, &mut self.endpoint)
+        {
+            self.watch_reports(now);
+        } else {
+            self.abort(now, text);
         }
     }
 
@@ -218,7 +260,7 @@ impl Root {
                 self.go_on(now, step);
             }
             phase => {
-                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce)) {
+                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
                     refuse_late(frame.source, *nonce, group, host, &mut self.endpoint);
                 }
             }
@@ -308,11 +350,14 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+        let of_phase = |phase: &mut Phase, buffer: &mut [u8]| match phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer),
+            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
-        })
+        };
+        let control = self.endpoint.poll_transmit(now, buffer);
+        let more = control.or_else(|| of_phase(&mut self.phase, buffer));
+        more.or_else(|| self.endpoint.poll_answer(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
