@@ -35,11 +35,12 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// All bytes have been written and are the sender's: makes them last, and shows them to nobody.
+    /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
+    /// nobody.
     ///
     /// # Errors
-    /// If that cannot be done.
-    fn settle(&mut self) -> Result<(), StorageError>;
+    /// If that cannot be done, or what is read back is something else.
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
 
     /// What was settled is accepted: shows it, under its name.
     ///
@@ -88,7 +89,7 @@ impl<W: Write> Storage for Output<W> {
         self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
     }
 
-    fn settle(&mut self) -> Result<(), StorageError> {
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
         self.0.flush().map_err(|error| StorageError::system("write", error, ""))
     }
 }
@@ -215,7 +216,7 @@ fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<
         Order::End(trailer) => {
             let verified = tally.verify(*trailer);
             verified.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
-            storage.settle()
+            storage.settle(*trailer)
         }
         Order::Publish => storage.publish(),
     }
@@ -373,7 +374,7 @@ mod tests {
             Err(StorageError::system("write", ErrorKind::StorageFull.into(), "; make room"))
         }
 
-        fn settle(&mut self) -> Result<(), StorageError> {
+        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
             panic!("nothing was written")
         }
     }
@@ -391,7 +392,7 @@ mod tests {
             Ok(())
         }
 
-        fn settle(&mut self) -> Result<(), StorageError> {
+        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
             while !self.go.load(Ordering::SeqCst) {
                 thread::yield_now();
             }
