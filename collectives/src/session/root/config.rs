@@ -21,6 +21,9 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// How long to wait where nothing else ends it: longer than any machine runs.
+    pub const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
     /// Exactly so many, within a minute.
     pub fn exactly(receivers: usize) -> Wanted {
         Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
@@ -52,6 +55,8 @@ pub struct RootConfig {
     pub size: Option<u64>,
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
+    /// The only hosts that are let in, if there are any here.
+    pub hosts: Vec<String>,
     /// How the bytes travel.
     pub route: Route,
     /// What the network costs; without it, that of assumed cables.
@@ -78,6 +83,7 @@ impl RootConfig {
             source: source.to_owned(),
             size: None,
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
+            hosts: Vec::new(),
             route: Route::default(),
             calibration: None,
             probe: true,
@@ -86,6 +92,18 @@ impl RootConfig {
             tuning: Tuning::default(),
             timing: Timing::default(),
         }
+    }
+
+    /// The hosts that have to be there, if they are known by name.
+    pub(super) fn expected_hosts(&self) -> Vec<String> {
+        if !self.hosts.is_empty() {
+            return self.hosts.clone();
+        }
+        let others = |topology: &Topology| {
+            topology.hosts().iter().filter(|name| **name != self.station.host).cloned().collect::<Vec<_>>()
+        };
+        let all = self.topology.as_ref().map(others).unwrap_or_default();
+        if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }
     }
 
     /// What tells receivers of the session, which has been announced for `age`.
