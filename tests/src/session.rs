@@ -2,7 +2,8 @@
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
 use ethbcast_collectives::session::{
-    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
+    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer,
+    Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -27,7 +28,7 @@ pub struct Case {
     pub mtu_bytes: u16,
     /// The engine's numbers.
     pub tuning: Tuning,
-    /// Hosts (not the root) that die, and when.
+    /// Hosts (not the root) that die, and when, counted from the moment the first receiver is let in.
     pub crashes: Vec<(usize, Duration)>,
     /// A host that gives up once it has taken so many bytes: its disk is full.
     pub gives_up: Option<(usize, usize)>,
@@ -124,7 +125,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);
     for &(host, at) in &case.crashes {
-        simulation.crash(host, Instant::START + at);
+        simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
     }
     let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
         let again = host.turn(now);

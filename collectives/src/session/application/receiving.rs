@@ -77,8 +77,8 @@ impl<K: Sink> Receiving<K> {
         self.sink.on_event(now, &event);
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
-            ReceiverEvent::Started { .. } => {}
             ReceiverEvent::Ended(end) => self.end = Some(end),
+            _ => {}
         }
     }
 

@@ -278,7 +278,7 @@ impl Sink for WriteBehind {
             ReceiverEvent::Started { size, .. } => {
                 self.order(Order::Begin { source: self.source.clone(), size: *size });
             }
-            ReceiverEvent::Ended(_) => {}
+            _ => {}
         }
     }
 }
