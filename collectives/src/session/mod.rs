@@ -67,12 +67,12 @@ mod view;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
-pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
+pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
 pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Trailer, ViewPart};
 pub use other_build::OtherBuild;
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
+    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
     Wanted,
 };
 pub use view::{MAX_MEMBERS, View, ViewMember};

@@ -15,7 +15,7 @@ mod path_check;
 mod refusals;
 mod running;
 
-pub use config::{RootConfig, Route, Wanted};
+pub use config::{NamesError, RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
@@ -101,9 +101,11 @@ impl Root {
     /// A root that starts inviting at `now`.
     ///
     /// # Panics
-    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number, or
+    /// [`RootConfig::check_names`] a name that does not fit.
     pub fn new(now: Instant, config: RootConfig) -> Root {
         config.tuning.check().expect("the root's tuning passes its check");
+        config.check_names().expect("the root's names pass their check");
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
         let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
