@@ -369,7 +369,7 @@ impl Running {
             match finding {
                 Finding::Tell(rank, text) => {
                     let host = self.host(rank).to_owned();
-                    endpoint.tell(RootEvent::Waiting { host, text });
+                    endpoint.tell(RootEvent::HeldUp { host, text });
                 }
                 Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
