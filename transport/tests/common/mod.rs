@@ -103,10 +103,12 @@ impl Case {
             (Path::AckTree(_), _) => Outlet::RepairChildren(children),
             _ => Outlet::Lanes(children),
         };
-        match host {
-            0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host)),
-            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host)),
+        if host == 0 {
+            return Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host));
         }
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host));
+        stream.set_origin(peer(0));
+        stream
     }
 
     /// Pushes what the root's stream has room for; the next message only once the one before has been consumed.

@@ -131,6 +131,10 @@ impl Intake {
             }
             Inserted::Duplicate => stats.duplicates += 1,
             Inserted::Beyond => stats.beyond_credit += 1,
+            Inserted::Refused => {
+                stats.malformed += 1;
+                return false;
+            }
         }
         self.count(now, received);
         inserted == Inserted::New
@@ -212,7 +216,7 @@ impl Intake {
         self.silent = self.schedule.is_silent(received.pushed);
         let (sequence, flags) = (received.header.sequence, received.header.flags);
         // What is sent again was meant for this receiver.
-        let used_up = sequence + 1 >= self.advertised;
+        let used_up = sequence >= self.advertised.saturating_sub(1);
         let asked = flags.has(Flags::ACK_NOW)
             && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));
         if asked || flags.has(Flags::LAST) {
