@@ -251,10 +251,9 @@ impl Stream {
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let to = self.upstream.parent()?.mac;
-        if !self.intake.as_mut()?.is_ready(now, &self.feed, &mut self.stats) {
-            return None;
-        }
-        let standing = self.standing();
+        let more = self.boundaries.expect_more(&self.feed);
+        let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
+        let standing = ready.then(|| self.standing())?;
         let body = &mut buffer[OVERHEAD_BYTES..];
         let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
         self.stats.acks_sent += 1;
