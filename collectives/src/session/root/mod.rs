@@ -319,7 +319,8 @@ impl Root {
         let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
         match &mut self.phase {
             Phase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
-            Phase::Running(running) if running.on_leave(now, nonce, frame.source, &text, &mut self.endpoint) => {
+            Phase::Running(running) => {
+                running.on_leave(now, nonce, frame.source, &text, &mut self.endpoint);
                 self.watch_reports(now);
             }
             _ => self.endpoint.count_stranger(),
