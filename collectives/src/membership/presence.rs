@@ -274,8 +274,7 @@ mod tests {
     #[test]
     fn who_is_silent_is_waited_for_unless_all_are_and_may_come_back() {
         let presence = Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500));
-        let mut presence =
-            presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
+        let mut presence = presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
         presence.look(at(300));
         assert_eq!((presence.look(at(1600)), presence.next_silence()), (vec![], Some(at(4500))), "all are silent");
         presence.hear(at(2000), Rank(1));

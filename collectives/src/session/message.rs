@@ -461,7 +461,12 @@ mod tests {
                     count,
                     bytes
                 })),
-            (prop::sample::select(MemberState::ALL.to_vec()), prop::option::of(0..u16::MAX), any::<u64>(), any::<u64>())
+            (
+                prop::sample::select(MemberState::ALL.to_vec()),
+                prop::option::of(0..u16::MAX),
+                any::<u64>(),
+                any::<u64>()
+            )
                 .prop_map(|(state, child, arrived, consumed)| {
                     Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed })
                 }),
@@ -470,7 +475,11 @@ mod tests {
             }),
             (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
                 .prop_map(|(outcome, bytes, digest, text)| Message::Done(Done { outcome, bytes, digest, text })),
-            (any::<bool>(), prop::option::of((any::<u64>(), any::<Digest>())), prop::collection::vec(any::<u8>(), 0..9))
+            (
+                any::<bool>(),
+                prop::option::of((any::<u64>(), any::<Digest>())),
+                prop::collection::vec(any::<u8>(), 0..9)
+            )
                 .prop_map(|(over, trailer, heard)| {
                     let trailer = trailer.map(|(bytes, digest)| Trailer { bytes, digest });
                     let accepted = heard.iter().map(|byte| !byte).collect();

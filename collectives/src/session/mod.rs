@@ -67,9 +67,7 @@ pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
-pub use message::{
-    Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Status, Trailer, Verdict, ViewPart,
-};
+pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Status, Trailer, Verdict, ViewPart};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, Wanted,

@@ -30,6 +30,7 @@ mod drive;
 mod error;
 mod filter;
 mod interface;
+mod outage;
 mod port;
 mod ring;
 mod send_buffer;

@@ -40,7 +40,7 @@ pub use report::{ReceiveReport, SendReport};
 pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Receiver, Root, Station};
+use super::{Outcome, Receiver, Root, Station};
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
@@ -144,11 +144,13 @@ impl Session {
     pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         options.cancel.watch(&waker);
+        let mut port = PortConfig::new(options.ether_type);
+        port.outage_limit = options.outage_limit;
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
             mtu_bytes: options.mtu_bytes,
-            ..Opening::new(group, PortConfig::new(options.ether_type))
+            ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
@@ -190,6 +192,9 @@ impl Session {
         }
         if let Some(text) = sending.failed() {
             return Err(Error::GaveUp(text.to_owned()));
+        }
+        if root.reports().all(|report| report.outcome != Outcome::Delivered) {
+            self.check_interface()?;
         }
         if let Some(failure) = root.failure() {
             return Err(failure.clone().into());
@@ -233,7 +238,15 @@ impl Session {
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         log_counters(&self.port.counters());
+        if receiving.verdict().is_none() && !receiving.is_cancelled() {
+            self.check_interface()?;
+        }
         Ok(receiver)
+    }
+
+    /// Fails if it is this host's interface that is away, when all others seem silent.
+    fn check_interface(&self) -> Result<(), Error> {
+        self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Checks that the topology names this host, before anybody is waited for.

@@ -56,6 +56,8 @@ with_defaults! {
         pub free_bytes: u64 = u64::MAX,
         /// The least time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
+        /// How long this host's interface may be away before that is an error.
+        pub outage_limit: Duration = Duration::from_secs(30),
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
         /// Told what happens: see [`on_progress`](Options::on_progress).

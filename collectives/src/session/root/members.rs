@@ -220,8 +220,7 @@ impl Members {
         if standing == Standing::Gone {
             self.presence.remove(rank);
         }
-        let entry =
-            self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
+        let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
         entry.map(|entry| entry.standing = standing).is_some()
     }
 

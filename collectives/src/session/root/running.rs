@@ -102,7 +102,8 @@ impl Running {
         let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
         let over = open.iter().all(silent);
         if over {
-            open.into_iter().for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+            open.into_iter()
+                .for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
         }
         over
     }

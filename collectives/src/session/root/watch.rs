@@ -190,7 +190,8 @@ impl Scene<'_> {
         if self.view.via == Via::Cast {
             let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
             arrived.sort_unstable();
-            let behind = members.entry(first)?.status().arrived + self.delivery.blocks().slots() / 4 < arrived[arrived.len() / 2];
+            let behind = members.entry(first)?.status().arrived + self.delivery.blocks().slots() / 4
+                < arrived[arrived.len() / 2];
             return behind.then_some((first, SLOW_CABLE));
         }
         // A relay's feed is full only because of who comes behind it.
