@@ -231,6 +231,7 @@ impl Running {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
         let waits_for = self.blocks.held_up_by();
         let state = match &self.report {
+            Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
             Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
             Some(_) => MemberState::Done,
             None if self.complete && self.syncing => MemberState::Syncing,

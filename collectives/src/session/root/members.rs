@@ -178,6 +178,17 @@ impl Members {
         self.presence.next_silence()
     }
 
+    /// Nobody is to be blamed for what has not moved until now.
+    pub(super) fn all_moved(&mut self, now: Instant) {
+        self.entries.iter_mut().for_each(|entry| entry.moved(now));
+    }
+
+    /// Those in place have another place now: what they waited for has changed.
+    pub(super) fn all_moved_in_place(&mut self, now: Instant) {
+        let in_place = self.entries.iter_mut().filter(|entry| entry.standing == Standing::InPlace);
+        in_place.for_each(|entry| entry.moved(now));
+    }
+
     /// A member has confirmed view `epoch`.
     pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {

@@ -31,6 +31,8 @@ pub(super) struct Running {
     last_report: Option<Instant>,
     /// The verdict on all, once all have reported, until it is taken.
     last_word: Option<Message>,
+    /// When progress was looked at last.
+    watched_at: Instant,
     /// Who has been slower than the others for how long.
     slow: Slow,
     timers: TimerTable,
@@ -55,6 +57,7 @@ impl Running {
             delivery: Delivery::new(&view, trailer, endpoint),
             last_report: None,
             last_word: None,
+            watched_at: now,
             slow: Slow::default(),
             timers,
             view,
@@ -330,8 +333,7 @@ impl Running {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
             // The others are given time anew: what they waited for has changed.
-            let others: Vec<Rank> = self.view.ranks().filter(|&other| other != rank).collect();
-            others.into_iter().filter_map(|other| self.members.entry_mut(other)?.moved(now).into()).for_each(drop);
+            self.members.all_moved_in_place(now);
         }
     }
 
@@ -354,12 +356,15 @@ impl Running {
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
-        let mut findings = scene.look(&mut self.members, timing.status);
+        let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
+        let mut findings = scene.look(&mut self.members, since_last);
         let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        findings.extend(self.slow.take_turn(slow, timing.status, timing.slow).map(|(rank, why)| match on_slow {
-            OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
-            _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
-        }));
+        if let Some((slow, why)) = self.slow.take_turn(slow, timing.status, timing.slow) {
+            findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
+                OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
+                _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
+            }));
+        }
         for finding in findings {
             match finding {
                 Finding::Tell(rank, text) => {

@@ -55,7 +55,6 @@ impl Owed {
         }
         match status.state {
             MemberState::Verifying | MemberState::Syncing => Some(Owed::Verdict),
-            MemberState::Settled if entry.is_accepted() => Some(Owed::Verdict),
             MemberState::Settled | MemberState::Done => Some(Owed::Report),
             _ => (status.arrived < frames || status.consumed < status.arrived).then_some(Owed::Frames),
         }
@@ -111,16 +110,24 @@ impl Scene<'_> {
         Some((from, at))
     }
 
-    /// Looks who makes no progress. Called every sign of life, `period` apart.
+    /// Looks who makes no progress, `period` after the last look.
     pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
+        if period >= self.timing.dead / 2 {
+            // This host has slept itself: what moved meanwhile is still to be heard.
+            members.all_moved(self.now);
+            return Vec::new();
+        }
         let bottleneck = self.bottleneck(members);
-        let frames = self.delivery.blocks().frames();
+        let (frames, full) = (self.delivery.blocks().frames(), self.delivery.blocks().is_full());
         let mut findings = Vec::new();
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
             let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
             let owed = Owed::by(entry, self.view.epoch, frames).filter(|&owed| !(waits && owed == Owed::Frames));
+            // Everybody may have what was sent, and the root waits to be told so.
+            let unheard = full && bottleneck == Some((Rank::ROOT, rank)) && !entry.is_reported();
+            let owed = owed.or(unheard.then_some(Owed::Frames));
             match owed {
                 None => entry.moved(self.now),
                 Some(_) if silence >= self.timing.suspect => {
@@ -174,7 +181,7 @@ impl Scene<'_> {
         told.then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
     }
 
-    /// The member in place that is slower than the rest and holds them up, though it makes progress; and why.
+    /// The member in place that is slower than the rest and holds them up; and why.
     pub(super) fn slowest(&self, members: &Members) -> Option<(Rank, &'static str)> {
         let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
@@ -198,6 +205,14 @@ impl Scene<'_> {
         let full = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::WaitsForChild);
         let (from, at) = self.bottleneck(members)?;
         (full(from) && !full(at)).then_some((at, SLOW_CABLE))
+    }
+
+    /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
+    /// them, for then which end is at fault does not show.
+    pub(super) fn ends(&self, members: &Members, slow: Rank) -> Vec<Rank> {
+        let stuck = members.entry(slow).is_some_and(|entry| entry.stuck_for(self.now) >= TOLD_AFTER / 2);
+        let from = self.bottleneck(members).filter(|&(from, at)| stuck && at == slow && from != Rank::ROOT);
+        from.map(|(from, _)| from).into_iter().chain([slow]).collect()
     }
 }
 
