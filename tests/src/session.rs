@@ -28,7 +28,7 @@ pub struct Case {
     pub mtu_bytes: u16,
     /// The engine's numbers.
     pub tuning: Tuning,
-    /// Hosts (not the root) that die, and when.
+    /// Hosts (not the root) that die, and when, counted from the moment the first receiver is let in.
     pub crashes: Vec<(usize, Duration)>,
     /// A host that gives up once it has taken so many bytes: its disk is full.
     pub gives_up: Option<(usize, usize)>,
@@ -205,7 +205,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);
     for &(host, at) in &case.crashes {
-        simulation.crash(host, Instant::START + at);
+        simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
     }
     for &Absence { host, from, lasts, paused } in &case.absences {
         let (from, to) = (Instant::START + from, Instant::START + from + lasts);

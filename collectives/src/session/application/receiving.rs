@@ -117,8 +117,8 @@ impl<K: Sink> Receiving<K> {
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
             ReceiverEvent::Accepted => self.publish(now),
-            ReceiverEvent::Started { .. } | ReceiverEvent::RootSilent { .. } => {}
             ReceiverEvent::Ended(end) => self.end = Some(end),
+            _ => {}
         }
     }
 

@@ -30,7 +30,7 @@ mod read_ahead;
 mod report;
 mod write_behind;
 
-pub use cancel::Cancel;
+pub use cancel::{Cancel, Start};
 pub use error::Error;
 pub use options::{Callback, Options};
 pub use progress::Progress;
@@ -146,6 +146,7 @@ impl Session {
         options.cancel.watch(&waker);
         let mut port = PortConfig::new(options.ether_type);
         port.outage_limit = options.outage_limit;
+        options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
@@ -178,6 +179,9 @@ impl Session {
                 cancelled = true;
                 root.abort(now, reason);
             }
+            if options.start.as_ref().is_some_and(Start::is_now) {
+                root.start_now(now);
+            }
             while let Some(event) = root.poll_event() {
                 options.tell(Progress::Sender(&event));
                 sending.handle_event(root, now, &event);
@@ -208,6 +212,7 @@ impl Session {
             stream: root.stream_stats(),
             control: root.control_stats(),
             receivers: root.reports().cloned().collect(),
+            turned_away: root.turned_away().cloned().collect(),
             held_up_by: teller.held_up_by(&root),
         })
     }

@@ -78,7 +78,12 @@ impl<R: Read> Reader<R> {
                 Ok(count) => {
                     buffer.truncate(count);
                     tally.add(&buffer);
-                    Chunk::Bytes(buffer)
+                    // Receivers take nothing beyond the size they were told.
+                    if self.size.is_some_and(|size| tally.bytes() > size) {
+                        self.end(&tally)
+                    } else {
+                        Chunk::Bytes(buffer)
+                    }
                 }
                 Err(cause) => Chunk::Failed(Error::Read { what: self.what.clone(), bytes: tally.bytes(), cause }),
             };
@@ -225,6 +230,8 @@ mod tests {
         let (taken, ended) = drain(half, None);
         let error = ended.expect_err("it is broken");
         assert!(taken.len() == 300_000 && matches!(error, Error::Read { bytes: 300_000, .. }), "{error:?}");
+        let (taken, ended) = drain(io::repeat(1), Some(1 << 20));
+        assert!(taken.len() <= 1 << 20 && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
         let error = drain(&[1; 10][..], Some(11)).1.expect_err("one is missing");
         assert_eq!(
             error.to_string(),

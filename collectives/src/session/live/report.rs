@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::session::application::{Receiving, Sink};
-use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer};
+use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
@@ -29,6 +29,8 @@ pub struct SendReport {
     pub control: ControlStats,
     /// How every receiver fared, by rank.
     pub receivers: Vec<MemberReport>,
+    /// Who asked to join and was turned away, or came too late.
+    pub turned_away: Vec<TurnedAway>,
     /// The receiver that most often took frames more slowly than they came, if one did.
     pub held_up_by: Option<String>,
 }

@@ -307,7 +307,7 @@ impl Sink for WriteBehind {
             ReceiverEvent::Started { size, .. } => {
                 self.order(Order::Begin { source: self.source.clone(), size: *size });
             }
-            ReceiverEvent::Accepted | ReceiverEvent::RootSilent { .. } | ReceiverEvent::Ended(_) => {}
+            _ => {}
         }
     }
 }

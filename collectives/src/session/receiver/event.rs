@@ -1,6 +1,7 @@
 //! What the receiver's user learns.
 
 use crate::session::message::{Refusal, Trailer};
+use crate::session::other_build::OtherBuild;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
@@ -17,6 +18,15 @@ pub enum ReceiverEvent {
         /// Its bytes, if known in advance.
         size: Option<u64>,
     },
+    /// A session has turned this host away, ended before it began, or goes on without it. Another is waited for.
+    LeftOut {
+        /// The root's name.
+        host: String,
+        /// What happened.
+        text: String,
+    },
+    /// A host speaks another version of the protocol.
+    OtherVersion(OtherBuild),
     /// This host is a member: data will come.
     Started {
         /// This host's rank.

@@ -125,7 +125,7 @@ impl Running {
         self.view.rank_of(nonce, mac).filter(|&rank| rank != Rank::ROOT)
     }
 
-    /// A member's process has ended, says it or who watches it; false for a stranger.
+    /// A member's process has ended, says it or who watches it.
     pub(super) fn on_leave(
         &mut self,
         now: Instant,
@@ -133,11 +133,14 @@ impl Running {
         from: MacAddr,
         text: &str,
         endpoint: &mut RootEndpoint,
-    ) -> bool {
-        let Some(rank) = self.rank_of(nonce, from) else { return false };
-        self.lose(now, rank, Outcome::Died, text, endpoint);
-        self.follow_up(now, endpoint);
-        true
+    ) {
+        match self.rank_of(nonce, from) {
+            Some(rank) => {
+                self.lose(now, rank, Outcome::Died, text, endpoint);
+                self.follow_up(now, endpoint);
+            }
+            None => endpoint.count_stranger(),
+        }
     }
 
     /// Bytes that are wanted again cannot be had: who lacks them is lost.
@@ -369,7 +372,7 @@ impl Running {
             match finding {
                 Finding::Tell(rank, text) => {
                     let host = self.host(rank).to_owned();
-                    endpoint.tell(RootEvent::Waiting { host, text });
+                    endpoint.tell(RootEvent::HeldUp { host, text });
                 }
                 Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),

@@ -148,7 +148,7 @@ impl Vandal {
                 count: 1,
                 bytes: body,
             }),
-            4 => Message::Orphan { stream: StreamId(0), gap: Orphan { rank: Rank(1), from: 0, to: 9 } },
+            4 => Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(1), from: 0, to: 9 } },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };
         message.encode()
