@@ -20,10 +20,19 @@ pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
 
 /// Begins receiving frames of `ether_type` on the interface.
 pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: EtherType) -> nix::Result<()> {
+    bind_to_protocol(fd, interface_index, ether_type.number())
+}
+
+/// The same for a socket that goes on receiving nothing.
+pub(super) fn bind_to_send(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
+    bind_to_protocol(fd, interface_index, 0)
+}
+
+fn bind_to_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Result<()> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ether_type.number().to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = interface_index as c_int;
     let length = size_of::<libc::sockaddr_ll>() as socklen_t;
     // SAFETY: `address` is a whole `sockaddr_ll` of `length` bytes and outlives the call.

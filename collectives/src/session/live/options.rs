@@ -1,6 +1,6 @@
 //! What a session is told.
 
-use super::{Cancel, Error, Progress, Start};
+use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
 use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::model::Calibration;
@@ -68,6 +68,8 @@ with_defaults! {
         pub outage_limit: Duration = Duration::from_secs(30),
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
+        /// Told what another process is to say if this one ends without a word.
+        pub last_words: Option<LastWords> = None,
         /// Told what happens: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }

@@ -4,6 +4,7 @@ mod outage;
 mod part_files;
 mod reading_back;
 mod source;
+mod watcher;
 
 use crate::harness::one_switch;
 use ethbcast_lab::LabConfig;
