@@ -214,12 +214,7 @@ impl Receiver {
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
-        let (kind, body) = leave.encode();
-        let identity = self.endpoint.identity();
-        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
-        let length = identity.write(&mut frame, root.mac, &identity.header(kind), &body);
-        frame.truncate(length);
-        Some(frame)
+        Some(self.endpoint.frame(root.mac, &leave))
     }
 
     fn end(&mut self, end: End) {
