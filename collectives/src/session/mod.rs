@@ -72,8 +72,8 @@ pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, T
 pub use other_build::OtherBuild;
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
-    Wanted,
+    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route,
+    TurnedAway, Wanted,
 };
 pub use view::{MAX_MEMBERS, View, ViewMember};
 

@@ -12,9 +12,9 @@ use crate::session::{failure, open, options};
 use crate::signals::Interrupt;
 use dest::Dest;
 use disk::Disk;
-use ethbcast_collectives::session::ReceiveReport;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::write_behind;
+use ethbcast_collectives::session::{ReceiveReport, Session};
 use std::time::Duration;
 
 /// How long the disk thread may take to end.
@@ -33,6 +33,8 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
+    options.once = args.once;
+    bar.wait_for(sender_of(&session));
     let (disk, path) = Disk::new(dest);
     let (writer, sink) = write_behind(disk, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
@@ -49,6 +51,12 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
     report::print(&report, path.get(), args.wire.json, args.wire.quiet || args.dest == "-")?;
     verdict(&report, &interrupt)
+}
+
+/// Whose bytes are waited for.
+fn sender_of(session: &Session) -> String {
+    let (station, interface) = (session.station(), session.interface_name());
+    format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
 }
 
 /// What the run comes to.

@@ -236,6 +236,11 @@ impl Session {
         &self.station
     }
 
+    /// The name of the interface that it is held on.
+    pub fn interface_name(&self) -> &str {
+        &self.port.interface().name
+    }
+
     /// Wakes the session's loop: for threads that have something for its source or sink.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker

@@ -183,7 +183,8 @@ mod tests {
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let config = |options: &Options| options.root_config(&station, 1, &Tuning::default());
-        let wanted = |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
+        let wanted =
+            |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
         assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
         assert_eq!(wanted(Options::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);
