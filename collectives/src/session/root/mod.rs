@@ -415,23 +415,21 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let of_phase = |phase: &mut Phase, buffer: &mut [u8]| match phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
-        };
-        let control = self.endpoint.poll_transmit(now, buffer);
-        let more = control.or_else(|| of_phase(&mut self.phase, buffer));
-        more.or_else(|| self.endpoint.poll_answer(now, buffer))
+        })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match &self.phase {
+        let of_phase = match &self.phase {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => None,
-        }
+            Phase::Ended(_) => return None,
+        };
+        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
     }
 
     fn is_urgent(&self) -> bool {
