@@ -84,6 +84,13 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
+    /// Queues a control message that is of another session.
+    pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
+        let (kind, body) = message.encode();
+        let identity = Identity { session, ..self.identity };
+        self.control.put(to, control::header(&identity, kind, self.epoch), body);
+    }
+
     /// Queues an answer to a host that is no member.
     pub(super) fn answer(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();

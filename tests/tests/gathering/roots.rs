@@ -35,13 +35,12 @@ fn of_two_roots_that_begin_at_once_one_stays_and_has_all_receivers() {
 fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_there() {
     let scene = Scene::new(1500).root(0, 1000, Wanted::exactly(4)).receivers(4);
     let played = scene.play(NoFaults, |simulation| {
-        // Five dead roots, each ten times a second, all heard before the one that lives; but not by that one, which
-        // would have to take them for roots.
+        // Five dead roots, each ten times a second, all heard before the one that lives, and by that one, too.
         for number in 0..5_u8 {
             let mac = MacAddr::new(2, 7, 7, 7, 7, number);
             let frame = forged(mac, group_mac("group"), 0xDEAD + u32::from(number), &announce("dead"));
             for tick in 0..300 {
-                (1..=4).for_each(|host| simulation.inject(at(tick * 100), host, &frame));
+                (0..=4).for_each(|host| simulation.inject(at(tick * 100), host, &frame));
             }
         }
     });

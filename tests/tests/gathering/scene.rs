@@ -165,5 +165,5 @@ pub fn join(host: &str, nonce: u64) -> Message {
 
 pub fn announce(host: &str) -> Message {
     let (group, host, source) = ("group".to_owned(), host.to_owned(), "old file".to_owned());
-    Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage: Stage::Gathering, age_millis: 0 }
+    Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage: Stage::Gathering, age_millis: 99_999 }
 }

@@ -13,6 +13,7 @@ mod members;
 mod offer;
 mod path_check;
 mod refusals;
+mod rivals;
 mod running;
 
 pub use config::{NamesError, RootConfig, Route, Wanted};
@@ -23,8 +24,8 @@ pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::kind::{ANNOUNCE, JOIN, LEAVE};
-use super::message::{MemberState, Message, Refusal, Stage, Trailer};
+use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
+use super::message::{MemberState, Message, ROOT_ASKS, Refusal, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -247,9 +248,13 @@ impl Root {
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(message) = self.endpoint.read(frame) else { return };
-        let Message::Join { nonce, group, host, .. } = &message else { return };
+        let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
             self.endpoint.count_stranger();
+            return;
+        }
+        if features & ROOT_ASKS != 0 {
+            self.answer_root(frame.source, *nonce);
             return;
         }
         match &mut self.phase {
@@ -291,13 +296,9 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         }
-        let stage = match &self.phase {
+        let stage = match &mut self.phase {
             Phase::Gathering(gathering) => {
-                let step = gathering.on_announce(now, frame.source, &message, self.endpoint.config());
-                if let GatheringStep::GiveUp(failure) = step {
-                    self.give_up(now, failure);
-                    return;
-                }
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
                 Stage::Gathering
             }
             Phase::Running(_) => Stage::Started,
@@ -308,6 +309,24 @@ impl Root {
             self.answered_at = Some(now);
             let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
             self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
+        }
+    }
+
+    /// Another root that was asked whether it is there.
+    fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Phase::Gathering(gathering) = &self.phase else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        let taken = gathering.on_answer(frame, &mut self.endpoint);
+        taken.into_iter().for_each(|failure| self.give_up(now, failure));
+    }
+
+    /// Another root asks whether this one is there.
+    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
+        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
+            let text = format!("{} sends to this group already", self.endpoint.station().host);
+            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         }
     }
 
@@ -382,7 +401,11 @@ impl Machine for Root {
         let kind = frame.header.kind;
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {
-            if kind == ANNOUNCE { self.on_announce(now, &frame) } else { self.endpoint.count_stranger() }
+            match kind {
+                ANNOUNCE => self.on_announce(now, &frame),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
         } else if kind == JOIN {
             self.on_join(now, &frame);
         } else if kind == LEAVE {
