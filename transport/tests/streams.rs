@@ -1,5 +1,7 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
+#[path = "streams/alone.rs"]
+mod alone;
 mod common;
 #[path = "streams/deaths.rs"]
 mod deaths;

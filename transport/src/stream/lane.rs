@@ -318,6 +318,7 @@ impl Lane {
     ) -> Option<Departure> {
         let to = self.peer.mac;
         if self.question.take() {
+            self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
             return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
         }
