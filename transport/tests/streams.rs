@@ -9,6 +9,8 @@ mod deaths;
 mod held_up;
 #[path = "streams/hosts.rs"]
 mod hosts;
+#[path = "streams/jitter.rs"]
+mod jitter;
 #[path = "streams/orphans.rs"]
 mod orphans;
 #[path = "streams/push_pull.rs"]

@@ -1,5 +1,6 @@
 //! The newest of the other side's stamps, and what the echo of an own one says about the round trip.
 
+use super::disorder::Disorder;
 use super::rtt::Rtt;
 use super::stamp::Stamp;
 use crate::time::Instant;
@@ -81,6 +82,7 @@ pub(crate) enum Behind {
 pub(crate) struct Echo {
     newest: Newest,
     rtt: Rtt,
+    disorder: Disorder,
     /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
 }
@@ -88,7 +90,8 @@ pub(crate) struct Echo {
 impl Echo {
     /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
-        Echo { newest: Newest::default(), rtt: Rtt::new(tuning), doubt: Stamp::NONE }
+        let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(tuning.timeout.max));
+        Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE }
     }
 
     /// The newest stamp echoed.
@@ -99,6 +102,36 @@ impl Echo {
     /// What is known of the round trip.
     pub(crate) fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// How much earlier than another that has arrived a frame must have been sent to be lost, and not just overtaken.
+    pub(crate) fn tolerance(&self) -> Duration {
+        self.rtt.reordering().max(self.disorder.tolerance())
+    }
+
+    /// The frame at the receiver's cursor has arrived with `ack`, whose echo has not been taken yet. It was sent for
+    /// the last time under `last`, and under `before` the time before that; both are the same if it was sent once.
+    ///
+    /// If nothing sent as late as `last` has arrived, it came by an earlier transmission. Whichever it was, whatever
+    /// was sent between it and the newest echo so far has overtaken it. Returns whether the last one was for nothing.
+    pub(crate) fn on_arrival(&mut self, before: Stamp, last: Stamp, ack: &Ack<'_>) -> bool {
+        let echo = Stamp(ack.echo);
+        let needless = before != last && echo != Stamp::NONE && last.is_after(echo);
+        let sent_at = if needless { before } else { last };
+        if sent_at != Stamp::NONE && self.newest().is_after(sent_at) {
+            self.disorder.note(self.newest().since(sent_at));
+        }
+        needless
+    }
+
+    /// A frame was taken for lost, and had only come `later` than another that took its way.
+    pub(crate) fn on_late(&mut self, later: Duration) {
+        self.disorder.note(later);
+    }
+
+    /// How far frames have been seen to overtake each other, and a little more.
+    pub(crate) fn disorder(&self) -> Duration {
+        self.disorder.tolerance()
     }
 
     /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the
@@ -112,6 +145,7 @@ impl Echo {
         if round_trip < LONGEST_ROUND_TRIP {
             self.rtt.sample(round_trip);
         }
+        self.disorder.on_echo(now, self.rtt.smoothed().unwrap_or_default());
         Some(since_last)
     }
 
