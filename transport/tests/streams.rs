@@ -7,6 +7,8 @@ mod common;
 mod deaths;
 #[path = "streams/held_up.rs"]
 mod held_up;
+#[path = "streams/hostile/mod.rs"]
+mod hostile;
 #[path = "streams/hosts.rs"]
 mod hosts;
 #[path = "streams/jitter.rs"]

@@ -85,13 +85,16 @@ pub(crate) struct Echo {
     disorder: Disorder,
     /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
+    /// No timeout is longer, and no sample: the first echo may be of a stamp that was never drawn.
+    longest_sample: Duration,
 }
 
 impl Echo {
     /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
-        let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(tuning.timeout.max));
-        Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE }
+        let longest_sample = tuning.timeout.max;
+        let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(longest_sample));
+        Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE, longest_sample }
     }
 
     /// The newest stamp echoed.
@@ -143,7 +146,7 @@ impl Echo {
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
         if round_trip < LONGEST_ROUND_TRIP {
-            self.rtt.sample(round_trip);
+            self.rtt.sample(round_trip.min(self.longest_sample));
         }
         self.disorder.on_echo(now, self.rtt.smoothed().unwrap_or_default());
         Some(since_last)

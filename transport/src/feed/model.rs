@@ -37,6 +37,7 @@ enum Step {
     Insert(u64),
     Add(u64),
     Advance(usize, u64),
+    Rewind(usize),
     Remove(usize),
     Skip(u64),
 }
@@ -52,6 +53,7 @@ fn steps(model: &Model) -> Vec<Step> {
     for (index, reader) in model.readers.iter().enumerate() {
         if let Some(position) = reader {
             steps.extend((*position..=head).map(|to| Step::Advance(index, to)));
+            steps.push(Step::Rewind(index));
             steps.push(Step::Remove(index));
         }
     }
@@ -94,6 +96,10 @@ fn replay(first: u64, script: &[Step]) -> Model {
             Step::Advance(reader, to) => {
                 feed.advance(ids[reader], to);
                 model.readers[reader] = Some(to);
+            }
+            Step::Rewind(reader) => {
+                feed.rewind(ids[reader]);
+                model.readers[reader] = Some(tail);
             }
             Step::Remove(reader) => {
                 feed.remove_reader(ids[reader]);
@@ -172,4 +178,22 @@ fn without_readers_nothing_is_kept_and_a_full_feed_takes_nothing_until_the_slowe
     feed.remove_reader(slow);
     assert_eq!(feed.tail(), 14);
     feed.audit().expect("sound");
+}
+
+#[test]
+fn nothing_lies_beyond_the_last_frame_and_no_other_is_the_last() {
+    let mut feed = Feed::new(16, 1);
+    feed.add_reader(0);
+    assert_eq!([3, 0].map(|sequence| feed.insert(sequence, &[], false)), [Inserted::New; 2]);
+    assert_eq!(feed.insert(2, &[], true), Inserted::Refused, "a later one is here");
+    assert_eq!((feed.insert(4, &[], true), feed.last()), (Inserted::New, Some(4)));
+    assert_eq!((feed.insert(5, &[], false), feed.insert(1, &[], true)), (Inserted::Refused, Inserted::Refused));
+
+    let mut sized = Feed::new(16, 1);
+    sized.add_reader(0);
+    sized.expect_last(4);
+    let inserted = [(2, true), (4, false), (5, false), (5, true), (u64::MAX, true)];
+    let refused = inserted.map(|(sequence, last)| sized.insert(sequence, &[], last));
+    assert_eq!(refused[..4], [Inserted::Refused; 4]);
+    assert_eq!((refused[4], sized.insert(4, &[], true)), (Inserted::Beyond, Inserted::New));
 }

@@ -7,6 +7,7 @@
 
 use super::memory::tree_bytes;
 use super::terms::Ending;
+use crate::feed::Feed;
 use std::collections::BTreeMap;
 
 /// Which of a feed's frames end a message, and the length of a segment.
@@ -73,6 +74,12 @@ impl Boundaries {
     /// The end of the newest message before `position`; zero if there is none.
     pub(super) fn before(&self, position: u64) -> u64 {
         self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// Whether more is certain to come: a message of which some is here is not whole, or the stream whose end is known.
+    pub(super) fn expect_more(&self, feed: &Feed) -> bool {
+        let begun = feed.highest() > self.before(feed.head());
+        !feed.is_complete() && (begun || feed.expected_last().is_some())
     }
 
     /// How far whole segments reach in a stream of which everything below `head` is here.

@@ -16,6 +16,7 @@ mod part;
 mod readers;
 mod stats;
 mod terms;
+mod upstream;
 
 pub use memory::Memory;
 pub use orphan::Orphan;
@@ -33,6 +34,7 @@ use intake::{Intake, Received, Standing};
 use orphan::Orphans;
 use outgoing::{Departure, Outgoing};
 use readers::Readers;
+use upstream::Upstream;
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub struct Stream {
     /// What every application here and behind is known to have consumed.
     consumed: u64,
     stamps: Stamps,
-    parent: Option<Peer>,
+    upstream: Upstream,
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
@@ -101,7 +103,7 @@ impl Stream {
             feed,
             consumed: 0,
             stamps: Stamps::default(),
-            parent,
+            upstream: Upstream::new(parent),
             intake: None,
             readers,
             local: None,
@@ -169,10 +171,7 @@ impl Stream {
     }
 
     fn ending(&self, sequence: u64) -> Ending {
-        match sequence {
-            last if self.feed.last() == Some(last) => Ending::Stream,
-            _ => self.boundaries.ending(sequence),
-        }
+        if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
     }
 
     /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the
@@ -255,12 +254,21 @@ impl Stream {
 
     /// Takes frames from another parent from now on, or acknowledges to it.
     pub fn set_parent(&mut self, parent: Peer) {
-        if self.parent != Some(parent) {
-            self.parent = Some(parent);
-            if let Some(intake) = &mut self.intake {
-                intake.forget_parent();
-            }
+        if self.upstream.set_parent(parent)
+            && let Some(intake) = &mut self.intake
+        {
+            intake.forget_parent();
         }
+    }
+
+    /// Names the origin, if it is not the first parent: its data frames are taken, too.
+    pub fn set_origin(&mut self, origin: Peer) {
+        self.upstream.set_origin(origin);
+    }
+
+    /// The stream is known to end with frame `sequence`: none is taken beyond, and no other as the last.
+    pub fn expect_last(&mut self, sequence: u64) {
+        self.feed.expect_last(sequence);
     }
 
     /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
@@ -275,16 +283,14 @@ impl Stream {
 
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let to = self.parent?.mac;
-        if !self.intake.as_mut()?.is_ready(now, &self.feed, &mut self.stats) {
-            return None;
-        }
-        let standing = self.standing();
+        let to = self.upstream.parent()?.mac;
+        let more = self.boundaries.expect_more(&self.feed);
+        let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
+        let standing = ready.then(|| self.standing())?;
         let body = &mut buffer[OVERHEAD_BYTES..];
         let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
         self.stats.acks_sent += 1;
-        let header = self.header(Kind::ACK, Flags::default(), self.feed.head(), echo);
-        Some(self.identity.seal(buffer, to, &header, length))
+        Some(self.identity.seal(buffer, to, &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo), length))
     }
 
     /// Writes the next frame for the readers into `buffer`, if there is one.
@@ -330,37 +336,33 @@ impl Stream {
         Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
     }
 
-    fn is_parent(&self, frame: &Frame<'_>) -> bool {
-        self.parent.is_some_and(|parent| parent.rank == frame.header.rank && parent.mac == frame.source)
-    }
-
+    /// Takes a data frame of the parent or the origin. What it says of messages counts only with its payload.
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
-        if self.intake.is_none() {
+        let from_parent = self.upstream.is_parent(frame);
+        let Some(intake) = self.intake.as_mut().filter(|_| from_parent || self.upstream.is_origin(frame)) else {
             return self.stats.strangers += 1;
-        }
+        };
         let (header, payload) = (&frame.header, frame.payload);
-        if header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&header.sequence) {
-            self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
-        }
         let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
         let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
-        let received = Received { header, payload, from_parent: self.is_parent(frame), pushed };
         let late = header.sequence < self.feed.highest();
-        let Some(intake) = &mut self.intake else { return };
+        let received = Received { header, payload, from_parent, pushed };
         if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
+            if header.flags.has(Flags::FLUSH) {
+                self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
+            }
             self.readers.on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
         }
     }
 
     fn on_heartbeat(&mut self, now: Instant, frame: &Frame<'_>) {
-        let from_parent = self.is_parent(frame);
         match &mut self.intake {
-            Some(intake) if from_parent => {
+            Some(intake) if self.upstream.is_parent(frame) => {
                 self.stats.heartbeats_received += 1;
                 intake.on_heartbeat(now, &frame.header, frame.payload);
             }
-            // In a cast the root's come by at those, too, who acknowledge to another receiver.
-            Some(_) if frame.header.rank == Rank::ROOT => {}
+            // In a cast the origin's come by at those, too, who acknowledge to another receiver.
+            Some(_) if self.upstream.is_origin(frame) => {}
             _ => self.stats.strangers += 1,
         }
     }
@@ -368,8 +370,7 @@ impl Stream {
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
-        let newest = self.stamps.newest();
-        let found = self.readers.on_ack(now, from, &ack, newest, &mut self.feed);
+        let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed);
         if let Some(gap) = found.gap() {
             self.orphans.note(from.rank, gap);
         }

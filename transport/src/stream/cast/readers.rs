@@ -89,6 +89,7 @@ impl Readers for Cast {
             feed.remove_reader(self.listeners.swap_remove(at).remote().reader());
             self.repairs.forget_rank(rank);
             self.repairs.forget_below(feed.tail());
+            self.pace.release(self.next);
             self.count_credit();
             if let Some(designation) = &mut self.designation {
                 designation.on_removed(&self.listeners, rank);
