@@ -73,10 +73,13 @@ pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> V
     let stream = |host: usize| {
         let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         let outlet = Outlet::Lanes(children);
-        match host {
-            0 => Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone()),
-            _ => Stream::receiver(identity(host, MAIN), PAYLOAD_BYTES, peer(parent(host)), &outlet, tuning.clone()),
+        if host == 0 {
+            return Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone());
         }
+        let (identity, parent) = (identity(host, MAIN), peer(parent(host)));
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, parent, &outlet, tuning.clone());
+        stream.set_origin(peer(0));
+        stream
     };
     (0..hosts).map(|host| Host::new(stream(host))).collect()
 }
