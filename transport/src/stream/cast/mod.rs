@@ -97,6 +97,7 @@ impl Cast {
         }
         let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
         if let Some(since_last) = since_last {
@@ -117,6 +118,16 @@ impl Cast {
         self.listeners[at].remote().known(feed)
     }
 
+    /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
+    fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
+        let remote = self.listeners[at].remote_mut();
+        let cursor = remote.cursor();
+        if self.policy == Policy::HolesAllowed && ack.cursor > cursor {
+            let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
+            remote.echo_mut().on_arrival(before, last, ack);
+        }
+    }
+
     fn count_credit(&mut self) {
         self.credit = self.listeners.iter().map(|listener| listener.end(self.window)).min().unwrap_or(u64::MAX);
     }
@@ -129,7 +140,7 @@ impl Cast {
         }
         let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
         // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
-        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.rtt().reordering() };
+        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
         remote.evidence(tolerance, ack.covered()).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
