@@ -5,6 +5,8 @@ mod common;
 mod deaths;
 #[path = "streams/held_up.rs"]
 mod held_up;
+#[path = "streams/hostile/mod.rs"]
+mod hostile;
 #[path = "streams/hosts.rs"]
 mod hosts;
 #[path = "streams/push_pull.rs"]

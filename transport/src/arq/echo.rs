@@ -83,12 +83,19 @@ pub(crate) struct Echo {
     rtt: Rtt,
     /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
+    /// No timeout is longer, and no sample: the first echo may be of a stamp that was never drawn.
+    longest_sample: Duration,
 }
 
 impl Echo {
     /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
-        Echo { newest: Newest::default(), rtt: Rtt::new(tuning), doubt: Stamp::NONE }
+        Echo {
+            newest: Newest::default(),
+            rtt: Rtt::new(tuning),
+            doubt: Stamp::NONE,
+            longest_sample: tuning.timeout.max,
+        }
     }
 
     /// The newest stamp echoed.
@@ -110,7 +117,7 @@ impl Echo {
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
         if round_trip < LONGEST_ROUND_TRIP {
-            self.rtt.sample(round_trip);
+            self.rtt.sample(round_trip.min(self.longest_sample));
         }
         Some(since_last)
     }

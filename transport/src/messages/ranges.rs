@@ -42,8 +42,8 @@ mod tests {
             let (mut ranges, mut model) = (Ranges::default(), [false; 64]);
             pieces.clear();
             for step in 1..12_u64 {
-                let start = seed.wrapping_mul(step * 0x9E37_79B9) >> 7 & 63;
-                let end = (start + (seed * step * 7 & 15)).min(64);
+                let start = (seed.wrapping_mul(step * 0x9E37_79B9) >> 7) & 63;
+                let end = (start + ((seed * step * 7) & 15)).min(64);
                 pieces.push((start, end));
                 ranges.add(start, end);
                 model[start as usize..end as usize].fill(true);
