@@ -127,7 +127,8 @@ impl Lane {
     }
 
     fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+        let behind = self.synced && ack.cursor < self.cursor;
+        if behind && !self.is_contradicted(now, ack, feed) {
             return AckFrom::Known;
         }
         if !self.synced && !self.sync(ack) {
@@ -159,7 +160,7 @@ impl Lane {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        AckFrom::Known
+        AckFrom::Known.forged_if(behind)
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if

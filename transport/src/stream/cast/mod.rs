@@ -90,7 +90,8 @@ impl Cast {
     /// Takes what can be true of an acknowledgement of the listener at `at`.
     fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
         let remote = self.listeners[at].remote_mut();
-        if remote.is_behind(ack) {
+        let behind = remote.is_behind(ack);
+        if behind {
             match remote.judge_behind(ack, feed) {
                 Behind::Contradiction if remote.is_behind(ack) => {
                     self.count_credit();
@@ -122,7 +123,7 @@ impl Cast {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        AckFrom::Known
+        AckFrom::Known.forged_if(behind)
     }
 
     fn count_credit(&mut self) {

@@ -96,7 +96,8 @@ impl RepairChild {
 
     /// Takes a valid acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
-        if self.remote.is_behind(ack) {
+        let behind = self.remote.is_behind(ack);
+        if behind {
             match self.remote.judge_behind(ack, feed) {
                 Behind::Contradiction if self.remote.is_behind(ack) => return AckFrom::Orphan,
                 Behind::Contradiction => {}
@@ -114,7 +115,7 @@ impl RepairChild {
         self.ask_if_in_doubt(now, ack, feed, arrivals);
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
-        AckFrom::Known
+        AckFrom::Known.forged_if(behind)
     }
 
     /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
