@@ -173,9 +173,8 @@ impl Lane {
             let tail = feed.tail();
             (self.cursor, self.next, self.limit, self.consumed) = (tail, tail, tail, 0);
             (self.synced, self.grafted) = (false, true);
-        } else if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now);
+        } else {
+            self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
         }
         contradicted
     }

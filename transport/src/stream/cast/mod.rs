@@ -99,7 +99,8 @@ impl Cast {
                 }
                 Behind::Contradiction => {}
                 judged => {
-                    self.ask_again(now, judged, feed);
+                    let timeout = self.timeout(self.question.tries(), feed);
+                    self.question.doubt(now, judged, |_| timeout);
                     return AckFrom::Known;
                 }
             }
@@ -270,14 +271,6 @@ impl Cast {
         let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
         // Somebody who seemed to have everything may have been asked because of a word in doubt.
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
-    }
-
-    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
-    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
-        if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now, feed);
-        }
     }
 
     fn arm(&mut self, now: Instant, feed: &Feed) {

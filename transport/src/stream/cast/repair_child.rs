@@ -102,7 +102,8 @@ impl RepairChild {
                 Behind::Contradiction if self.remote.is_behind(ack) => return AckFrom::Orphan,
                 Behind::Contradiction => {}
                 judged => {
-                    self.ask_again(now, judged, feed);
+                    let prompt = self.is_prompt(feed);
+                    self.question.doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
                     return AckFrom::Known;
                 }
             }
@@ -116,15 +117,6 @@ impl RepairChild {
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
         AckFrom::Known.forged_if(behind)
-    }
-
-    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
-    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
-        if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            let prompt = self.is_prompt(feed);
-            self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
-        }
     }
 
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
