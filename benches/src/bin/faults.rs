@@ -1,8 +1,9 @@
-//! Transfers with a trouble in each: lost kinds of frames, kills, outages, silences, slow hosts; who has the file in the
-//! end, who says what, and when.
+//! Transfers with a trouble in each: lost kinds of frames, kills, outages, silences, slow hosts; who has the file in
+//! the end, who says what, and when.
 //!
 //! `cargo run --release -p ethbcast-benches --bin faults -- --runs 3 --cells link/ack`, as root, after
-//! `cargo build --release -p ethbcast`. Every run has a lab of its own, a star of eight hosts. `--list` names the cells.
+//! `cargo build --release -p ethbcast`. Every run has a lab of its own, a star of eight hosts; `--list` names the
+//! cells.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -6,12 +6,11 @@ use ethbcast_collectives::session::kind;
 use ethbcast_transport::wire::Kind;
 
 use super::cell::{Cell, Moment, Promise, Terms};
+use super::play::ROOT;
 use super::trouble::{Spread, Trouble, Way, Which};
 
 /// The host in trouble where nothing else is said: in the middle of a chain of eight.
 const RELAY: &str = "n4";
-/// The sender.
-const ROOT: &str = "n0";
 /// The ways that bytes travel.
 const VIAS: [&str; 2] = ["chain", "cast"];
 /// Above the least MTU: all DATA but the last, no control frame of a small session.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::cell::{Cell, Promise};
-use super::play::{Play, Receiver};
+use super::play::{Play, ROOT, Receiver};
 use super::process::Line;
 use crate::payload::same_bytes;
 use crate::table::median;
@@ -44,9 +44,6 @@ pub struct Judged {
     /// All that everybody said on stderr.
     pub said: String,
 }
-
-/// The root's name.
-const ROOT: &str = "n0";
 
 impl Judged {
     /// Looks at a run that is over.

@@ -18,7 +18,7 @@ use super::judged::Judged;
 use super::moment::{Due, Event, events};
 use super::process::{Process, Stdout};
 use super::trouble::{Trouble, faults};
-use crate::cluster::INTERFACE;
+use crate::cluster::{INTERFACE, sent_bytes};
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 
@@ -26,6 +26,9 @@ use crate::program::Program;
 const LOOK_EVERY: Duration = Duration::from_millis(4);
 /// A frame and its payload at MTU 1500: the share that has been sent is counted on the cable.
 const FRAME_BYTES: f64 = 1514.0 / 1468.0;
+
+/// The sender.
+pub const ROOT: &str = "n0";
 
 /// What all runs have in common.
 pub struct Stage<'a> {
@@ -149,7 +152,7 @@ impl<'a> Play<'a> {
                 self.is_over_time = true;
                 break;
             }
-            let share = self.sent_share(stage);
+            let share = self.sent_share(stage)?;
             self.complete_since = self.complete_since.or((share >= 0.999).then(Instant::now));
             for event in self.now_due(share) {
                 self.strike(&event)?;
@@ -180,12 +183,9 @@ impl<'a> Play<'a> {
     }
 
     /// The share of the file that has left the root.
-    fn sent_share(&self, stage: &Stage) -> f64 {
-        // The namespace of the process, not this one's. Gone with the process.
-        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.root.id())).unwrap_or_default();
-        let row = table.lines().find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
-        let sent = row.and_then(|row| row.split_whitespace().nth(8)?.parse::<f64>().ok()).unwrap_or(0.0);
-        sent / (stage.source_bytes as f64 * FRAME_BYTES)
+    fn sent_share(&self, stage: &Stage) -> anyhow::Result<f64> {
+        let (sent_bytes, _) = sent_bytes(&self.lab, ROOT)?;
+        Ok(sent_bytes as f64 / (stage.source_bytes as f64 * FRAME_BYTES))
     }
 
     fn now_due(&mut self, share: f64) -> Vec<Event> {

@@ -133,8 +133,8 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a program's stdout as its reader is told to. Who stops reading keeps the pipe open as long as somebody wants to
-/// know what the program has printed.
+/// Reads a program's stdout as its reader is told to. Who stops reading keeps the pipe open as long as somebody wants
+/// to know what the program has printed.
 fn read(mut from: ChildStdout, how: &Stdout, kept: &Arc<Mutex<Vec<u8>>>) {
     let Stdout::Read { into, bytes_per_second, at_most_bytes } = how else {
         let mut all = Vec::new();

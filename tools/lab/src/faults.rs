@@ -1,7 +1,7 @@
 //! Faults of one host's cable: frames of a certain kind that never arrive there, or never get away.
 //!
-//! What the host sends is taken at its switch's port: a rule on its own way out would tell the sender (`ENOBUFS`), and a
-//! cable does not.
+//! What the host sends is taken at its switch's port: a rule on its own way out would tell the sender (`ENOBUFS`), and
+//! a cable does not.
 
 use std::fmt::Write;
 
@@ -113,8 +113,8 @@ fn table(interface: &str) -> String {
     format!("{FAULTS_TABLE}_{interface}")
 }
 
-/// For `nft` in the namespace of an interface: takes what fits these rules from now on, in one transaction, whatever was
-/// set before.
+/// For `nft` in the namespace of an interface: takes what fits these rules from now on, in one transaction, whatever
+/// was set before.
 fn script(interface: &str, rules: &[String]) -> String {
     let table = table(interface);
     let mut text = format!("table netdev {table}\ndelete table netdev {table}\n");

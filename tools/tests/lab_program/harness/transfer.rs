@@ -1,6 +1,7 @@
 //! A whole transfer: one `send` and a `recv` for each receiver.
 
-use super::{Ethbcast, LIMIT, Outcome, Run, Site, names_in, within};
+use super::{Ethbcast, LIMIT, Outcome, Run, Site, within};
+use ethbcast_lab::Lab;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub struct Transfer<'a> {
     via: &'static str,
     group: &'static str,
     send_options: Vec<OsString>,
+    receive_options: Vec<OsString>,
+    stopped_reader: Option<String>,
     content: Arc<Vec<u8>>,
 }
 
@@ -30,6 +33,8 @@ impl<'a> Transfer<'a> {
             via: "auto",
             group: "ethbcast",
             send_options: Vec::new(),
+            receive_options: Vec::new(),
+            stopped_reader: None,
             content,
         };
         let first = site.lab().hosts().swap_remove(0);
@@ -67,39 +72,76 @@ impl<'a> Transfer<'a> {
         self
     }
 
+    /// With another argument to every `recv`.
+    pub fn receive_option(mut self, option: impl AsRef<OsStr>) -> Self {
+        self.receive_options.push(option.as_ref().to_owned());
+        self
+    }
+
+    /// With this option and its value to `send` and every `recv`.
+    pub fn both_options(self, name: &str, value: &str) -> Self {
+        self.send_option(name).send_option(value).receive_option(name).receive_option(value)
+    }
+
+    /// The receiver of this host writes to a pipe that nobody reads.
+    pub fn stopped_reader(mut self, host: &str) -> Self {
+        self.stopped_reader = Some(host.to_owned());
+        self
+    }
+
     /// Starts all its processes, receivers first.
     pub fn start(self) -> Session {
         let directory = tempfile::Builder::new().prefix("transfer-").tempdir_in(self.site.scratch()).expect("made");
         let source = directory.path().join("source.bin");
         fs::write(&source, self.content.as_slice()).expect("written");
-        let receivers =
-            self.receivers.iter().map(|host| start_receiver(self.site, host, self.group, directory.path())).collect();
+        let sent_before_bytes = self.site.lab().counters(&self.root).expect("a host of this lab").sent_bytes;
+        let receivers = self.receivers.iter().map(|host| self.start_receiver(host, directory.path())).collect();
         let count = self.receivers.len().to_string();
         let mut send = self
             .site
             .ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
         send.args(["--max-wait", "20"]).args(&self.send_options).arg(source);
         let root = Run::start(&self.root, send);
-        Session { root, receivers, directory, via: self.via, content: self.content }
+        Session {
+            root,
+            receivers,
+            lab: self.site.lab().clone(),
+            sent_before_bytes,
+            directory,
+            via: self.via,
+            content: self.content,
+        }
     }
 
     /// Makes the transfer.
     pub fn run(self) -> Outcome {
         self.start().end(LIMIT)
     }
-}
 
-fn start_receiver(site: &Site, host: &str, group: &str, directory: &Path) -> Receiver {
-    let directory = directory.join(host);
-    fs::create_dir(&directory).expect("made");
-    let mut receive = site.ethbcast(host, ["recv", "--json", "-i", "eth0", "-g", group, "--max-wait", "20"]);
-    receive.arg(directory.join("received.bin"));
-    Receiver { host: host.to_owned(), run: Run::start(host, receive), directory }
+    fn start_receiver(&self, host: &str, directory: &Path) -> Receiver {
+        let directory = directory.join(host);
+        fs::create_dir(&directory).expect("made");
+        let heard_before_bytes = self.site.lab().counters(host).expect("a host of this lab").received_bytes;
+        let mut receive = self.site.ethbcast(host, ["recv", "-i", "eth0", "-g", self.group]);
+        receive.args(&self.receive_options);
+        if !self.receive_options.iter().any(|option| option == "--max-wait") {
+            receive.args(["--max-wait", "20"]);
+        }
+        let run = if self.stopped_reader.as_deref() == Some(host) {
+            receive.arg("-");
+            Run::unread(host, receive)
+        } else {
+            receive.arg("--json").arg(directory.join("received.bin"));
+            Run::start(host, receive)
+        };
+        Receiver { host: host.to_owned(), run, heard_before_bytes, directory }
+    }
 }
 
 struct Receiver {
     host: String,
     run: Run,
+    heard_before_bytes: u64,
     directory: PathBuf,
 }
 
@@ -108,6 +150,8 @@ pub struct Session {
     /// The process that sends.
     pub root: Run,
     receivers: Vec<Receiver>,
+    lab: Lab,
+    sent_before_bytes: u64,
     directory: TempDir,
     via: &'static str,
     content: Arc<Vec<u8>>,
@@ -126,16 +170,19 @@ impl Session {
         &self.of(host).run
     }
 
-    /// Waits until a receiver has written so many bytes to its temporary file.
+    /// Waits until so many bytes have come to a receiver over its cable.
     pub fn wait_for_bytes(&self, host: &str, bytes: u64) {
-        let directory = &self.of(host).directory;
-        let written = || {
-            let paths = names_in(directory).into_iter().map(|name| directory.join(name));
-            // A file may be renamed between being listed and being looked at.
-            paths.filter_map(|path| fs::metadata(path).ok()).map(|metadata| metadata.len()).max()
-        };
-        let seen = within(LIMIT, || written().filter(|&written| written >= bytes));
+        let before = self.of(host).heard_before_bytes;
+        let heard = || self.lab.counters(host).expect("a host of this lab").received_bytes - before;
+        let seen = within(LIMIT, || (heard() >= bytes).then_some(()));
         seen.unwrap_or_else(|| panic!("{host} never had {bytes} bytes:\n{}", self.all_stderr()));
+    }
+
+    /// Waits until the root has put so many bytes on its cable.
+    pub fn wait_for_sent(&self, bytes: u64) {
+        let sent = || self.lab.counters(self.root.name()).expect("a host of this lab").sent_bytes;
+        let seen = within(LIMIT, || (sent() - self.sent_before_bytes >= bytes).then_some(()));
+        seen.unwrap_or_else(|| panic!("the root never sent {bytes} bytes:\n{}", self.all_stderr()));
     }
 
     /// Waits for the end of all processes; if it does not come within `limit`, fails with all they have said.
