@@ -4,7 +4,7 @@
 use super::{CULPRIT, QUARTER_BYTES, impatient, relays};
 use crate::harness::Site;
 use ethbcast_collectives::session::kind;
-use ethbcast_lab::LinkFault;
+use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
@@ -91,13 +91,17 @@ fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
 }
 
 #[test]
-#[ignore = "until a reader that has stopped is given up by --stall and --patience"]
-fn a_reader_that_stops_for_good_is_given_up_and_named() {
-    for via in ["chain", "cast"] {
-        let site = Site::beside("reader", relays());
-        let outcome = impatient(&site, via).stopped_reader(CULPRIT).start().end(ENDS_WITHIN);
-        outcome.assert_all_but(CULPRIT, &["reader", "disk", "taken", "application", "stall"]);
-    }
+#[ignore = "until candidates are asked with frames as long as the session's"]
+fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
+    let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..relays() });
+    let small = [LinkFault::arriving().longer_than(1500), LinkFault::leaving().longer_than(1500)];
+    site.lab().set_faults(CULPRIT, &small).expect("nft takes it");
+    // Five are wanted, and four will do after --max-wait.
+    let transfer = impatient(&site, "chain").send_option("--min-receivers").send_option("4").max_wait("3");
+    let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(ENDS_WITHIN);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
+    outcome.assert_nothing(CULPRIT, 3);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod latecomers;
 mod links;
 mod outages;
 mod pauses;
+mod readers;
 mod vandal;
 mod write_back;
 

@@ -93,13 +93,15 @@ impl Outcome {
 
     /// What became of a host by the root's report.
     pub fn status(&self, host: &str) -> String {
+        self.row(host)["status"].as_str().expect("a word").to_owned()
+    }
+
+    /// What the root reports of a host.
+    fn row(&self, host: &str) -> Value {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
-        let found = receivers
-            .iter()
-            .find(|receiver| receiver["host"] == host)
-            .unwrap_or_else(|| panic!("{host} is not in {report}"));
-        found["status"].as_str().expect("a word").to_owned()
+        let found = receivers.iter().find(|receiver| receiver["host"] == host);
+        found.unwrap_or_else(|| panic!("{host} is not in {report}")).clone()
     }
 
     /// Removes what a host that was killed left behind, as its user will have to.
@@ -162,6 +164,11 @@ impl Outcome {
             let own = self.receiver(receiver["host"].as_str().expect("a name")).json();
             assert_eq!(own["rank"], receiver["rank"], "what a receiver says of itself: {own}");
         }
+    }
+
+    /// When a host was done by the root's report, in seconds from the first frame.
+    pub fn seconds_of(&self, host: &str) -> f64 {
+        self.row(host)["seconds"].as_f64().expect("a number")
     }
 
     /// One of the frame counts of the root's report.

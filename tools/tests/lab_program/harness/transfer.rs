@@ -16,9 +16,10 @@ pub struct Transfer<'a> {
     receivers: Vec<String>,
     via: &'static str,
     group: &'static str,
+    max_wait: &'static str,
     send_options: Vec<OsString>,
     receive_options: Vec<OsString>,
-    stopped_reader: Option<String>,
+    reader: Option<(String, Reader)>,
     content: Arc<Vec<u8>>,
 }
 
@@ -32,9 +33,10 @@ impl<'a> Transfer<'a> {
             receivers: Vec::new(),
             via: "auto",
             group: "ethbcast",
+            max_wait: "20",
             send_options: Vec::new(),
             receive_options: Vec::new(),
-            stopped_reader: None,
+            reader: None,
             content,
         };
         let first = site.lab().hosts().swap_remove(0);
@@ -66,6 +68,12 @@ impl<'a> Transfer<'a> {
         self
     }
 
+    /// The root waits so many seconds for receivers.
+    pub fn max_wait(mut self, seconds: &'static str) -> Self {
+        self.max_wait = seconds;
+        self
+    }
+
     /// With another argument to `send`.
     pub fn send_option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.send_options.push(option.as_ref().to_owned());
@@ -83,9 +91,9 @@ impl<'a> Transfer<'a> {
         self.send_option(name).send_option(value).receive_option(name).receive_option(value)
     }
 
-    /// The receiver of this host writes to a pipe that nobody reads.
-    pub fn stopped_reader(mut self, host: &str) -> Self {
-        self.stopped_reader = Some(host.to_owned());
+    /// The receiver of this host writes to a pipe that is read so.
+    pub fn reader(mut self, host: &str, reader: Reader) -> Self {
+        self.reader = Some((host.to_owned(), reader));
         self
     }
 
@@ -100,7 +108,7 @@ impl<'a> Transfer<'a> {
         let mut send = self
             .site
             .ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
-        send.args(["--max-wait", "20"]).args(&self.send_options).arg(source);
+        send.args(["--max-wait", self.max_wait]).args(&self.send_options).arg(source);
         let root = Run::start(&self.root, send);
         Session {
             root,
@@ -127,15 +135,27 @@ impl<'a> Transfer<'a> {
         if !self.receive_options.iter().any(|option| option == "--max-wait") {
             receive.args(["--max-wait", "20"]);
         }
-        let run = if self.stopped_reader.as_deref() == Some(host) {
-            receive.arg("-");
-            Run::unread(host, receive)
-        } else {
-            receive.arg("--json").arg(directory.join("received.bin"));
-            Run::start(host, receive)
+        let reader = self.reader.as_ref().and_then(|(of, reader)| (of == host).then_some(*reader));
+        match reader {
+            None => receive.arg("--json").arg(directory.join("received.bin")),
+            Some(_) => receive.arg("-"),
+        };
+        let run = match reader {
+            None => Run::start(host, receive),
+            Some(Reader::Stopped) => Run::unread(host, receive),
+            Some(Reader::Slow { bytes_per_second }) => Run::read_slowly(host, receive, bytes_per_second),
         };
         Receiver { host: host.to_owned(), run, heard_before_bytes, directory }
     }
+}
+
+/// Who reads what a receiver writes to its stdout.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    /// Nobody: the pipe is soon full.
+    Stopped,
+    /// Somebody who takes so much.
+    Slow { bytes_per_second: u64 },
 }
 
 struct Receiver {
