@@ -60,10 +60,23 @@ pub struct Cell {
     pub host: &'static str,
     /// The loss at every host, as a fraction.
     pub loss: f64,
+    /// The MTU of all hosts and ports.
+    pub mtu_bytes: u32,
     /// What must come of it.
     pub promise: Promise,
     /// How much later than undisturbed those who have nothing to do with it may have their file.
     pub allowance: Duration,
+}
+
+impl Cell {
+    /// How much longer than others a run of this cell may take: what its trouble lasts, or what its slow host needs.
+    pub fn extra(&self, source_bytes: u64) -> Duration {
+        match self.trouble {
+            Trouble::SlowReader(rate) => Duration::from_secs(source_bytes / rate.max(1)),
+            Trouble::LittleCpu(_) => Duration::from_secs(30),
+            _ => self.lasts.unwrap_or_default(),
+        }
+    }
 }
 
 /// How patient the programs are told to be, if they can be told.

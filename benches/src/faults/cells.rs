@@ -15,6 +15,8 @@ const RELAY: &str = "n4";
 const VIAS: [&str; 2] = ["chain", "cast"];
 /// Above the least MTU: all DATA but the last, no control frame of a small session.
 const LARGE_BYTES: u32 = 1000;
+/// How long the root waits for who does not join.
+const MAX_WAIT: Duration = Duration::from_secs(4);
 /// How long a silent host may hold the others: the dead limit and half a second.
 const BRIDGED: Duration = Duration::from_millis(2000);
 
@@ -22,7 +24,8 @@ const BRIDGED: Duration = Duration::from_millis(2000);
 fn relay(name: String, via: &'static str, trouble: Trouble, terms: &Terms) -> Cell {
     let allowance = Duration::from_secs_f64(terms.stall + 3.0);
     let moment = Moment::Share(0.4);
-    Cell { name, via, trouble, moment, lasts: None, host: RELAY, loss: 0.0, promise: Promise::Others, allowance }
+    let (lasts, promise) = (None, Promise::Others);
+    Cell { name, via, trouble, moment, lasts, host: RELAY, loss: 0.0, mtu_bytes: 1500, promise, allowance }
 }
 
 /// Every cell there is.
@@ -31,6 +34,7 @@ pub fn all(terms: &Terms, rate_bits_per_second: u64) -> Vec<Cell> {
     for via in VIAS {
         cells.extend([0.0, 0.01].map(|loss| undisturbed(via, loss, terms)));
         cells.extend(links(via, terms));
+        cells.push(small_port(via, terms));
         cells.extend(losses(via, terms));
         cells.extend(kills(via, terms));
         cells.extend(outages(via, terms));
@@ -72,7 +76,9 @@ fn links(via: &'static str, terms: &Terms) -> Vec<Cell> {
     for (which, ways, moments) in rows {
         for (&way, &moment) in ways.iter().flat_map(|way| moments.iter().map(move |moment| (way, moment))) {
             let name = format!("link/{}-{}/{}/{via}", which.name(), word(way), moment.name());
-            cells.push(Cell { moment, ..relay(name, via, Trouble::Frames(which, way, 1.0), terms) });
+            let usual = relay(name, via, Trouble::Frames(which, way, 1.0), terms);
+            let allowance = usual.allowance + if moment == start { MAX_WAIT } else { Duration::ZERO };
+            cells.push(Cell { moment, allowance, ..usual });
         }
     }
     cells
@@ -84,6 +90,13 @@ fn word(way: Way) -> &'static str {
         Way::From => "from",
         Way::Both => "both",
     }
+}
+
+/// Jumbo frames everywhere but at one port.
+fn small_port(via: &'static str, terms: &Terms) -> Cell {
+    let trouble = Trouble::Frames(Which::Large(1500), Way::Both, 1.0);
+    let usual = relay(format!("link/mtu-1500-of-9000/start/{via}"), via, trouble, terms);
+    Cell { moment: Moment::Start, mtu_bytes: 9000, allowance: usual.allowance + MAX_WAIT, ..usual }
 }
 
 /// A part of the frames of one host lost, from the start.
@@ -126,7 +139,7 @@ fn kills(via: &'static str, terms: &Terms) -> Vec<Cell> {
     for moment in [Moment::Joined, Moment::Share(0.02), Moment::Share(0.97), Moment::Share(1.0)] {
         let name = format!("kill/one/{}/{via}", moment.name());
         // Who is waited for at the start is waited for until --max-wait.
-        let allowance = if moment == Moment::Joined { Duration::from_secs(5) } else { BRIDGED };
+        let allowance = if moment == Moment::Joined { MAX_WAIT + BRIDGED } else { BRIDGED };
         let trouble = Trouble::Killed(1, Spread::Neighbours);
         cells.push(Cell { moment, allowance, ..relay(name, via, trouble, terms) });
     }

@@ -99,7 +99,8 @@ pub fn play(stage: &Stage, cell: &Cell, number: u64, seed: u64) -> anyhow::Resul
     let topology = Topology::single_switch((0..stage.hosts).map(|host| format!("n{host}")))?;
     let name = format!("faults{}.{number}", std::process::id());
     let rate_bits_per_second = Some(stage.rate_bits_per_second);
-    let lab = LabGuard::up(&LabConfig { name, rate_bits_per_second, loss: cell.loss, ..LabConfig::new(topology) })?;
+    let (loss, mtu_bytes) = (cell.loss, cell.mtu_bytes);
+    let lab = LabGuard::up(&LabConfig { name, rate_bits_per_second, loss, mtu_bytes, ..LabConfig::new(topology) })?;
     let directory = stage.directory.join(number.to_string());
     fs::create_dir(&directory)?;
     let mut play = Play::start(stage, cell, lab, &directory, seed)?;
@@ -145,7 +146,7 @@ impl<'a> Play<'a> {
 
     /// Lets it go on to its end, and does what is due.
     fn watch(&mut self, stage: &Stage) -> anyhow::Result<()> {
-        let deadline = self.started + stage.limit + self.cell.lasts.unwrap_or_default();
+        let deadline = self.started + stage.limit + self.cell.extra(stage.source_bytes);
         let mut turn = 0_u32;
         while !self.is_over()? {
             if Instant::now() > deadline {
