@@ -59,7 +59,16 @@ impl Bar {
                 self.line(format!("{host} joined ({receivers})"))
             }
             Progress::Sender(RootEvent::Refused { host, text }) => self.line(format!("{host} turned away: {text}")),
-            Progress::Sender(RootEvent::Left { host }) => self.line(format!("{host} left before the start")),
+            Progress::Sender(RootEvent::Left { host, text }) => {
+                self.line(format!("{host} left before the start: {text}"))
+            }
+            Progress::Sender(RootEvent::OtherVersion(other))
+            | Progress::Receiver(ReceiverEvent::OtherVersion(other)) => {
+                self.line(other.to_string());
+            }
+            Progress::Receiver(ReceiverEvent::LeftOut { host, text }) => {
+                self.line(format!("{host}: {text}; waiting for the next session"));
+            }
             Progress::Receiver(ReceiverEvent::Invited { host, source, size }) => {
                 let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
                 self.line(format!("{host} offers {source}, {size}"));

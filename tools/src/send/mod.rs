@@ -4,6 +4,7 @@ mod dry_run;
 mod report;
 mod settings;
 mod source;
+mod unchanged;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode};
@@ -30,9 +31,10 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_host(&session.station().host)?;
-    let input = Input::open(&args.source)?;
+    let input = Input::open(&args.source, args.allow_changing)?;
     (options.source, options.size) = (input.name, input.size);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
+    let source = source.reading_again_from(input.rest);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     interrupt.heed();

@@ -32,8 +32,8 @@ impl Settings {
         check_preset(args.preset, &options.route)?;
         options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-        options.exactly = args.min_receivers.is_none();
-        options.receivers = usize::from(args.min_receivers.or(args.receivers).unwrap_or(1));
+        options.receivers = args.receivers.map(usize::from);
+        options.min_receivers = args.min_receivers.map(usize::from);
         options.topology = args.topology.as_deref().map(read_topology).transpose()?;
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);

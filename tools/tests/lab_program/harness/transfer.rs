@@ -129,7 +129,6 @@ impl<'a> Transfer<'a> {
     fn start_receiver(&self, host: &str, directory: &Path) -> Receiver {
         let directory = directory.join(host);
         fs::create_dir(&directory).expect("made");
-        let heard_before_bytes = self.site.lab().counters(host).expect("a host of this lab").received_bytes;
         let mut receive = self.site.ethbcast(host, ["recv", "-i", "eth0", "-g", self.group]);
         receive.args(&self.receive_options);
         if !self.receive_options.iter().any(|option| option == "--max-wait") {
@@ -145,7 +144,7 @@ impl<'a> Transfer<'a> {
             Some(Reader::Stopped) => Run::unread(host, receive),
             Some(Reader::Slow { bytes_per_second }) => Run::read_slowly(host, receive, bytes_per_second),
         };
-        Receiver { host: host.to_owned(), run, heard_before_bytes, directory }
+        Receiver { host: host.to_owned(), run, directory }
     }
 }
 
@@ -161,7 +160,6 @@ pub enum Reader {
 struct Receiver {
     host: String,
     run: Run,
-    heard_before_bytes: u64,
     directory: PathBuf,
 }
 
@@ -190,11 +188,11 @@ impl Session {
         &self.of(host).run
     }
 
-    /// Waits until so many bytes have come to a receiver over its cable.
+    /// Waits until a receiver has written so many bytes to its unfinished file.
     pub fn wait_for_bytes(&self, host: &str, bytes: u64) {
-        let before = self.of(host).heard_before_bytes;
-        let heard = || self.lab.counters(host).expect("a host of this lab").received_bytes - before;
-        let seen = within(LIMIT, || (heard() >= bytes).then_some(()));
+        let Receiver { run, directory, .. } = self.of(host);
+        let written = || run.open_bytes(directory);
+        let seen = within(LIMIT, || written().filter(|&written| written >= bytes));
         seen.unwrap_or_else(|| panic!("{host} never had {bytes} bytes:\n{}", self.all_stderr()));
     }
 
