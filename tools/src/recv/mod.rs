@@ -10,7 +10,7 @@ mod unnamed_file;
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
-use crate::session::{failure, open, options};
+use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
 use dest::Dest;
 use disk::Disk;
@@ -39,6 +39,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let dest = Dest::resolve(&args.dest, args.force)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    let _watcher = watch(&session, &mut options);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
     let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);

@@ -1,6 +1,6 @@
 //! What a session is told.
 
-use super::{Cancel, Error, Progress, Start};
+use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
 use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::model::Calibration;
@@ -64,8 +64,12 @@ with_defaults! {
         pub free_bytes: u64 = u64::MAX,
         /// The least time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
+        /// How long this host's interface may be away before that is an error.
+        pub outage_limit: Duration = Duration::from_secs(30),
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
+        /// Told what another process is to say if this one ends without a word.
+        pub last_words: Option<LastWords> = None,
         /// Told what happens: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }
@@ -183,7 +187,8 @@ mod tests {
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let config = |options: &Options| options.root_config(&station, 1, &Tuning::default());
-        let wanted = |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
+        let wanted =
+            |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
         assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
         assert_eq!(wanted(Options::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);

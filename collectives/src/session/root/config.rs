@@ -55,8 +55,10 @@ pub enum NamesError {
         name: String,
     },
     /// All together are.
-    #[error("the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
-             for {room_bytes}: choose shorter ones, or a larger MTU")]
+    #[error(
+        "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
+             for {room_bytes}: choose shorter ones, or a larger MTU"
+    )]
     Together {
         /// What they have, in bytes.
         bytes: usize,
