@@ -120,6 +120,16 @@ impl Cast {
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
+    /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
+    fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
+        let remote = self.listeners[at].remote_mut();
+        let cursor = remote.cursor();
+        if self.policy == Policy::HolesAllowed && ack.cursor > cursor {
+            let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
+            remote.echo_mut().on_arrival(before, last, ack);
+        }
+    }
+
     fn count_credit(&mut self) {
         self.credit = self.listeners.iter().map(|listener| listener.end(self.window)).min().unwrap_or(u64::MAX);
     }

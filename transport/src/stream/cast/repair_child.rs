@@ -118,6 +118,21 @@ impl RepairChild {
         self.remote.known(feed).forged_if(behind)
     }
 
+    /// How much later than here a frame may arrive there.
+    fn tolerance(&self, arrivals: &OwnArrivals) -> Duration {
+        self.remote.tolerance_from_elsewhere(arrivals.tolerance)
+    }
+
+    /// If the frame at its cursor has arrived, and nothing sent as late as the repair has, the repair was for nothing:
+    /// the wait for the root's frame had been too short.
+    fn note_arrival(&mut self, ack: &Ack<'_>, arrivals: &OwnArrivals) {
+        let cursor = self.remote.cursor();
+        let repaired = self.remote.outstanding().get(cursor).filter(|&stamp| stamp != Stamp::NONE);
+        if let Some(repaired) = repaired.filter(|stamp| ack.cursor > cursor && stamp.is_after(Stamp(ack.echo))) {
+            self.remote.echo_mut().on_late(repaired.since(arrivals.get(cursor)));
+        }
+    }
+
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
     /// may have come from the root.
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
