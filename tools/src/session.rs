@@ -63,11 +63,13 @@ pub fn failure(error: Error) -> Failure {
             let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
             return Failure::new(Code::Nobody, format!("no sender was heard; {help}"));
         }
-        Error::NotStarted(RootFailure::TooFew { .. }) | Error::SenderSilent | Error::Unconfirmed => Code::Nobody,
+        Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
+        | Error::SenderSilent
+        | Error::Unconfirmed => Code::Nobody,
         // A refusal is a matter of time if the session was full or had begun.
         Error::Refused { why: Refusal::Late, .. } => Code::Nobody,
         Error::NotStarted(RootFailure::NoPlan(_)) | Error::NotInTopology { .. } => Code::Usage,
-        Error::Refused { why: Refusal::NotInTopology, .. } => Code::Usage,
+        Error::Refused { why: Refusal::NotInTopology | Refusal::NotWanted, .. } | Error::Names(_) => Code::Usage,
         Error::Undelivered(_) | Error::Aborted(_) | Error::Dropped => Code::SomeFailed,
         Error::Damaged(_) => Code::Integrity,
         _ => Code::System,
@@ -79,6 +81,7 @@ pub fn failure(error: Error) -> Failure {
 fn station_failure(error: &StationError) -> Failure {
     match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
+        StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),
         StationError::LargeMtu { wanted, interface, available } => {
             let text = format!("--mtu {wanted} is more than interface {interface} carries: use at most {available}");
             Failure::new(Code::Usage, text)

@@ -1,5 +1,6 @@
 //! `ethbcast send`: a file or stdin to every receiver of a group.
 
+mod audience;
 mod dry_run;
 mod report;
 mod settings;
@@ -34,10 +35,12 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let input = Input::open(&args.source, args.allow_changing)?;
     let _watcher = watch(&session, &mut options);
     (options.source, options.size) = (input.name, input.size);
+    audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
     let source = source.reading_again_from(input.rest);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
+    audience::start_at_enter(&bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
     let sent = session.run_root(&options, &mut sending);

@@ -20,7 +20,7 @@ use super::message::{Done, Message, Outcome, Refusal, Trailer, ViewPart};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::measure::kind::PROBE;
-use crate::membership::ControlStats;
+use crate::membership::{ControlStats, Timing};
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
@@ -296,7 +296,7 @@ impl Receiver {
 
     /// Before a session: asks, repeats, or turns to another root.
     fn wait_on(&mut self, now: Instant) {
-        let dead = self.endpoint.config().timing.dead;
+        let Timing { dead, patience, .. } = self.endpoint.config().timing;
         match (&mut self.phase, &self.root) {
             (Phase::Listening(decide_at), _) => {
                 if decide_at.is_some_and(|at| at <= now) {
@@ -304,13 +304,15 @@ impl Receiver {
                 }
             }
             (Phase::Joining(joining), Some(root)) => {
-                if now.since(root.heard_at) >= dead {
-                    // It went away before it began; there may be another.
-                    self.on_left_out(now, End::RootSilent);
-                } else if joining.is_in_vain(now) && self.roots.has_other(now, root.mac, dead) {
+                let silence = now.since(root.heard_at);
+                let in_vain = silence >= dead || joining.is_in_vain(now);
+                if in_vain && self.roots.has_other(now, joining.root(), dead) {
                     self.leave("it asks another root, as this one did not answer");
                     self.ask(now);
+                } else if silence >= dead + patience {
+                    self.on_left_out(now, End::RootSilent);
                 } else {
+                    // Its list may name this host already: it is asked until it comes back, or another comes.
                     joining.handle_timeout(now, root.mac, &mut self.endpoint);
                 }
             }
@@ -451,9 +453,9 @@ impl Machine for Receiver {
             Phase::Ended(_) => return None,
         };
         let running = matches!(self.phase, Phase::Running(_));
-        let silence = self.root.as_ref().map(|root| match running {
-            true => Wait::Silence.at((root.heard_at + timing.dead + timing.patience).min(root.missed_at)),
-            false => Wait::Silence.at(root.heard_at + timing.dead),
+        let silence = self.root.as_ref().map(|root| {
+            let limit = root.heard_at + timing.dead + timing.patience;
+            Wait::Silence.at(if running { limit.min(root.missed_at) } else { limit })
         });
         own.into_iter().chain(silence).min()
     }

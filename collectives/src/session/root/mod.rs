@@ -16,6 +16,7 @@ mod path_check;
 mod refill;
 mod refusals;
 mod rereading;
+mod rivals;
 mod running;
 mod side;
 mod watch;
@@ -28,8 +29,8 @@ pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::kind::{ANNOUNCE, JOIN, LEAVE};
-use super::message::{Message, Refusal, Stage, Status, Trailer};
+use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
+use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -300,9 +301,13 @@ impl Root {
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(message) = self.endpoint.read(frame) else { return };
-        let Message::Join { nonce, group, host, .. } = &message else { return };
+        let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
             self.endpoint.count_stranger();
+            return;
+        }
+        if features & ROOT_ASKS != 0 {
+            self.answer_root(frame.source, *nonce);
             return;
         }
         match &mut self.phase {
@@ -346,13 +351,9 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         }
-        let stage = match &self.phase {
+        let stage = match &mut self.phase {
             Phase::Gathering(gathering) => {
-                let step = gathering.on_announce(now, frame.source, &message, self.endpoint.config());
-                if let GatheringStep::GiveUp(failure) = step {
-                    self.give_up(now, failure);
-                    return;
-                }
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
                 Stage::Gathering
             }
             Phase::Running(_) => Stage::Started,
@@ -363,6 +364,24 @@ impl Root {
             self.answered_at = Some(now);
             let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
             self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
+        }
+    }
+
+    /// Another root that was asked whether it is there.
+    fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Phase::Gathering(gathering) = &self.phase else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        let taken = gathering.on_answer(frame, &mut self.endpoint);
+        taken.into_iter().for_each(|failure| self.give_up(now, failure));
+    }
+
+    /// Another root asks whether this one is there.
+    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
+        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
+            let text = format!("{} sends to this group already", self.endpoint.station().host);
+            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         }
     }
 
@@ -437,7 +456,11 @@ impl Machine for Root {
         let kind = frame.header.kind;
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {
-            if kind == ANNOUNCE { self.on_announce(now, &frame) } else { self.endpoint.count_stranger() }
+            match kind {
+                ANNOUNCE => self.on_announce(now, &frame),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
         } else if kind == JOIN {
             self.on_join(now, &frame);
         } else if kind == LEAVE {
@@ -470,23 +493,21 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let of_phase = |phase: &mut Phase, buffer: &mut [u8]| match phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
             Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
-        };
-        let control = self.endpoint.poll_transmit(now, buffer);
-        let more = control.or_else(|| of_phase(&mut self.phase, buffer));
-        more.or_else(|| self.endpoint.poll_answer(now, buffer))
+        })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match &self.phase {
+        let of_phase = match &self.phase {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => None,
-        }
+            Phase::Ended(_) => return None,
+        };
+        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
     }
 
     fn is_urgent(&self) -> bool {
