@@ -30,6 +30,7 @@ mod progress;
 mod read_again;
 mod read_ahead;
 mod report;
+mod storage;
 mod write_behind;
 
 pub use cancel::{Cancel, Start};
@@ -40,7 +41,8 @@ pub use progress::Progress;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
-pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
+pub use storage::{Output, Storage, StorageError, is_full};
+pub use write_behind::{WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Station};
