@@ -48,9 +48,9 @@ pub fn failure(error: Error) -> Failure {
             let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
             return Failure::new(Code::Nobody, format!("no sender was heard; {help}"));
         }
-        Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. }) | Error::SenderSilent => {
-            Code::Nobody
-        }
+        Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
+        | Error::SenderSilent
+        | Error::Unconfirmed => Code::Nobody,
         // A refusal is a matter of time if the session was full or had begun.
         Error::Refused { why: Refusal::Late, .. } => Code::Nobody,
         Error::NotStarted(RootFailure::NoPlan(_)) | Error::NotInTopology { .. } => Code::Usage,

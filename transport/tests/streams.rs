@@ -5,10 +5,16 @@ mod common;
 mod deaths;
 #[path = "streams/held_up.rs"]
 mod held_up;
+#[path = "streams/hostile/mod.rs"]
+mod hostile;
 #[path = "streams/hosts.rs"]
 mod hosts;
+#[path = "streams/orphans.rs"]
+mod orphans;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
+#[path = "streams/relays.rs"]
+mod relays;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;

@@ -4,8 +4,10 @@ use super::{LIMIT, within};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -61,6 +63,18 @@ impl Run {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a process id"));
         kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
+    }
+
+    /// The bytes so far of the largest file below `directory` that it has open, whether that has a name or not.
+    pub fn open_bytes(&self, directory: &Path) -> Option<u64> {
+        self.open_files(directory).iter().filter_map(|link| fs::metadata(link).ok()).map(|file| file.len()).max()
+    }
+
+    /// Ways to the files below `directory` that it has open, whether they have names or not.
+    pub fn open_files(&self, directory: &Path) -> Vec<PathBuf> {
+        let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else { return Vec::new() };
+        let links = opened.flatten().map(|entry| entry.path());
+        links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
     }
 
     /// What it has written to stderr so far.

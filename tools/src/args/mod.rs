@@ -7,7 +7,7 @@ mod simulate;
 mod topo;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
 pub use perf::PerfArgs;
@@ -122,6 +122,9 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
+    /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
+    #[arg(long)]
+    pub allow_changing: bool,
     /// File to send; `-` is stdin.
     pub source: OsString,
 }
@@ -135,6 +138,10 @@ pub struct RecvArgs {
     /// Replace DEST if it exists.
     #[arg(short, long)]
     pub force: bool,
+    /// What is compared with the sender's digest: the bytes as they were received and handed to the disk, or also the
+    /// file as it is read back after it was synced, which is the default for a block device.
+    #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
+    pub verify: Option<Verify>,
     /// Give up if no sender takes this host within this time; without it, wait for ever.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
@@ -144,6 +151,15 @@ pub struct RecvArgs {
     pub once: bool,
     /// File to write, or a directory to put the file into under its own name; `-` is stdout.
     pub dest: OsString,
+}
+
+/// What `recv --verify` compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    /// What came.
+    Received,
+    /// What came, and what is read back.
+    Read,
 }
 
 /// `ethbcast lab`.

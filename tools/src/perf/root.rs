@@ -45,7 +45,7 @@ pub fn run(args: &PerfArgs, options: &mut Options, wire: &mut Session, interrupt
     for (at, &size_bytes) in args.sizes.iter().enumerate() {
         debug_assert!(size_bytes <= MAX_SIZE_BYTES, "sizes were checked");
         let terms = Terms { size_bytes, iterations: args.iterations, remaining: (args.sizes.len() - at - 1) as u32 };
-        (options.source, options.size) = (format!("perf, {size_bytes} bytes"), Some(size_bytes));
+        (options.source, options.size) = (format!("perf, {size_bytes} bytes"), None);
         let mut sending = Sending::new(Measurer::new(terms, wire.clock()));
         let sent = wire.run_root(options, &mut sending);
         report.add(sending.into_source().conclude(sent, interrupt)?);

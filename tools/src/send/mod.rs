@@ -5,6 +5,7 @@ mod dry_run;
 mod report;
 mod settings;
 mod source;
+mod unchanged;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode};
@@ -31,10 +32,11 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_host(&session.station().host)?;
-    let input = Input::open(&args.source)?;
+    let input = Input::open(&args.source, args.allow_changing)?;
     (options.source, options.size) = (input.name, input.size);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
+    let source = source.reading_again_from(input.rest);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;

@@ -28,6 +28,22 @@ impl Default for Newest {
 }
 
 impl Newest {
+    /// A stamp that has come at `at`.
+    pub(super) fn new(stamp: Stamp, at: Instant) -> Newest {
+        Newest { stamp, at }
+    }
+
+    /// When it came.
+    #[cfg(test)]
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// Whether it came so long ago that others are not compared with it any more.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        now.since(self.at) > STALE
+    }
+
     /// The stamp; none if none has come.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
@@ -36,7 +52,7 @@ impl Newest {
     /// Takes a stamp; if it is news, the time since the one before came.
     pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) -> Option<Duration> {
         let since = now.since(self.at);
-        let news = stamp.is_after(self.stamp) || (stamp != Stamp::NONE && since > STALE);
+        let news = stamp.is_after(self.stamp) || (stamp != Stamp::NONE && self.is_stale(now));
         news.then(|| {
             *self = Newest { stamp, at: now };
             since
@@ -49,17 +65,37 @@ impl Newest {
     }
 }
 
+/// What an acknowledgement is whose cursor is behind the one known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// An older word that came late, as far as its echo says.
+    Late,
+    /// A newer word: either this one or the one known is not the receiver's own. To be asked again.
+    Doubtful,
+    /// The second newer word in a row: the one known was not the receiver's own, for what has arrived does not go away.
+    Contradiction,
+}
+
 /// The newest own stamp that one receiver has echoed, and the round trip that echoes have shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     newest: Newest,
     rtt: Rtt,
+    /// The echo of a newer word that was behind the one known.
+    doubt: Stamp,
+    /// No timeout is longer, and no sample: the first echo may be of a stamp that was never drawn.
+    longest_sample: Duration,
 }
 
 impl Echo {
     /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
-        Echo { newest: Newest::default(), rtt: Rtt::new(tuning) }
+        Echo {
+            newest: Newest::default(),
+            rtt: Rtt::new(tuning),
+            doubt: Stamp::NONE,
+            longest_sample: tuning.timeout.max,
+        }
     }
 
     /// The newest stamp echoed.
@@ -75,14 +111,30 @@ impl Echo {
     /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the
     /// time since the last such one. An echo heard before proves nothing new and says nothing about the round trip.
     pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
+        self.doubt = Stamp::NONE;
         let echo = Stamp(ack.echo);
         let since_last = self.newest.take(now, echo)?;
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
         if round_trip < LONGEST_ROUND_TRIP {
-            self.rtt.sample(round_trip);
+            self.rtt.sample(round_trip.min(self.longest_sample));
         }
         Some(since_last)
+    }
+
+    /// Judges an acknowledgement whose cursor is behind the one known. Somebody may have acknowledged in the receiver's
+    /// name what it has not got, or may be doing so now: two newer words that agree are believed, and one is not.
+    pub(crate) fn judge_behind(&mut self, ack: &Ack<'_>) -> Behind {
+        let echo = Stamp(ack.echo);
+        if !echo.is_after(self.newest()) {
+            return Behind::Late;
+        }
+        if self.doubt == Stamp::NONE || !echo.is_after(self.doubt) {
+            self.doubt = echo;
+            return Behind::Doubtful;
+        }
+        self.doubt = Stamp::NONE;
+        Behind::Contradiction
     }
 }
 
@@ -92,7 +144,7 @@ mod tests {
     use crate::wire::AckBody;
 
     fn ack(echo: u32, held_us: u32) -> Ack<'static> {
-        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, consumed: 0, held_us }, bitmap: &[] }
+        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, consumed: 0, held_us }, bitmap: &[], end: u64::MAX }
     }
 
     fn at(us: u64) -> Instant {
@@ -110,6 +162,17 @@ mod tests {
         let late = 1000 + STALE.as_micros() as u64 + 1;
         assert!(echo.take(at(late), &ack(600, 0)).is_some());
         assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)), "ten minutes are no round trip");
+    }
+
+    #[test]
+    fn two_newer_words_prove_an_earlier_one_forged_and_one_or_a_late_one_does_not() {
+        let mut echo = Echo::new(&Tuning::default());
+        echo.take(at(1000), &ack(700, 0));
+        assert_eq!([600, 700, 0].map(|late| echo.judge_behind(&ack(late, 0))), [Behind::Late; 3]);
+        let newer = [800, 800, 900, 950].map(|newer| echo.judge_behind(&ack(newer, 0)));
+        assert_eq!(newer, [Behind::Doubtful, Behind::Doubtful, Behind::Contradiction, Behind::Doubtful]);
+        echo.take(at(2000), &ack(700, 0));
+        assert_eq!(echo.judge_behind(&ack(960, 0)), Behind::Doubtful, "what is known was confirmed in between");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What an acknowledgement can say, and what it proves lost. Only evidence repeats a frame (RFC 8985).
 
 use super::stamp::Stamp;
-use crate::wire::Ack;
+use crate::wire::{Ack, AckBody};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What may be acknowledged: nobody has got what does not exist, nor seen a stamp that was not drawn.
@@ -12,12 +13,30 @@ pub(crate) struct Sent {
     pub below: u64,
     /// The last stamp drawn.
     pub newest: Stamp,
+    /// The credit beyond its cursor that can be of use, in frames: what is not acknowledged lies in the sender's own
+    /// feed, so that more than its slots never comes to bear.
+    pub credit: u64,
 }
 
 impl Sent {
-    /// Whether an acknowledgement can be true.
-    pub(crate) fn admits(&self, ack: &Ack<'_>) -> bool {
-        ack.cursor <= self.below && ack.covered() <= self.below && !Stamp(ack.echo).is_after(self.newest)
+    /// What of an acknowledgement can be true, and whether anything in it cannot. One frame with a wrong number that a
+    /// receiver has taken, or one with a stamp of the future, makes a part of all that it says impossible for a long
+    /// time: the rest is as good as ever.
+    pub(crate) fn believe<'a>(&self, ack: &Ack<'a>) -> (Ack<'a>, bool) {
+        let invented = Stamp(ack.echo).is_after(self.newest);
+        let forged = invented || ack.cursor > self.below || ack.covered() > self.below;
+        let cursor = ack.cursor.min(self.below);
+        let AckBody { limit, below, consumed, held_us } = ack.body;
+        let body = AckBody {
+            limit: limit.min(cursor.saturating_add(self.credit)).max(cursor),
+            below: below.min(cursor),
+            consumed: consumed.min(cursor),
+            held_us,
+        };
+        let echo = if invented { Stamp::NONE.0 } else { ack.echo };
+        let bitmap = if ack.cursor > self.below { &[] } else { ack.bitmap };
+        let end = if forged { self.below } else { ack.end };
+        (Ack { cursor, echo, body, bitmap, end }, forged)
     }
 }
 
@@ -51,9 +70,14 @@ impl Evidence {
         judged.take_while(move |&(sequence, overtaken)| overtaken || sequence < evidence.covered)
     }
 
-    /// The frames below `end` that `ack` proves lost: they have not arrived, and were overtaken.
-    pub(crate) fn missing(&self, ack: &Ack<'_>, end: u64, sent_at: impl Fn(u64) -> Stamp) -> impl Iterator<Item = u64> {
-        let judged = self.search(ack.cursor..end, move |evidence, sequence| evidence.overtook(sent_at(sequence)));
+    /// Those of `frames` that `ack` proves lost: they have not arrived, and were overtaken.
+    pub(crate) fn missing(
+        &self,
+        ack: &Ack<'_>,
+        frames: Range<u64>,
+        sent_at: impl Fn(u64) -> Stamp,
+    ) -> impl Iterator<Item = u64> {
+        let judged = self.search(frames, move |evidence, sequence| evidence.overtook(sent_at(sequence)));
         judged.filter(|&(sequence, overtaken)| overtaken && !ack.has(sequence)).map(|(sequence, _)| sequence)
     }
 }
@@ -64,16 +88,39 @@ mod tests {
     use crate::wire::AckBody;
 
     fn ack(cursor: u64, bitmap: &[u8], echo: u32) -> Ack<'_> {
-        Ack { cursor, echo, body: AckBody { limit: cursor, below: cursor, consumed: cursor, held_us: 0 }, bitmap }
+        Ack {
+            cursor,
+            echo,
+            body: AckBody { limit: cursor, below: cursor, consumed: cursor, held_us: 0 },
+            bitmap,
+            end: u64::MAX,
+        }
     }
 
     #[test]
-    fn what_was_never_sent_cannot_be_acknowledged() {
-        let sent = Sent { below: 8, newest: Stamp(100) };
-        assert!(sent.admits(&ack(8, &[], 100)) && sent.admits(&ack(0, &[0b0100_0000], 0)));
-        assert!(!sent.admits(&ack(9, &[], 100)), "the cursor lies beyond");
-        assert!(!sent.admits(&ack(0, &[0b1000_0000], 100)), "the holes lie beyond");
-        assert!(!sent.admits(&ack(8, &[], 101)), "no such stamp was drawn");
+    fn of_an_acknowledgement_counts_what_can_be_true() {
+        let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
+        let believed = |ack: Ack<'_>| {
+            let (ack, forged) = sent.believe(&ack);
+            (ack.cursor, ack.covered(), ack.arrived_beyond(), ack.echo, forged)
+        };
+        assert_eq!(believed(ack(8, &[], 100)), (8, 8, 0, 100, false));
+        assert_eq!(believed(ack(0, &[0b0100_0000], 0)), (0, 8, 1, 0, false));
+        assert_eq!(believed(ack(9, &[0b1], 100)), (8, 8, 0, 100, true), "the cursor lies beyond");
+        assert_eq!(believed(ack(0, &[0b1100_0001], 90)), (0, 8, 2, 90, true), "the holes lie beyond");
+        assert_eq!(believed(ack(5, &[], 101)), (5, 5, 0, 0, true), "no such stamp was drawn");
+        assert_eq!(believed(ack(u64::MAX, &[0xFF], 100)), (8, 8, 0, 100, true));
+    }
+
+    #[test]
+    fn credit_beyond_what_can_be_kept_is_worth_no_more_than_that() {
+        let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
+        let with_limit = |limit| {
+            let mut ack = ack(5, &[], 0);
+            ack.body.limit = limit;
+            sent.believe(&ack).0.body.limit
+        };
+        assert_eq!([5, 40, 69, 70, u64::MAX].map(with_limit), [5, 40, 69, 69, 69]);
     }
 
     #[test]
@@ -86,11 +133,11 @@ mod tests {
             tolerance: Duration::from_micros(tolerance),
             covered: ack.covered(),
         };
-        assert_eq!(evidence(0).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(evidence(10).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
+        assert_eq!(evidence(0).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(evidence(10).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
         let again = |sequence: u64| if sequence == 1 { Stamp(60) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 10, again).collect::<Vec<_>>(), [3], "1 has been sent again since");
+        assert_eq!(evidence(0).missing(&ack, 1..10, again).collect::<Vec<_>>(), [3], "1 has been sent again since");
         let repaired = |sequence: u64| if sequence >= 7 { Stamp(20) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 10, repaired).collect::<Vec<_>>(), [1, 3], "the search ended at 5");
+        assert_eq!(evidence(0).missing(&ack, 1..10, repaired).collect::<Vec<_>>(), [1, 3], "the search ended at 5");
     }
 }

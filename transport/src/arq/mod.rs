@@ -2,7 +2,8 @@
 //!
 //! A sender of numbered frames keeps the [`echo`] of its stamps, judges what an acknowledgement can say and proves
 //! ([`evidence`]), and knows when to ask ([`question`]) and how much may be in flight ([`window`]). A receiver keeps
-//! what has [`arrived`] and the [`receipt`] that it owes. Where streams and messages differ, the difference is a named
+//! what has [`arrived`], its sender's stamps as far as they are believed ([`sender_clock`]), and the [`receipt`] that it
+//! owes. Where streams and messages differ, the difference is a named
 //! parameter.
 
 pub mod arrived;
@@ -12,5 +13,6 @@ pub mod evidence;
 pub mod question;
 pub mod receipt;
 pub mod rtt;
+pub mod sender_clock;
 pub mod stamp;
 pub mod window;

@@ -1,13 +1,13 @@
 //! What a receiver owes its sender: the newest stamp, and an acknowledgement when it falls due.
 
-use super::echo::Newest;
+use super::sender_clock::SenderClock;
 use super::stamp::Stamp;
 use crate::time::Instant;
 
 /// An acknowledgement that is owed.
 #[derive(Debug, Default)]
 pub(crate) struct Receipt {
-    newest: Newest,
+    stamps: SenderClock,
     unacknowledged: u64,
     due: Option<Instant>,
     /// It has fallen due and waits for room to be sent.
@@ -18,12 +18,12 @@ pub(crate) struct Receipt {
 impl Receipt {
     /// Takes the stamp of a frame, whatever becomes of the frame.
     pub(crate) fn note_stamp(&mut self, now: Instant, stamp: u32) {
-        self.newest.take(now, Stamp(stamp));
+        self.stamps.take(now, Stamp(stamp));
     }
 
     /// Another sender draws stamps of its own.
     pub(crate) fn forget_stamps(&mut self) {
-        self.newest = Newest::default();
+        self.stamps = SenderClock::default();
     }
 
     /// When it is due.
@@ -67,7 +67,7 @@ impl Receipt {
     /// It is sent, and nothing is owed any more; the stamp to echo, and for how many µs it was held.
     pub(crate) fn settle(&mut self, now: Instant) -> (Stamp, u32) {
         (self.unacknowledged, self.due, self.ready) = (0, None, false);
-        (self.newest.stamp(), self.newest.held_us(now))
+        self.stamps.newest(now)
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Inserted {
     Duplicate,
     /// No room yet: beyond [`Feed::limit`].
     Beyond,
+    /// At odds with where the stream ends.
+    Refused,
 }
 
 /// The shared buffer of one stream; its memory is taken once.
@@ -34,6 +36,8 @@ pub struct Feed {
     arrived: Arrived,
     positions: Positions,
     last: Option<u64>,
+    /// The number that the last frame is known to have before it is here.
+    expected_last: Option<u64>,
 }
 
 impl Feed {
@@ -51,7 +55,17 @@ impl Feed {
             arrived: Arrived::new(slots),
             positions: Positions::new(slots),
             last: None,
+            expected_last: None,
         }
+    }
+
+    /// Goes on at frame `first`: nobody here needs what lies between the head and it. Every reader stands there then.
+    ///
+    /// # Panics
+    /// If that is behind the head, or anything beyond the head has arrived.
+    pub fn skip_to(&mut self, first: u64) {
+        self.arrived.skip_to(first);
+        self.positions.skip_to(first);
     }
 
     /// Number of slots.
@@ -87,6 +101,25 @@ impl Feed {
     /// The number of the stream's last frame, once known.
     pub fn last(&self) -> Option<u64> {
         self.last
+    }
+
+    /// The number that the last frame will have, if that is known, arrived or not.
+    pub fn expected_last(&self) -> Option<u64> {
+        self.expected_last.or(self.last)
+    }
+
+    /// The stream is known to end with frame `sequence`: none is stored beyond, and no other as the last.
+    pub fn expect_last(&mut self, sequence: u64) {
+        self.expected_last = Some(sequence);
+    }
+
+    /// Whether a frame, the last or not, fits what is known of the stream's end: nothing lies beyond the last, neither
+    /// what comes nor what has come.
+    fn fits_end(&self, sequence: u64, last: bool) -> bool {
+        match self.expected_last() {
+            Some(end) => sequence < end && !last || sequence == end && last,
+            None => !last || sequence + 1 >= self.highest(),
+        }
     }
 
     /// Whether every frame of the stream has arrived.
@@ -125,6 +158,9 @@ impl Feed {
         }
         if sequence >= self.limit() {
             return Inserted::Beyond;
+        }
+        if !self.fits_end(sequence, last) {
+            return Inserted::Refused;
         }
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
@@ -166,6 +202,11 @@ impl Feed {
     pub fn advance(&mut self, reader: ReaderId, position: u64) {
         assert!(position <= self.head(), "a reader cannot have read what has not arrived");
         self.positions.advance(reader, position, self.head());
+    }
+
+    /// Moves a reader back to the oldest frame that is kept: it may need all that is still here.
+    pub fn rewind(&mut self, reader: ReaderId) {
+        self.positions.rewind(reader);
     }
 
     /// Takes a reader away: what only it needed is freed.

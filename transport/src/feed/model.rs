@@ -5,17 +5,26 @@ use std::collections::BTreeMap;
 
 const SLOTS: u64 = 2;
 const DEPTH: u32 = 7;
+/// A stream that begins somewhere: at an odd frame, so that its slots are not in step with its numbers.
+const FAR: u64 = (1 << 40) - 1;
 
 /// What a feed means, without any of its cleverness: all that arrived, and where each reader stands.
 #[derive(Clone, Default)]
 struct Model {
+    /// All below has arrived, or was skipped.
+    first: u64,
     arrived: BTreeMap<u64, u8>,
     readers: Vec<Option<u64>>,
 }
 
 impl Model {
     fn head(&self) -> u64 {
-        (0..).find(|sequence| !self.arrived.contains_key(sequence)).expect("finitely many arrived")
+        (self.first..).find(|sequence| !self.arrived.contains_key(sequence)).expect("finitely many arrived")
+    }
+
+    /// Whether nothing has come out of order.
+    fn is_in_order(&self) -> bool {
+        self.arrived.keys().all(|&sequence| sequence < self.head())
     }
 
     fn tail(&self) -> u64 {
@@ -28,7 +37,9 @@ enum Step {
     Insert(u64),
     Add(u64),
     Advance(usize, u64),
+    Rewind(usize),
     Remove(usize),
+    Skip(u64),
 }
 
 /// Everything that may be done next: inserts from two behind the tail to one beyond the credit, every move of every
@@ -42,16 +53,22 @@ fn steps(model: &Model) -> Vec<Step> {
     for (index, reader) in model.readers.iter().enumerate() {
         if let Some(position) = reader {
             steps.extend((*position..=head).map(|to| Step::Advance(index, to)));
+            steps.push(Step::Rewind(index));
             steps.push(Step::Remove(index));
         }
+    }
+    if model.is_in_order() {
+        steps.extend([head, head + 3].map(Step::Skip));
     }
     steps
 }
 
-/// Replays `script` on a fresh feed and a fresh model, comparing everything visible after the last step.
-fn replay(script: &[Step]) -> Model {
+/// Replays `script` on a fresh feed that begins at `first` and a fresh model, comparing everything visible after the
+/// last step.
+fn replay(first: u64, script: &[Step]) -> Model {
     let mut feed = Feed::new(SLOTS, 1);
-    let mut model = Model::default();
+    feed.skip_to(first);
+    let mut model = Model { first, ..Model::default() };
     let mut ids = Vec::new();
     for (count, &step) in script.iter().enumerate() {
         let (tail, head) = (model.tail(), model.head());
@@ -80,9 +97,18 @@ fn replay(script: &[Step]) -> Model {
                 feed.advance(ids[reader], to);
                 model.readers[reader] = Some(to);
             }
+            Step::Rewind(reader) => {
+                feed.rewind(ids[reader]);
+                model.readers[reader] = Some(tail);
+            }
             Step::Remove(reader) => {
                 feed.remove_reader(ids[reader]);
                 model.readers[reader] = None;
+            }
+            Step::Skip(to) => {
+                feed.skip_to(to);
+                model.first = to;
+                model.readers.iter_mut().flatten().for_each(|reader| *reader = to);
             }
         }
     }
@@ -109,15 +135,15 @@ fn compare(feed: &Feed, model: &Model, ids: &[ReaderId], script: &[Step]) {
     }
 }
 
-fn explore(script: &mut Vec<Step>, depth: u32) -> u64 {
-    let model = replay(script);
+fn explore(first: u64, script: &mut Vec<Step>, depth: u32) -> u64 {
+    let model = replay(first, script);
     if depth == 0 {
         return 1;
     }
     let mut visited = 1;
     for step in steps(&model) {
         script.push(step);
-        visited += explore(script, depth - 1);
+        visited += explore(first, script, depth - 1);
         script.pop();
     }
     visited
@@ -125,8 +151,16 @@ fn explore(script: &mut Vec<Step>, depth: u32) -> u64 {
 
 #[test]
 fn every_short_history_of_a_tiny_feed_agrees_with_the_model() {
-    let visited = explore(&mut Vec::new(), DEPTH);
+    let visited = explore(0, &mut Vec::new(), DEPTH);
     assert!(visited > 500_000, "only {visited} histories");
+}
+
+#[test]
+fn so_does_every_short_history_of_one_that_begins_anywhere() {
+    for first in [1, 2, FAR, FAR + 1] {
+        let visited = explore(first, &mut Vec::new(), DEPTH - 2);
+        assert!(visited > 10_000, "only {visited} histories");
+    }
 }
 
 #[test]
@@ -144,4 +178,22 @@ fn without_readers_nothing_is_kept_and_a_full_feed_takes_nothing_until_the_slowe
     feed.remove_reader(slow);
     assert_eq!(feed.tail(), 14);
     feed.audit().expect("sound");
+}
+
+#[test]
+fn nothing_lies_beyond_the_last_frame_and_no_other_is_the_last() {
+    let mut feed = Feed::new(16, 1);
+    feed.add_reader(0);
+    assert_eq!([3, 0].map(|sequence| feed.insert(sequence, &[], false)), [Inserted::New; 2]);
+    assert_eq!(feed.insert(2, &[], true), Inserted::Refused, "a later one is here");
+    assert_eq!((feed.insert(4, &[], true), feed.last()), (Inserted::New, Some(4)));
+    assert_eq!((feed.insert(5, &[], false), feed.insert(1, &[], true)), (Inserted::Refused, Inserted::Refused));
+
+    let mut sized = Feed::new(16, 1);
+    sized.add_reader(0);
+    sized.expect_last(4);
+    let inserted = [(2, true), (4, false), (5, false), (5, true), (u64::MAX, true)];
+    let refused = inserted.map(|(sequence, last)| sized.insert(sequence, &[], last));
+    assert_eq!(refused[..4], [Inserted::Refused; 4]);
+    assert_eq!((refused[4], sized.insert(4, &[], true)), (Inserted::Beyond, Inserted::New));
 }

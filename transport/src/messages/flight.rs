@@ -5,7 +5,7 @@
 
 use super::body::Word;
 use super::settings::SPAN_FRAMES;
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, Stamps};
@@ -60,6 +60,8 @@ pub(super) struct Flight {
     question: Question,
     /// Since when the peer owes an answer and has been silent.
     waiting_since: Instant,
+    /// Since when the peer says that it has not got what it seemed to have: somebody else acknowledged it.
+    lacks_since: Option<Instant>,
 }
 
 impl Flight {
@@ -75,6 +77,7 @@ impl Flight {
             echo: Echo::new(tuning),
             question: Question::default(),
             waiting_since: Instant::START,
+            lacks_since: None,
         }
     }
 
@@ -137,25 +140,44 @@ impl Flight {
         !self.has_window() && self.repairs.is_empty()
     }
 
-    /// Takes an acknowledgement; `arrived` is told what has newly arrived. False if it is forged.
+    /// Takes an acknowledgement, as far as it can be true; `arrived` is told what has newly arrived. False if a part of
+    /// it is forged.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
-        if !(Sent { below: self.next(), newest: stamps.newest() }).admits(ack) {
-            return false;
+        let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
+        let (ack, forged) = sent.believe(ack);
+        let behind = if self.withdraws(&ack) { self.echo.judge_behind(&ack) } else { Behind::Late };
+        match behind {
+            // What an earlier one acknowledged may still come, but is not here any more.
+            Behind::Contradiction => self.lacks_since = self.lacks_since.or(Some(now)),
+            Behind::Late if ack.cursor >= self.cursor => self.on_believed(now, &ack, stamps.newest(), arrived),
+            Behind::Late if self.question.due().is_some() => {}
+            Behind::Doubtful | Behind::Late => self.question.ask(),
         }
-        if ack.cursor < self.cursor {
-            return true;
+        if ack.cursor < self.cursor || behind != Behind::Late {
+            self.arm(now);
         }
+        !forged
+    }
+
+    /// Whether an acknowledgement lacks what an earlier one had.
+    fn withdraws(&self, ack: &Ack<'_>) -> bool {
+        let arrived_beyond = self.frames.len() as u64 > self.flying + self.repairs.len() as u64;
+        let lacks = |(sequence, frame): (u64, &Numbered)| frame.state == FrameState::Arrived && !ack.has(sequence);
+        ack.cursor < self.cursor || (arrived_beyond && (self.cursor..).zip(&self.frames).any(lacks))
+    }
+
+    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, newest: Stamp, arrived: impl FnMut(Piece)) {
         let limiting = self.window.is_limiting(self.flying);
         let newly = self.mark_arrived(ack, arrived);
         if limiting {
             self.window.grow(newly);
         }
         if self.echo.take(now, ack).is_some() {
-            self.find_lost(ack.covered(), stamps.newest());
+            self.lacks_since = None;
+            self.find_lost(ack.covered(), newest);
         }
         self.question.answered(false);
         self.question.rearm(now, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
-        true
     }
 
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {
@@ -214,10 +236,12 @@ impl Flight {
     }
 
     /// An answer that is overdue is asked for. True if that has been in vain for `silent_after` and several times: who
-    /// was away itself for so long has asked only once.
+    /// was away itself for so long has asked only once. Also if the
+    /// peer has lacked for so long what is not here any more.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
         let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
-        overdue && self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after
+        let lacks = self.lacks_since.is_some_and(|since| now.since(since) >= silent_after);
+        overdue && (lacks || self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
     }
 
     /// Whether to ask for a receipt now; asked once.

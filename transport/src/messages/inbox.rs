@@ -9,6 +9,7 @@ use super::body::{Envelope, Pull, Push, Word};
 use super::credit::{Credit, CreditAccount};
 use super::ledger::Ledger;
 use super::outcome::{RecvId, RecvOutcome};
+use super::ranges::Ranges;
 use crate::audit::AuditError;
 use crate::wire::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +28,7 @@ enum Whereabouts {
 struct IncomingMessage {
     envelope: Envelope,
     bytes: Vec<u8>,
-    arrived: u64,
+    arrived: Ranges,
     place: Whereabouts,
 }
 
@@ -77,7 +78,8 @@ impl Inbox {
             if !self.account.admit(message, u64::from(envelope.pushed_bytes)) {
                 return Read::Beyond;
             }
-            let incoming = IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Held };
+            let incoming =
+                IncomingMessage { envelope, bytes: Vec::new(), arrived: Ranges::default(), place: Whereabouts::Held };
             self.messages.insert(message, incoming);
             self.take_turns(ledger);
         }
@@ -162,13 +164,13 @@ impl Inbox {
         incoming.bytes[start..start + known].copy_from_slice(&bytes[..known]);
         incoming.bytes.extend_from_slice(&bytes[known..]);
         debug_assert!(incoming.bytes.len() >= end);
-        incoming.arrived += bytes.len() as u64;
+        incoming.arrived.add(offset, offset + bytes.len() as u64);
         self.end_if_whole(message, ledger);
         Read::Used
     }
 
     fn end_if_whole(&mut self, message: u64, ledger: &mut Ledger) {
-        let whole = |incoming: &IncomingMessage| incoming.arrived >= incoming.envelope.message_bytes;
+        let whole = |incoming: &IncomingMessage| incoming.arrived.bytes() >= incoming.envelope.message_bytes;
         let Some(&IncomingMessage { place: Whereabouts::Matched(receive), .. }) =
             self.messages.get(&message).filter(|incoming| whole(incoming))
         else {
@@ -190,7 +192,12 @@ impl Inbox {
             let envelope = Envelope { tag: 0, pushed_bytes: 0, message_bytes: 0 };
             self.messages.insert(
                 message,
-                IncomingMessage { envelope, bytes: Vec::new(), arrived: 0, place: Whereabouts::Withdrawn },
+                IncomingMessage {
+                    envelope,
+                    bytes: Vec::new(),
+                    arrived: Ranges::default(),
+                    place: Whereabouts::Withdrawn,
+                },
             );
             self.account.release(pushed_bytes);
             self.take_turns(ledger);
@@ -229,7 +236,7 @@ impl Inbox {
         self.words.clear();
         let mut released = Vec::new();
         self.messages.retain(|_, incoming| {
-            let whole = incoming.arrived >= incoming.envelope.message_bytes;
+            let whole = incoming.arrived.bytes() >= incoming.envelope.message_bytes;
             match incoming.place {
                 Whereabouts::Matched(receive) => ledger.end_receive(receive, RecvOutcome::PeerGone),
                 Whereabouts::Held if !whole => released.push(incoming.envelope.pushed_bytes),
@@ -260,7 +267,7 @@ impl Inbox {
     /// Bytes that have yet to come of the messages that have met their receives.
     pub(super) fn missing_bytes(&self) -> u64 {
         let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
-        matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived)).sum()
+        matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived.bytes())).sum()
     }
 
     /// Bytes of destinations that are being filled.

@@ -289,7 +289,10 @@ impl Part for Mailbox {
         while let Some(rank) = first(&self.agenda) {
             let channel = &mut self.channels[rank.index()];
             if channel.on_timeout(now, &self.settings) {
-                log::warn!("rank {rank} has not answered for {:?}: given up", self.settings.silent_after);
+                log::warn!(
+                    "rank {rank} has not answered, or lacked what it had acknowledged, for {:?}: given up",
+                    self.settings.silent_after
+                );
                 self.remove_peer(rank);
             } else {
                 debug_assert!(channel.deadline().is_none_or(|next| next.at > now), "what was due is not due any more");

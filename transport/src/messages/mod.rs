@@ -26,6 +26,7 @@ mod ledger;
 mod mailbox;
 mod outbox;
 mod outcome;
+mod ranges;
 mod settings;
 mod stats;
 

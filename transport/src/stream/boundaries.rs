@@ -7,6 +7,7 @@
 
 use super::memory::tree_bytes;
 use super::terms::Ending;
+use crate::feed::Feed;
 use std::collections::BTreeMap;
 
 /// Which of a feed's frames end a message, and the length of a segment.
@@ -50,11 +51,6 @@ impl Boundaries {
         tree_bytes(self.frames.len(), size_of::<u64>())
     }
 
-    /// Whether frame `sequence` ends a message.
-    pub(super) fn has(&self, sequence: u64) -> bool {
-        self.frames.contains_key(&sequence)
-    }
-
     /// Whether frame `sequence` ends a message whose passing is to be reported.
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
         self.frames.get(&sequence) == Some(&true)
@@ -78,6 +74,12 @@ impl Boundaries {
     /// The end of the newest message before `position`; zero if there is none.
     pub(super) fn before(&self, position: u64) -> u64 {
         self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// Whether more is certain to come: a message of which some is here is not whole, or the stream whose end is known.
+    pub(super) fn expect_more(&self, feed: &Feed) -> bool {
+        let begun = feed.highest() > self.before(feed.head());
+        !feed.is_complete() && (begun || feed.expected_last().is_some())
     }
 
     /// How far whole segments reach in a stream of which everything below `head` is here.
@@ -114,7 +116,8 @@ mod tests {
         let mut boundaries = Boundaries::new(4);
         [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));
         boundaries.forget_below(15);
-        assert_eq!((boundaries.has(5), boundaries.has(7), boundaries.has(20)), (false, true, true));
+        let ends = [5, 7, 20].map(|sequence| boundaries.ending(sequence) != Ending::None);
+        assert_eq!(ends, [false, true, true]);
         assert_eq!(boundaries.whole_segments(17, false), 16);
         assert_eq!(boundaries.before(15), 8);
         assert_eq!((boundaries.before(30), boundaries.reported_before(30)), (21, 8));

@@ -4,11 +4,15 @@
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
 //! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+//!
+//! A child that was grafted may need frames that are gone here. Then the reader in the feed stands above the cursor, at
+//! the first frame that is kept: the lane serves the child from there on, as far as its credit goes, and somebody else
+//! sends what lies between. Neither the window nor the count of frames in flight knows of these.
 
 use super::boundaries::Boundaries;
 use super::memory::{Memory, tree_bytes};
 use super::outgoing::{AckFrom, Departure, Outgoing};
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
@@ -42,8 +46,24 @@ pub(super) struct Lane {
     question: Question,
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
-    grafted: bool,
+    origins: Origins,
+    /// When the child last got further, or began to owe an answer.
+    moved_at: Instant,
 }
+
+/// From whom the child can have frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origins {
+    /// From this lane.
+    Here,
+    /// Those of a former parent may still be on their way, which had them from here.
+    Former,
+    /// Another stream served it until now: it may have any.
+    Elsewhere,
+}
+
+/// No stream has more frames, and no arithmetic on their numbers overflows: 1.6 petabytes at an MTU of 1500.
+const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
@@ -68,16 +88,24 @@ impl Lane {
             echo: Echo::new(tuning),
             question: Question::default(),
             synced: true,
-            grafted: false,
+            origins: Origins::Here,
+            moved_at: Instant::START,
         }
     }
 
     /// A lane to a child that another host served until now: everything still here is kept until it says where it
     /// stands.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let mut lane = Lane { synced: false, grafted: true, ..Lane::new(peer, feed, tuning) };
+        let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();
         lane.arm(now);
+        lane
+    }
+
+    /// A lane to a child that another stream served until now, with nothing in this one's feed yet.
+    pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
+        let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
+        lane.question.ask();
         lane
     }
 
@@ -117,37 +145,38 @@ impl Lane {
         self.question.due()
     }
 
-    /// Takes an acknowledgement; `newest` is the last stamp drawn here. A forged one changes nothing.
+    /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from
-        // here.
-        let below = if self.grafted { feed.head() } else { self.highest };
-        if !(Sent { below, newest }).admits(ack) {
-            return AckFrom::Forged;
+        let (ack, forged) = Sent { below: self.may_have(feed), newest, credit: feed.slots() }.believe(ack);
+        self.on_believed(now, &ack, feed, newest).forged_if(forged)
+    }
+
+    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+            return self.known(feed);
         }
-        if !self.synced && !self.sync(ack) {
-            return AckFrom::Orphan;
+        if !self.synced {
+            self.sync(ack, feed);
         }
-        if ack.cursor < self.cursor {
-            return AckFrom::Known;
-        }
-        if self.grafted {
-            self.highest = self.highest.max(ack.covered());
-            self.next = self.next.max(self.highest);
-        }
+        self.know(ack.covered());
         let limiting = self.window.is_limiting(self.in_flight);
-        let newly = ack.cursor - self.cursor;
-        let only_consuming = ack.cursor == self.highest && ack.body.consumed <= self.consumed && newly == 0;
+        let newly = self.advance(ack, feed);
+        let quiet = newly == 0 && ack.body.consumed <= self.consumed;
+        let only_consuming = quiet && ack.cursor == self.highest;
+        let only_lacking = quiet && self.cursor == ack.cursor && self.is_orphaned(feed);
+        if newly > 0 || self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed {
+            self.moved_at = now;
+        }
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
-        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
-        self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
-        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack) } else { 0 };
-        self.in_flight = self.next - self.cursor;
+        let from = self.from(feed);
+        self.repairs.retain(|&sequence| sequence >= from && !ack.has(sequence));
+        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
+        self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
+            self.in_flight = self.in_flight.saturating_sub(arrived(ack, from) + self.repairs.len() as u64);
         }
         if limiting {
             self.window.grow(newly);
@@ -155,30 +184,100 @@ impl Lane {
         if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
-        self.question.answered(only_consuming);
+        self.question.answered(only_consuming || (only_lacking && lost == 0));
         self.rearm(now, feed);
-        AckFrom::Known
+        self.known(feed)
     }
 
-    /// A grafted child has said where it stands; false if what it needs is gone.
-    fn sync(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.cursor < self.cursor {
-            return false;
+    /// One past the highest frame that the child can have.
+    fn may_have(&self, feed: &Feed) -> u64 {
+        match self.origins {
+            Origins::Here => self.highest,
+            Origins::Elsewhere if !feed.is_complete() => feed.head().max(MOST_FRAMES),
+            Origins::Former | Origins::Elsewhere => feed.head(),
         }
-        self.synced = true;
-        self.cursor = ack.cursor;
-        self.highest = ack.covered();
-        self.next = self.highest;
-        self.repairs = (ack.cursor..self.highest).filter(|&sequence| !ack.has(sequence)).collect();
-        true
     }
 
-    /// Finds what the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>) -> u64 {
+    /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
+    /// it had been grafted anew, from what is still kept. A word in doubt is asked for again.
+    fn is_contradicted(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> bool {
+        let judged = self.echo.judge_behind(ack);
+        let contradicted = judged == Behind::Contradiction;
+        if contradicted {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.next, self.limit, self.consumed) = (tail, tail, tail, 0);
+            self.synced = false;
+            if self.origins == Origins::Here {
+                self.origins = Origins::Former;
+            }
+        } else if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            self.arm(now);
+        }
+        contradicted
+    }
+
+    /// The first frame that this lane serves: the child's cursor, unless what it needs is gone.
+    fn from(&self, feed: &Feed) -> u64 {
+        self.cursor.max(feed.position(self.reader))
+    }
+
+    /// Whether the child needs frames that are gone.
+    fn is_orphaned(&self, feed: &Feed) -> bool {
+        self.cursor < feed.position(self.reader)
+    }
+
+    /// Whether the child keeps what this lane would send now: strict go-back-n throws away what does not come next.
+    fn is_of_use(&self, feed: &Feed) -> bool {
+        self.policy == Policy::HolesAllowed || !self.is_orphaned(feed)
+    }
+
+    fn known(&self, feed: &Feed) -> AckFrom {
+        AckFrom::known(self.peer.rank, self.cursor, self.limit, feed.position(self.reader))
+    }
+
+    /// A child that others served has said where it stands.
+    fn sync(&mut self, ack: &Ack<'_>, feed: &mut Feed) {
+        self.synced = true;
+        if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
+            feed.skip_to(ack.cursor);
+        }
+        self.cursor = ack.cursor;
+        self.limit = ack.body.limit;
+        let from = self.from(feed);
+        self.next = from;
+        self.highest = from;
+        self.repairs = (from..ack.covered()).filter(|&sequence| !ack.has(sequence)).collect();
+    }
+
+    /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
+    fn know(&mut self, covered: u64) {
+        if covered > self.highest {
+            (self.next..covered)
+                .take(self.sent_at.slots())
+                .for_each(|sequence| self.sent_at.set(sequence, Stamp::NONE));
+            self.highest = covered;
+            self.next = self.next.max(covered);
+        }
+    }
+
+    /// Lets the reader follow; how many frames that this lane serves have newly arrived before all others.
+    fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
+        let before = self.from(feed);
+        if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
+            feed.skip_to(ack.cursor);
+        }
+        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
+        ack.cursor.saturating_sub(before)
+    }
+
+    /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
+    fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
         let evidence =
             Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
         let sent_at = &self.sent_at;
-        let mut found = evidence.missing(ack, self.next, |sequence| sent_at.get(sequence));
+        let mut found = evidence.missing(ack, from..self.next, |sequence| sent_at.get(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let before = self.repairs.len();
@@ -188,7 +287,7 @@ impl Lane {
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
             // anyway.
             Policy::InOrderOnly => {
-                let rewind = found.next() == Some(self.cursor);
+                let rewind = found.next() == Some(from) && from == self.cursor;
                 if rewind {
                     self.next = self.cursor;
                 }
@@ -225,9 +324,13 @@ impl Lane {
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let (sequence, again) = match self.repairs.pop_first() {
-            Some(sequence) => (sequence, true),
-            None if turn && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
+        let repair = self.repairs.first().copied().filter(|&sequence| sequence < feed.head());
+        let (sequence, again) = match repair {
+            Some(sequence) => (sequence, self.repairs.remove(&sequence)),
+            None if turn
+                && self.is_of_use(feed)
+                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
+            {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
@@ -260,12 +363,27 @@ impl Lane {
         self.cursor < self.highest || starved || retained || self.consumed < self.awaited
     }
 
+    /// Since when only the child's answer can move things on, if so.
+    pub(super) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
+        (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
+    }
+
     fn arm(&mut self, now: Instant) {
-        self.question.arm(now, |tries| self.echo.rtt().timeout(tries));
+        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
+            self.moved_at = now;
+        }
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
         let waiting = self.is_waiting(feed);
         self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
+    }
+}
+
+/// How many of the frames from `from` on have arrived beyond the cursor.
+fn arrived(ack: &Ack<'_>, from: u64) -> u64 {
+    match from == ack.cursor {
+        true => ack.arrived_beyond(),
+        false => (from..ack.covered()).filter(|&sequence| ack.has(sequence)).count() as u64,
     }
 }

@@ -10,30 +10,31 @@ mod intake;
 mod lane;
 mod lanes;
 mod memory;
+mod orphan;
 mod outgoing;
+mod part;
 mod readers;
 mod stats;
 mod terms;
+mod upstream;
 
 pub use memory::Memory;
+pub use orphan::Orphan;
 pub use stats::StreamStats;
 pub use terms::{Ending, Outlet};
 
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
-use crate::machine::{Deadline, Timer};
-use crate::part::Part;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Rank, Reject};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
 use boundaries::Boundaries;
 use intake::{Intake, Received, Standing};
-use outgoing::{AckFrom, Departure, Outgoing};
+use orphan::Orphans;
+use outgoing::{Departure, Outgoing};
 use readers::Readers;
-
-/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
-const BULK_FRAMES: u64 = 64;
+use upstream::Upstream;
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -47,12 +48,11 @@ pub struct Stream {
     /// What every application here and behind is known to have consumed.
     consumed: u64,
     stamps: Stamps,
-    parent: Option<Peer>,
+    upstream: Upstream,
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
-    /// Grafted children that need frames which are gone.
-    orphans: Vec<Rank>,
+    orphans: Orphans,
     stats: StreamStats,
 }
 
@@ -63,6 +63,20 @@ impl Stream {
     /// If [`Tuning::check`] finds a wrong number.
     pub fn origin(identity: Identity, payload_bytes: usize, outlet: &Outlet, tuning: Tuning) -> Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
+    }
+
+    /// An origin that serves `child` alone, from frame `first` on: what another stream of the same frames did until
+    /// now, under another number. It asks the child first where it stands. If that has got further by then, the feed
+    /// goes on at the child's next frame: the one to be pushed is always the feed's [`head`](Feed::head), which the
+    /// caller does not let beyond what exists. What it lacks below `first` is an [`Orphan`]'s.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
+    pub fn origin_at(identity: Identity, payload_bytes: usize, first: u64, child: Peer, tuning: Tuning) -> Stream {
+        let mut stream = Stream::new(identity, payload_bytes, None, &Outlet::Lanes(Vec::new()), tuning);
+        stream.feed.skip_to(first);
+        stream.readers = readers::alone(child, &mut stream.feed, &stream.tuning);
+        stream
     }
 
     /// A receiver of a stream, which hands it on to `outlet` and to the local application.
@@ -89,11 +103,11 @@ impl Stream {
             feed,
             consumed: 0,
             stamps: Stamps::default(),
-            parent,
+            upstream: Upstream::new(parent),
             intake: None,
             readers,
             local: None,
-            orphans: Vec::new(),
+            orphans: Orphans::default(),
             stats: StreamStats::default(),
         }
     }
@@ -116,6 +130,18 @@ impl Stream {
     /// Sets the view number that frames carry.
     pub fn set_epoch(&mut self, epoch: u8) {
         self.epoch = epoch;
+    }
+
+    /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on,
+    /// which the caller makes its parent. Feed, cursor and the local application's place stay; it has no readers over
+    /// the network any more, and acknowledges as often as one that is alone.
+    pub fn set_number(&mut self, now: Instant, number: StreamId) {
+        self.identity.stream = number;
+        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.tuning = self.tuning.alone();
+        if let Some(intake) = &mut self.intake {
+            *intake = Intake::new(self.identity, &self.tuning);
+        }
     }
 
     /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
@@ -145,10 +171,7 @@ impl Stream {
     }
 
     fn ending(&self, sequence: u64) -> Ending {
-        match sequence {
-            last if self.feed.last() == Some(last) => Ending::Stream,
-            _ => self.boundaries.ending(sequence),
-        }
+        if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
     }
 
     /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the
@@ -207,6 +230,7 @@ impl Stream {
     /// Stops serving the reader `rank`: what only it needed is freed.
     pub fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.readers.remove(now, rank, &mut self.feed);
+        self.orphans.note(rank, None);
         self.on_progress(now);
     }
 
@@ -215,19 +239,36 @@ impl Stream {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }
 
-    /// Ranks that were grafted here and need frames which nobody keeps any more.
-    pub fn take_orphans(&mut self) -> Vec<Rank> {
-        std::mem::take(&mut self.orphans)
+    /// The children that need frames which are gone here, each with the newest range that an acknowledgement has shown
+    /// since the last call: who still has it is to [`write_again`](Stream::write_again). What follows comes from here.
+    pub fn take_orphans(&mut self) -> Vec<Orphan> {
+        self.orphans.take()
+    }
+
+    /// The remote reader for which this stream cannot go on, if there is one: while the feed is full, who keeps it so;
+    /// else who has owed an answer for longest. In a running stream somebody always owes one; what counts is who does
+    /// when nothing has moved for a while.
+    pub fn held_up_by(&self) -> Option<Rank> {
+        self.readers.held_up_by(&self.feed)
     }
 
     /// Takes frames from another parent from now on, or acknowledges to it.
     pub fn set_parent(&mut self, parent: Peer) {
-        if self.parent != Some(parent) {
-            self.parent = Some(parent);
-            if let Some(intake) = &mut self.intake {
-                intake.forget_parent();
-            }
+        if self.upstream.set_parent(parent)
+            && let Some(intake) = &mut self.intake
+        {
+            intake.forget_parent();
         }
+    }
+
+    /// Names the origin, if it is not the first parent: its data frames are taken, too.
+    pub fn set_origin(&mut self, origin: Peer) {
+        self.upstream.set_origin(origin);
+    }
+
+    /// The stream is known to end with frame `sequence`: none is taken beyond, and no other as the last.
+    pub fn expect_last(&mut self, sequence: u64) {
+        self.feed.expect_last(sequence);
     }
 
     /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
@@ -242,16 +283,14 @@ impl Stream {
 
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let to = self.parent?.mac;
-        if !self.intake.as_mut()?.is_ready(now, &self.feed, &mut self.stats) {
-            return None;
-        }
-        let standing = self.standing();
+        let to = self.upstream.parent()?.mac;
+        let more = self.boundaries.expect_more(&self.feed);
+        let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
+        let standing = ready.then(|| self.standing())?;
         let body = &mut buffer[OVERHEAD_BYTES..];
         let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
         self.stats.acks_sent += 1;
-        let header = self.header(Kind::ACK, Flags::default(), self.feed.head(), echo);
-        Some(self.identity.seal(buffer, to, &header, length))
+        Some(self.identity.seal(buffer, to, &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo), length))
     }
 
     /// Writes the next frame for the readers into `buffer`, if there is one.
@@ -277,41 +316,53 @@ impl Stream {
         }
     }
 
+    /// Writes a frame for `to`, who lacks it, into `buffer`, whether the feed has it or not; its length.
+    pub fn write_again(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        to: MacAddr,
+        sequence: u64,
+        payload: &[u8],
+        ending: Ending,
+    ) -> usize {
+        self.stats.data_resent += 1;
+        let stamp = self.stamps.draw(now);
+        let header = self.header(Kind::DATA, ending.flags().with(Flags::RESENT), sequence, stamp);
+        self.identity.write(buffer, to, &header, payload)
+    }
+
     fn header(&self, kind: Kind, flags: Flags, sequence: u64, stamp: Stamp) -> Header {
         Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
     }
 
-    fn is_parent(&self, frame: &Frame<'_>) -> bool {
-        self.parent.is_some_and(|parent| parent.rank == frame.header.rank && parent.mac == frame.source)
-    }
-
+    /// Takes a data frame of the parent or the origin. What it says of messages counts only with its payload.
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
-        if self.intake.is_none() {
+        let from_parent = self.upstream.is_parent(frame);
+        let Some(intake) = self.intake.as_mut().filter(|_| from_parent || self.upstream.is_origin(frame)) else {
             return self.stats.strangers += 1;
-        }
+        };
         let (header, payload) = (&frame.header, frame.payload);
-        if header.flags.has(Flags::FLUSH) && (self.feed.tail()..self.feed.limit()).contains(&header.sequence) {
-            self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
-        }
         let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
         let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
-        let received = Received { header, payload, from_parent: self.is_parent(frame), pushed };
         let late = header.sequence < self.feed.highest();
-        let Some(intake) = &mut self.intake else { return };
+        let received = Received { header, payload, from_parent, pushed };
         if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
+            if header.flags.has(Flags::FLUSH) {
+                self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
+            }
             self.readers.on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
         }
     }
 
     fn on_heartbeat(&mut self, now: Instant, frame: &Frame<'_>) {
-        let from_parent = self.is_parent(frame);
         match &mut self.intake {
-            Some(intake) if from_parent => {
+            Some(intake) if self.upstream.is_parent(frame) => {
                 self.stats.heartbeats_received += 1;
                 intake.on_heartbeat(now, &frame.header, frame.payload);
             }
-            // In a cast the root's come by at those, too, who acknowledge to another receiver.
-            Some(_) if frame.header.rank == Rank::ROOT => {}
+            // In a cast the origin's come by at those, too, who acknowledge to another receiver.
+            Some(_) if self.upstream.is_origin(frame) => {}
             _ => self.stats.strangers += 1,
         }
     }
@@ -319,10 +370,9 @@ impl Stream {
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
-        let newest = self.stamps.newest();
-        let found = self.readers.on_ack(now, from, &ack, newest, &mut self.feed);
-        if found == AckFrom::Orphan && !self.orphans.contains(&from.rank) {
-            self.orphans.push(from.rank);
+        let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed);
+        if let Some(gap) = found.gap() {
+            self.orphans.note(from.rank, gap);
         }
         *found.counter(&mut self.stats) += 1;
         self.on_progress(now);
@@ -334,7 +384,7 @@ impl Stream {
             payload_bytes: self.feed.payloads_memory_bytes(),
             slots_bytes: self.feed.slots_memory_bytes(),
             readers_bytes: self.feed.readers_memory_bytes(),
-            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.capacity() * size_of::<Rank>(),
+            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes(),
             ..Memory::default()
         };
         own + self.readers.memory()
@@ -346,53 +396,5 @@ impl Stream {
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
-    }
-}
-
-impl Part for Stream {
-    /// Takes a frame; one of another session or stream is ignored.
-    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.session != self.identity.session {
-            return self.stats.strangers += 1;
-        }
-        if frame.header.stream != self.identity.stream {
-            return;
-        }
-        match frame.header.kind {
-            Kind::DATA => self.on_data(now, frame),
-            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
-            Kind::ACK => self.on_ack(now, frame),
-            _ => {}
-        }
-    }
-
-    fn handle_reject(&mut self, _reject: Reject) {
-        self.stats.malformed += 1;
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        if let Some(intake) = &mut self.intake {
-            intake.on_timeout(now, &self.feed, &mut self.stats);
-        }
-        self.readers.on_timeout(now, &self.feed);
-    }
-
-    /// Acknowledgements first: they are what others wait for.
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll_ack(now, buffer).or_else(|| self.poll_data(now, buffer))
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let deadline = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
-        let ack = deadline(self.intake.as_ref().and_then(Intake::due), Timer::ACK);
-        let pace = deadline(self.readers.held_until(now, &self.feed, &self.boundaries), Timer::PACE);
-        [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
-    }
-
-    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
-    fn is_urgent(&self) -> bool {
-        let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
-        let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;
-        !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
     }
 }

@@ -44,6 +44,8 @@ pub struct Ack<'a> {
     pub body: AckBody,
     /// Bit `i` (least significant first) says that frame `cursor + 1 + i` has arrived.
     pub bitmap: &'a [u8],
+    /// Nothing is said about frames from here on, whatever the bitmap has: what cannot be true is not taken.
+    pub end: u64,
 }
 
 impl AckBody {
@@ -87,25 +89,36 @@ impl<'a> Ack<'a> {
             consumed: cursor.checked_sub(raw.consumed_behind.get().into())?,
             held_us: raw.held_us.get(),
         };
-        (bitmap.len() <= MAX_BITMAP_BYTES).then_some(Ack { cursor, echo: frame.header.stamp, body, bitmap })
+        (bitmap.len() <= MAX_BITMAP_BYTES).then_some(Ack {
+            cursor,
+            echo: frame.header.stamp,
+            body,
+            bitmap,
+            end: u64::MAX,
+        })
     }
 
     /// One past the highest frame the acknowledgement speaks about.
     pub fn covered(&self) -> u64 {
-        match self.bitmap.iter().rposition(|&byte| byte != 0) {
-            Some(at) => self.cursor + 1 + (at as u64 * 8) + (8 - u64::from(self.bitmap[at].leading_zeros())),
-            None => self.cursor,
-        }
+        let highest = self
+            .bitmap
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(0, |at| 1 + at as u64 * 8 + (8 - u64::from(self.bitmap[at].leading_zeros())));
+        self.cursor.saturating_add(highest).min(self.end)
     }
 
     /// Frames beyond the cursor that have arrived.
     pub fn arrived_beyond(&self) -> u64 {
-        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
+        if self.end == u64::MAX {
+            return self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        }
+        (self.cursor..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64
     }
 
     /// Whether frame `sequence` has arrived.
     pub fn has(&self, sequence: u64) -> bool {
-        if sequence <= self.cursor {
+        if sequence <= self.cursor || sequence >= self.end {
             return sequence < self.cursor;
         }
         let bit = sequence - self.cursor - 1;
@@ -123,10 +136,13 @@ mod tests {
     #[test]
     fn a_bitmap_names_what_arrived_beyond_the_cursor() {
         let body = AckBody { limit: 40, below: 10, consumed: 0, held_us: 0 };
-        let ack = Ack { cursor: 10, echo: 0, body, bitmap: &[0b0000_0101, 0b1000_0000] };
+        let ack = Ack { cursor: 10, echo: 0, body, bitmap: &[0b0000_0101, 0b1000_0000], end: u64::MAX };
         let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
         assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());
         assert_eq!(ack.covered(), 27);
         assert_eq!(ack.arrived_beyond(), 3);
+        let ends = Ack { end: 26, ..ack };
+        assert_eq!((ends.covered(), ends.arrived_beyond(), ends.has(13), ends.has(26)), (26, 2, true, false));
+        assert_eq!(Ack { cursor: u64::MAX, ..ack }.covered(), u64::MAX, "whatever it says, it can be asked");
     }
 }

@@ -121,13 +121,10 @@ impl Crowd {
             let outlet = Outlet::Cast { group: group_mac("crowd"), listeners: acknowledging };
             return Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning);
         }
-        Stream::receiver(
-            identity,
-            PAYLOAD_BYTES,
-            peer(self.parent(host)),
-            &Outlet::RepairChildren(acknowledging),
-            tuning,
-        )
+        let outlet = Outlet::RepairChildren(acknowledging);
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, tuning);
+        stream.set_origin(peer(0));
+        stream
     }
 
     /// Runs it under `faults`, and checks that everybody gets everything and that the cast goes quiet.

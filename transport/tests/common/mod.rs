@@ -48,7 +48,7 @@ pub struct Price {
     pub cable_frames: u64,
 }
 
-const PAYLOAD_BYTES: usize = 100;
+pub const PAYLOAD_BYTES: usize = 100;
 
 /// Frame `sequence` of every test stream: its number, then a pattern, of varying length.
 pub fn payload(sequence: u64) -> Vec<u8> {
@@ -86,7 +86,8 @@ impl Case {
         }
     }
 
-    fn stream(&self, host: usize) -> Stream {
+    /// A host's end of the stream.
+    pub fn stream(&self, host: usize) -> Stream {
         let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
         let identity = Identity {
             session: 77,
@@ -103,14 +104,16 @@ impl Case {
             (Path::AckTree(_), _) => Outlet::RepairChildren(children),
             _ => Outlet::Lanes(children),
         };
-        match host {
-            0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host)),
-            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host)),
+        if host == 0 {
+            return Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host));
         }
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host));
+        stream.set_origin(peer(0));
+        stream
     }
 
     /// Pushes what the root's stream has room for; the next message only once the one before has been consumed.
-    fn push(&self, stream: &mut Stream, pushed: &mut u64) {
+    pub fn push(&self, stream: &mut Stream, pushed: &mut u64) {
         while *pushed < self.frames {
             let ends = self.message_frames > 0 && (*pushed + 1).is_multiple_of(self.message_frames);
             let starts = self.message_frames > 0 && pushed.is_multiple_of(self.message_frames);

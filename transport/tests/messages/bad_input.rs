@@ -167,6 +167,30 @@ fn a_peer_that_pushes_more_than_it_may_is_counted_and_takes_no_memory() {
 }
 
 #[test]
+fn the_same_part_of_a_message_twice_under_two_numbers_counts_once() {
+    let [mut mailbox, _] = pair(&small());
+    let now = Instant::from_nanos(1_000_000);
+    let id = mailbox.part.recv(Rank(1), 0, 100).expect("there is room");
+    // Message, offset, pushed, length, tag, reserved, bytes.
+    let part = |offset: u32| {
+        let mut push = 0_u64.to_be_bytes().to_vec();
+        [offset, 20].iter().for_each(|number| push.extend(number.to_be_bytes()));
+        push.extend(20_u64.to_be_bytes());
+        push.extend([0; 8]);
+        push.extend([offset as u8; 10]);
+        push
+    };
+    for sequence in 0..3 {
+        mailbox.handle_frame(now, &made_up(Kind::PUSH, sequence, sequence as u32 + 1, &part(0)));
+        assert_eq!(mailbox.part.poll_completion(), None, "ten bytes are missing");
+    }
+    mailbox.handle_frame(now, &made_up(Kind::PUSH, 3, 4, &part(10)));
+    let bytes = [[0; 10], [10; 10]].concat();
+    let outcome = RecvOutcome::Received { bytes };
+    assert_eq!(mailbox.part.poll_completion(), Some(Completion::Recv { id, outcome }));
+}
+
+#[test]
 fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share() {
     for seed in 0..200 {
         let mut random = Random::new(seed);

@@ -25,15 +25,14 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
         };
         let children: Vec<Peer> =
             (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
-        match host {
-            0 => Stream::origin(
-                identity,
-                100,
-                &Outlet::Cast { group: group_mac("test"), listeners: children },
-                tuning(0),
-            ),
-            _ => Stream::receiver(identity, 100, peer(parent(host)), &Outlet::RepairChildren(children), tuning(host)),
+        if host == 0 {
+            let outlet = Outlet::Cast { group: group_mac("test"), listeners: children };
+            return Stream::origin(identity, 100, &outlet, tuning(0));
         }
+        let outlet = Outlet::RepairChildren(children);
+        let mut stream = Stream::receiver(identity, 100, peer(parent(host)), &outlet, tuning(host));
+        stream.set_origin(peer(0));
+        stream
     };
     (0..hosts).map(|host| Alone::new(stream(host))).collect()
 }

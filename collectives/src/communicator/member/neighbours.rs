@@ -82,7 +82,11 @@ impl Neighbours {
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
         match self.parent(name) {
             None => Stream::origin(identity, bytes, &outlet, tuning),
-            Some(parent) => Stream::receiver(identity, bytes, parent, &outlet, tuning),
+            Some(parent) => {
+                let mut stream = Stream::receiver(identity, bytes, parent, &outlet, tuning);
+                stream.set_origin(self.peers[name.origin.index()]);
+                stream
+            }
         }
     }
 

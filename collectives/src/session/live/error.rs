@@ -96,6 +96,9 @@ pub enum Error {
     /// The sender took this host off its list.
     #[error("the sender went on without this host; see its report")]
     Dropped,
+    /// All bytes came, and the sender was gone before it said that they are its own: they were not made visible.
+    #[error("all bytes came, but the sender ended without confirming them: nothing was put in place; send again")]
+    Unconfirmed,
     /// The bytes are not the sender's.
     #[error("{0}")]
     Damaged(String),

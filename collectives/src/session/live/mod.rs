@@ -9,7 +9,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // On the host that has the bytes:
-//! let report = Session::send("images", File::open("image.qcow2")?, &Options::new().receivers(7))?;
+//! let report = Session::send_file("images", File::open("image.qcow2")?, &Options::new().receivers(7))?;
 //! println!("{} receivers have {} bytes after {:?}", report.verified(), report.bytes(), report.took);
 //! // On each of the seven others:
 //! let report = Session::receive("images", File::create("image.part")?, &Options::new())?;
@@ -25,6 +25,7 @@ mod cancel;
 mod error;
 mod options;
 mod progress;
+mod read_again;
 mod read_ahead;
 mod report;
 mod write_behind;
@@ -33,6 +34,7 @@ pub use cancel::{Cancel, Start};
 pub use error::Error;
 pub use options::{Callback, Options};
 pub use progress::Progress;
+pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
 pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
@@ -44,6 +46,7 @@ use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
 use ethbcast_transport::{Instant, Tuning};
 use progress::Teller;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -74,13 +77,32 @@ impl Session {
     /// If the port cannot be opened, too few receivers come, the reader fails, or not all receivers have verified the
     /// bytes: [`Error::Undelivered`] has the report. Whoever takes part is told.
     pub fn send(group: &str, reader: impl Read + Send, options: &Options) -> Result<SendReport, Error> {
+        Session::send_from(group, reader, |source| source, options)
+    }
+
+    /// As [`send`](Session::send), all that `file` has from its present position on. What is lost on the way when
+    /// nobody keeps it any more is read again.
+    ///
+    /// # Errors
+    /// As for [`send`](Session::send).
+    pub fn send_file(group: &str, file: File, options: &Options) -> Result<SendReport, Error> {
+        let rest = RestOfFile::of(&file);
+        Session::send_from(group, file, |source| source.reading_again_from(rest), options)
+    }
+
+    fn send_from(
+        group: &str,
+        reader: impl Read + Send,
+        finish: impl FnOnce(ReadAhead) -> ReadAhead,
+        options: &Options,
+    ) -> Result<SendReport, Error> {
         let mut session = Session::open(group, options)?;
         session.check_topology(options)?;
         thread::scope(|scope| {
             let what = if options.source.is_empty() { "the bytes to send" } else { &options.source };
             let (reader, source) = read_ahead(reader, what, options.size, &session.waker);
             start(scope, "reader", || reader.run())?;
-            let mut sending = Sending::new(source);
+            let mut sending = Sending::new(finish(source));
             let report = session.run_root(options, &mut sending);
             sending.source_mut().take_error().map_or(report, Err)?.all_verified()
         })

@@ -149,7 +149,8 @@ impl ReceiveReport {
         if self.cancelled {
             return Err(Error::Cancelled { delivered: self.is_delivered() });
         }
-        match (&self.verdict, &self.end) {
+        let settled = self.verdict.as_ref().filter(|verdict| verdict.outcome != Outcome::Verified);
+        match (settled, &self.end) {
             (Some(verdict), _) => match verdict.outcome {
                 Outcome::Delivered => Ok(()),
                 Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
@@ -160,6 +161,7 @@ impl ReceiveReport {
             (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
             (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
             (None, Some(End::Dropped)) => Err(Error::Dropped),
+            _ if self.verdict.is_some() => Err(Error::Unconfirmed),
             (None, Some(End::Confirmed | End::Unconfirmed) | None) => Err(Error::NoVerdict),
         }
     }

@@ -4,6 +4,7 @@ use crate::session::message::{Refusal, Trailer};
 use crate::session::other_build::OtherBuild;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
+use std::time::Duration;
 
 /// What the receiver's user wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,15 @@ pub enum ReceiverEvent {
         via: Via,
         /// How many bytes, if known in advance.
         size: Option<u64>,
+    },
+    /// The root has confirmed that what was verified here is what it sent: it may become visible.
+    Accepted,
+    /// Nothing was heard of the root for so long; it is waited for on.
+    RootSilent {
+        /// How long it has been silent.
+        silence: Duration,
+        /// How much longer it is waited for.
+        left: Duration,
     },
     /// The session is over for this host.
     Ended(End),

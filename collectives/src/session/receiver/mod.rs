@@ -52,6 +52,30 @@ enum Phase {
 struct KnownRoot {
     mac: MacAddr,
     heard_at: Instant,
+    /// When its silence is to be spoken of next.
+    missed_at: Instant,
+}
+
+/// After so much silence of the root its user is told, and again each time after as much.
+const MISSED_AFTER: Duration = Duration::from_secs(2);
+
+impl KnownRoot {
+    fn new(now: Instant, mac: MacAddr) -> KnownRoot {
+        KnownRoot { mac, heard_at: now, missed_at: now + MISSED_AFTER }
+    }
+
+    fn hear(&mut self, now: Instant) {
+        (self.heard_at, self.missed_at) = (now, now + MISSED_AFTER);
+    }
+
+    /// Tells of its silence when it is time to.
+    fn watch(&mut self, now: Instant, limit: Duration, endpoint: &mut ReceiverEndpoint) {
+        let silence = now.since(self.heard_at);
+        if self.missed_at <= now && silence < limit {
+            self.missed_at = now + MISSED_AFTER;
+            endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });
+        }
+    }
 }
 
 /// The receiver's state machine.
@@ -170,6 +194,13 @@ impl Receiver {
         }
     }
 
+    /// Whether the application, which has everything, waits for its disk: the root is told with the next sign of life.
+    pub fn set_syncing(&mut self, syncing: bool) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.set_syncing(syncing);
+        }
+    }
+
     /// Tells the root that was asked that this host does not wait any more.
     fn leave(&mut self, text: &str) {
         if let (Phase::Joining(_), Some(root)) = (&self.phase, &self.root) {
@@ -230,7 +261,7 @@ impl Receiver {
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         let is_news = self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session));
         self.endpoint.enter(root.session);
-        self.root = Some(KnownRoot { mac: root.mac, heard_at: now });
+        self.root = Some(KnownRoot::new(now, root.mac));
         if is_news {
             let (host, source, size) = (root.host.clone(), root.source.clone(), root.size);
             self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
@@ -317,7 +348,7 @@ impl Receiver {
                 None
             }
             (Phase::Running(running), Message::View(part)) => running.on_view_part(now, &part, &mut self.endpoint),
-            (Phase::Running(running), Message::Verdict { over, heard }) => running.on_verdict(over, &heard),
+            (Phase::Running(running), Message::Verdict(verdict)) => running.on_verdict(&verdict, &mut self.endpoint),
             (Phase::Running(_), Message::Abort { text }) => Some(End::Aborted(text)),
             _ => None,
         };
@@ -329,9 +360,11 @@ impl Receiver {
         let Phase::Joining(joining) = &mut self.phase else { return };
         let Some(view) = joining.on_view_part(part) else { return };
         let config = self.endpoint.config();
-        if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
+        if !view.fits(config.station.mtu_bytes) {
+            self.endpoint.count_malformed();
+        } else if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
             let mut running = Running::new(now, view, rank, &mut self.endpoint);
-            running.confirm(now, part);
+            running.confirm(now, part, &self.endpoint);
             self.phase = Phase::Running(Box::new(running));
         }
     }
@@ -364,7 +397,7 @@ impl Machine for Receiver {
             return;
         };
         if frame.source == root.mac {
-            root.heard_at = now;
+            root.hear(now);
         } else if !from_member {
             self.endpoint.count_stranger();
             return;
@@ -386,15 +419,16 @@ impl Machine for Receiver {
 
     fn handle_timeout(&mut self, now: Instant) {
         let timing = self.endpoint.config().timing;
-        let end = match (&mut self.phase, &self.root) {
+        let end = match (&mut self.phase, &mut self.root) {
             (Phase::Listening(_) | Phase::Joining(_), _) => {
                 self.wait_on(now);
                 self.is_out_of_patience(now).then(|| self.left_out.take().unwrap_or(End::NobodyThere))
             }
             (Phase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
-                let silent = now.since(root.heard_at) >= timing.dead;
-                if silent { Some(running.end(End::RootSilent)) } else { end }
+                let limit = timing.dead + timing.patience;
+                root.watch(now, limit, &mut self.endpoint);
+                if now.since(root.heard_at) >= limit { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
         };
@@ -421,7 +455,11 @@ impl Machine for Receiver {
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Ended(_) => return None,
         };
-        let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.heard_at + timing.dead));
+        let running = matches!(self.phase, Phase::Running(_));
+        let silence = self.root.as_ref().map(|root| match running {
+            true => Wait::Silence.at((root.heard_at + timing.dead + timing.patience).min(root.missed_at)),
+            false => Wait::Silence.at(root.heard_at + timing.dead),
+        });
         own.into_iter().chain(silence).min()
     }
 

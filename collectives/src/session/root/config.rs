@@ -32,6 +32,18 @@ impl Wanted {
     }
 }
 
+/// What becomes of a member that is slower than the others and holds them up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSlow {
+    /// It is served alone, beside the others, and finishes after them.
+    #[default]
+    Demote,
+    /// All are as slow as it is.
+    Wait,
+    /// It is given up.
+    Evict,
+}
+
 /// Names that the frame which invites receivers cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -94,6 +106,8 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
+    /// What becomes of a slow member.
+    pub on_slow: OnSlow,
     /// The engine's numbers.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -116,6 +130,7 @@ impl RootConfig {
             probe: true,
             dry_run: false,
             topology: None,
+            on_slow: OnSlow::default(),
             tuning: Tuning::default(),
             timing: Timing::default(),
         }

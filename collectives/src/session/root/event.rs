@@ -53,6 +53,20 @@ pub enum RootEvent {
         /// How many bytes, if known in advance.
         size: Option<u64>,
     },
+    /// The session is held up by a member.
+    HeldUp {
+        /// Its name.
+        host: String,
+        /// What it does, or does not do, to be read after its name.
+        text: String,
+    },
+    /// A member was taken out of the others' way: it is served alone from now on.
+    Aside {
+        /// Its name.
+        host: String,
+        /// Why, to be read after its name.
+        text: String,
+    },
     /// A member's fate is known.
     Reported(MemberReport),
     /// Every member's fate is known.

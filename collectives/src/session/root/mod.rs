@@ -6,17 +6,22 @@
 mod applicants;
 mod closing;
 mod config;
+mod delivery;
 mod event;
 mod first_view;
 mod gathering;
 mod members;
 mod offer;
 mod path_check;
+mod refill;
 mod refusals;
+mod rereading;
 mod rivals;
 mod running;
+mod side;
+mod watch;
 
-pub use config::{NamesError, RootConfig, Route, Wanted};
+pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
@@ -25,7 +30,7 @@ pub use refusals::TurnedAway;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use super::message::{MemberState, Message, ROOT_ASKS, Refusal, Stage, Trailer};
+use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -37,6 +42,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
 use gathering::{Gathering, GatheringStep};
 use refusals::Refusals;
 use running::Running;
+use std::ops::Range;
 use std::time::Duration;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
@@ -163,12 +169,12 @@ impl Root {
 
     /// The root's end of the streams, once members are there.
     pub fn streams(&self) -> Option<&Blocks> {
-        self.phase.running().map(Running::blocks)
+        self.phase.running().map(|running| running.delivery().blocks())
     }
 
     /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.streams().map(Blocks::stats).unwrap_or_default()
+        self.phase.running().map(|running| running.delivery().stats()).unwrap_or_default()
     }
 
     /// Control frames so far.
@@ -186,14 +192,14 @@ impl Root {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())
     }
 
-    /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
+    /// What each member that has not gone says of itself, by rank.
+    pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
-        self.phase.running().is_some_and(Running::wants_data)
+        self.phase.running().is_some_and(|running| running.delivery().wants_data())
     }
 
     /// Whether every application has consumed all that was pushed; certain to come true after
@@ -206,28 +212,64 @@ impl Root {
     /// end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        self.phase.running_mut().map_or(0, |running| running.push(bytes))
+        self.phase.running_mut().map_or(0, |running| running.delivery_mut().push(bytes))
     }
 
     /// Ends a message with what was pushed last: its frames go out at once, and [`is_consumed`](Root::is_consumed) soon
     /// says when every application has consumed them. False, and nothing ended, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Message))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
     /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with
     /// what follows.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Quiet))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
-            running.finish(trailer);
+            running.delivery_mut().finish(trailer);
+        }
+    }
+
+    /// The bytes of the source that are to be read again, for members that lack them: [`supply`](Root::supply) takes
+    /// them.
+    pub fn wants_again(&self) -> Option<Range<u64>> {
+        self.phase.running().and_then(|running| running.delivery().wanted())
+    }
+
+    /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn supply(&mut self, bytes: &[u8]) {
+        if let Some(running) = self.phase.running_mut() {
+            running.delivery_mut().supply(bytes);
+        }
+    }
+
+    /// What [`wants_again`](Root::wants_again) named cannot be read again: whoever lacks it is lost, and this says why.
+    pub fn deny(&mut self, now: Instant, text: &str) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.deny(now, text, &mut self.endpoint);
+            self.watch_reports(now);
+        }
+    }
+
+    /// Ends the wait for members that are silent; if there are none but those to wait for, with a verdict, else as
+    /// [`abort`](Root::abort).
+    pub fn stop_waiting(&mut self, now: Instant, text: &str) {
+        if let Phase::Running(running) = &mut self.phase
+            && running.give_up_waiting(now, &mut self.endpoint)
+        {
+            self.watch_reports(now);
+        } else {
+            self.abort(now, text);
         }
     }
 
@@ -262,7 +304,7 @@ impl Root {
                 gathering.on_join(now, frame.source, &message, &mut self.refusals, &mut self.endpoint);
             }
             phase => {
-                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce)) {
+                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
                     self.refuse_late(now, frame.source, *nonce, host);
                 }
             }
@@ -279,12 +321,14 @@ impl Root {
     }
 
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
-        if let Phase::Gathering(gathering) = &mut self.phase {
-            if let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) {
-                gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint);
+        let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
+        match &mut self.phase {
+            Phase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
+            Phase::Running(running) => {
+                running.on_leave(now, nonce, frame.source, &text, &mut self.endpoint);
+                self.watch_reports(now);
             }
-        } else {
-            self.of_member(now, frame);
+            _ => self.endpoint.count_stranger(),
         }
     }
 
@@ -440,7 +484,7 @@ impl Machine for Root {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer),
+            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
         })
     }

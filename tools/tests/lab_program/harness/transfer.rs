@@ -1,6 +1,6 @@
 //! A whole transfer: one `send` and a `recv` for each receiver.
 
-use super::{Ethbcast, LIMIT, Outcome, Run, Site, names_in, within};
+use super::{Ethbcast, LIMIT, Outcome, Run, Site, within};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,14 +126,10 @@ impl Session {
         &self.of(host).run
     }
 
-    /// Waits until a receiver has written so many bytes to its temporary file.
+    /// Waits until a receiver has written so many bytes to its unfinished file.
     pub fn wait_for_bytes(&self, host: &str, bytes: u64) {
-        let directory = &self.of(host).directory;
-        let written = || {
-            let paths = names_in(directory).into_iter().map(|name| directory.join(name));
-            // A file may be renamed between being listed and being looked at.
-            paths.filter_map(|path| fs::metadata(path).ok()).map(|metadata| metadata.len()).max()
-        };
+        let Receiver { run, directory, .. } = self.of(host);
+        let written = || run.open_bytes(directory);
         let seen = within(LIMIT, || written().filter(|&written| written >= bytes));
         seen.unwrap_or_else(|| panic!("{host} never had {bytes} bytes:\n{}", self.all_stderr()));
     }

@@ -2,10 +2,11 @@
 
 use super::repairs::Outstanding;
 use crate::arq::bits;
-use crate::arq::echo::Echo;
+use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
+use crate::stream::outgoing::AckFrom;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
@@ -116,14 +117,40 @@ impl Remote {
         self.synced
     }
 
-    /// Whether this is its first word after a graft, and it needs frames that are gone.
-    pub(super) fn is_orphaned_by(&self, ack: &Ack<'_>) -> bool {
-        !self.synced && ack.cursor < self.cursor
+    /// Judges an acknowledgement that is behind the cursor. If it proves that the reader does not stand there, it is
+    /// served as if it had been grafted anew, from what is still kept.
+    pub(super) fn judge_behind(&mut self, ack: &Ack<'_>, feed: &mut Feed) -> Behind {
+        let judged = self.echo.judge_behind(ack);
+        if judged == Behind::Contradiction {
+            feed.rewind(self.reader);
+            let tail = feed.tail();
+            (self.cursor, self.below, self.limit, self.consumed) = (tail, tail, ack.body.limit.max(tail), 0);
+            (self.synced, self.outstanding) = (false, Outstanding::default());
+        }
+        judged
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
-    /// one.
+    /// Whether an acknowledgement is behind the cursor. The first word of one that was grafted never is.
+    pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
+        self.synced && ack.cursor < self.cursor
+    }
+
+    /// The first frame that it can be sent from here: its cursor, unless what it needs is gone.
+    pub(super) fn from(&self, feed: &Feed) -> u64 {
+        self.cursor.max(feed.tail())
+    }
+
+    /// What it is known to be: who needs frames that are gone, or not.
+    pub(super) fn known(&self, feed: &Feed) -> AckFrom {
+        AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
+    }
+
+    /// Takes a valid acknowledgement that is not old; if its echo is news, the time since the last such one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
+        if !self.synced && ack.cursor < self.cursor {
+            // It is further behind than all who were heard here: so may its credit be.
+            self.limit = ack.body.limit;
+        }
         self.synced = true;
         self.cursor = ack.cursor;
         // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes

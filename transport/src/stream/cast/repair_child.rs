@@ -6,6 +6,7 @@
 //! before it has had time to arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
 
 use super::remote::Remote;
+use crate::arq::echo::Behind;
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
@@ -95,10 +96,14 @@ impl RepairChild {
 
     /// Takes a valid acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
-        let remote = &self.remote;
-        if ack.cursor < remote.cursor() {
-            return if remote.is_orphaned_by(ack) { AckFrom::Orphan } else { AckFrom::Known };
+        if self.remote.is_behind(ack) {
+            let judged = self.remote.judge_behind(ack, feed);
+            if judged != Behind::Contradiction {
+                self.ask_again(now, judged, feed);
+                return self.remote.known(feed);
+            }
         }
+        let remote = &self.remote;
         let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
         let only_consuming = standing && ack.body.consumed <= remote.consumed();
         self.remote.on_ack(now, ack, feed);
@@ -106,7 +111,16 @@ impl RepairChild {
         self.ask_if_in_doubt(now, ack, feed, arrivals);
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
-        AckFrom::Known
+        self.remote.known(feed)
+    }
+
+    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
+    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
+        if judged == Behind::Doubtful || self.question.due().is_none() {
+            self.question.ask();
+            let prompt = self.is_prompt(feed);
+            self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
+        }
     }
 
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
@@ -114,8 +128,9 @@ impl RepairChild {
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
         let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
-        let judged = from_root
-            .search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
+        let judged = from_root.search(self.remote.from(feed)..feed.highest(), |evidence, sequence| {
+            evidence.overtook(arrivals.get(sequence))
+        });
         for (sequence, _) in judged {
             let outstanding = self.remote.outstanding_mut();
             let lost =
@@ -188,6 +203,13 @@ impl RepairChild {
         let unconsumed = remote.consumed() < arrivals.awaited;
         let lacks = !remote.is_synced() || remote.cursor() < feed.head();
         lacks || self.is_starved(feed) || unconsumed || remote.retains(feed)
+    }
+
+    /// Whether nothing goes on here without it: it has no credit, or keeps the feed full, or there is nothing else to
+    /// wait for.
+    pub(super) fn holds_up(&self, feed: &Feed) -> bool {
+        let last = feed.is_complete() && self.remote.cursor() < feed.head();
+        self.is_starved(feed) || self.remote.retains(feed) || last
     }
 
     /// Whether its credit is used up, as far as is known.

@@ -38,10 +38,8 @@ impl Readers for RepairChildren {
         let child = self.children.iter_mut().find(|child| child.remote().peer() == from);
         let Some(child) = child else { return AckFrom::Stranger };
         // It may be ahead of this host, but not of the credit that this host gave the root for both.
-        if !(Sent { below: feed.limit(), newest }).admits(ack) {
-            return AckFrom::Forged;
-        }
-        child.on_ack(now, ack, feed, &self.arrivals)
+        let (ack, forged) = Sent { below: feed.limit(), newest, credit: feed.slots() }.believe(ack);
+        child.on_ack(now, &ack, feed, &self.arrivals).forged_if(forged)
     }
 
     fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
@@ -94,6 +92,11 @@ impl Readers for RepairChildren {
 
     fn limit(&self) -> u64 {
         self.remotes().map(Remote::limit).min().unwrap_or(u64::MAX)
+    }
+
+    fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
+        let holding = self.children.iter().filter(|child| child.holds_up(feed)).map(RepairChild::remote);
+        holding.min_by_key(|remote| (remote.limit(), remote.below())).map(Remote::rank)
     }
 
     fn consumed(&self) -> u64 {

@@ -4,6 +4,7 @@ mod backoff;
 mod schedule;
 
 use super::stats::StreamStats;
+use crate::arq::question::Question;
 use crate::arq::receipt::Receipt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, Inserted};
@@ -13,6 +14,16 @@ use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES, Rank};
 use backoff::{Gap, ReportBackoff};
 use schedule::AckSchedule;
 use std::time::Duration;
+
+/// A receiver that expects more and has heard nothing for so long says unasked where it stands: somebody may have
+/// acknowledged in its name what it has not got, and then nobody asks.
+const REMIND_AFTER: Duration = Duration::from_secs(1);
+/// It says so less and less often, up to 16 times less.
+const MOST_DOUBLINGS: u32 = 4;
+
+fn remind_after(tries: u32) -> Duration {
+    REMIND_AFTER * (1 << tries.min(MOST_DOUBLINGS))
+}
 
 /// What an acknowledgement says beside cursor and holes: for this host and everybody behind it.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +59,8 @@ pub(super) struct Intake {
     stagger: Duration,
     /// What the present parent is owed.
     receipt: Receipt,
+    /// When to say unasked where this host stands.
+    reminder: Question,
     /// Whether what came last was pushed, and another answers for it.
     silent: bool,
     /// Whether anything has come since the present parent was named.
@@ -72,6 +85,7 @@ impl Intake {
             parts: tuning.ack.room_parts,
             stagger: tuning.ack.gap_delay,
             receipt: Receipt::default(),
+            reminder: Question::default(),
             silent: false,
             heard: false,
             gap: None,
@@ -84,12 +98,15 @@ impl Intake {
 
     /// When the next acknowledgement is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.receipt.due().into_iter().chain(self.gap.map(|gap| gap.due())).min()
+        [self.receipt.due(), self.gap.map(|gap| gap.due()), self.reminder.due()].into_iter().flatten().min()
     }
 
     /// What has fallen due is ready to be sent, and needs no timer any more; a gap that was filled needs no report.
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
         self.receipt.on_timeout(now);
+        if self.reminder.on_timeout(now, remind_after) {
+            self.receipt.make_ready();
+        }
         if let Some(gap) = self.gap.take_if(|gap| gap.due() <= now)
             && gap.is_open(feed)
             && self.receipt.make_ready()
@@ -107,7 +124,7 @@ impl Intake {
         stats: &mut StreamStats,
     ) -> bool {
         let Received { header, payload, .. } = received;
-        self.heard = true;
+        self.hear();
         if received.from_parent {
             self.receipt.note_stamp(now, header.stamp);
         }
@@ -131,15 +148,24 @@ impl Intake {
             }
             Inserted::Duplicate => stats.duplicates += 1,
             Inserted::Beyond => stats.beyond_credit += 1,
+            Inserted::Refused => {
+                stats.malformed += 1;
+                return false;
+            }
         }
         self.count(now, received);
         inserted == Inserted::New
     }
 
+    fn hear(&mut self) {
+        self.heard = true;
+        self.reminder = Question::default();
+    }
+
     /// A heartbeat from the parent: answer at once (or in turn, among the receivers of a cast). It may say who
     /// acknowledges for all.
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
-        self.heard = true;
+        self.hear();
         self.receipt.note_stamp(now, header.stamp);
         if let Some(&rank) = payload.first_chunk() {
             self.schedule.designate(Rank(u16::from_be_bytes(rank)));
@@ -173,9 +199,14 @@ impl Intake {
         self.heard = false;
     }
 
-    /// Whether an acknowledgement is to be sent now.
-    pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) -> bool {
+    /// Whether an acknowledgement is to be sent now, if `more` is expected or not.
+    pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, more: bool, stats: &mut StreamStats) -> bool {
         self.on_timeout(now, feed, stats);
+        if !more {
+            self.reminder = Question::default();
+        } else {
+            self.reminder.arm(now, remind_after);
+        }
         self.receipt.is_ready()
     }
 
@@ -192,6 +223,7 @@ impl Intake {
         (self.advertised, self.below, self.consumed) = (limit, below, consumed);
         self.half_credit = ((limit - feed.head()) / 2).max(1);
         let (echo, held_us) = self.receipt.settle(now);
+        self.reminder.rearm(now, !feed.is_complete(), remind_after);
         let bitmap_room = (body.len() - AckBody::BYTES).min(MAX_BITMAP_BYTES);
         let bitmap_bytes = match self.policy {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),
@@ -212,7 +244,7 @@ impl Intake {
         self.silent = self.schedule.is_silent(received.pushed);
         let (sequence, flags) = (received.header.sequence, received.header.flags);
         // What is sent again was meant for this receiver.
-        let used_up = sequence + 1 >= self.advertised;
+        let used_up = sequence >= self.advertised.saturating_sub(1);
         let asked = flags.has(Flags::ACK_NOW)
             && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));
         if asked || flags.has(Flags::LAST) {

@@ -1,0 +1,194 @@
+//! The stamps of one sender as a receiver sees them: those are believed that its clock can have drawn.
+//!
+//! Stamps are microseconds of the sender's clock, so the one that came with the least delay says how far that clock can
+//! be now: a delay, however long, only makes a stamp look old. One beyond that, or well before the last, is held in
+//! doubt until the next agrees with it: one frame with a wrong stamp, be it the first, silences the true ones for a
+//! moment only.
+
+use super::echo::Newest;
+use super::stamp::Stamp;
+use crate::time::Instant;
+
+/// Stamps may be so much ahead of the clock as it is known, in µs: drawn ahead in a burst, or the first came late.
+const SLACK_US: i64 = 50_000;
+/// The clocks of two hosts run apart by less than one part in so many.
+const DRIFT: i64 = 1000;
+/// After this many µs another stamp shows the clock, be it behind: so that drift does not add up.
+const READING_LASTS_US: u64 = 10_000_000;
+
+/// A stamp, and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    stamp: Stamp,
+    at: Instant,
+}
+
+impl Reading {
+    /// How far `stamp` is ahead of a clock that showed this, in µs; negative if behind.
+    fn ahead_us(&self, now: Instant, stamp: Stamp) -> i64 {
+        let shows = self.stamp.0.wrapping_add(now.since(self.at).as_micros() as u32);
+        i64::from(stamp.0.wrapping_sub(shows) as i32)
+    }
+
+    /// By how much a stamp may be ahead.
+    fn slack_us(&self, now: Instant) -> i64 {
+        SLACK_US + now.since(self.at).as_micros() as i64 / DRIFT
+    }
+
+    fn admits(&self, now: Instant, stamp: Stamp) -> bool {
+        self.ahead_us(now, stamp) <= self.slack_us(now)
+    }
+}
+
+/// The newest stamp of a sender that is believed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SenderClock {
+    newest: Newest,
+    /// The reading furthest ahead.
+    clock: Option<Reading>,
+    doubtful: Option<Reading>,
+}
+
+impl SenderClock {
+    /// The newest stamp, none if none has come; and how long ago it came, in µs.
+    pub(crate) fn newest(&self, now: Instant) -> (Stamp, u32) {
+        (self.newest.stamp(), self.newest.held_us(now))
+    }
+
+    /// Takes the stamp of a frame.
+    pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) {
+        let reading = Reading { stamp, at: now };
+        let Some(clock) = self.clock.filter(|_| !self.newest.is_stale(now)) else {
+            return self.believe(reading);
+        };
+        if stamp == Stamp::NONE {
+            return;
+        }
+        if stamp.is_after(self.newest.stamp()) && clock.admits(now, stamp) {
+            self.newest = Newest::new(stamp, now);
+            self.doubtful = None;
+            let outdated = now.since(clock.at).as_micros() as u64 > READING_LASTS_US;
+            if outdated || clock.ahead_us(now, stamp) > 0 {
+                self.clock = Some(reading);
+            }
+        } else if !self.is_late(stamp) {
+            let agrees = |first: Reading| stamp.is_after(first.stamp) && first.admits(now, stamp);
+            if self.doubtful.is_some_and(agrees) { self.believe(reading) } else { self.doubtful = Some(reading) }
+        }
+    }
+
+    /// Whether a stamp is a little before the newest, as one is that was overtaken, or comes twice.
+    fn is_late(&self, stamp: Stamp) -> bool {
+        let newest = self.newest.stamp();
+        !stamp.is_after(newest) && newest.since(stamp).as_micros() as i64 <= SLACK_US
+    }
+
+    /// What went before means nothing any more.
+    fn believe(&mut self, Reading { stamp, at }: Reading) {
+        if stamp != Stamp::NONE {
+            *self = SenderClock { newest: Newest::new(stamp, at), clock: Some(Reading { stamp, at }), doubtful: None };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A receiver whose clock began `offset` µs before the sender's.
+    struct Pair {
+        clock: SenderClock,
+        offset: u32,
+    }
+
+    impl Pair {
+        fn new(offset: u32) -> Pair {
+            Pair { clock: SenderClock::default(), offset }
+        }
+
+        /// What was sent at `sent_ms` of the receiver's clock comes at `ms`; whether it is the newest then.
+        fn take(&mut self, ms: u64, sent_ms: u64) -> bool {
+            let stamp = Stamp(((sent_ms * 1000) as u32).wrapping_add(self.offset));
+            self.clock.take(at(ms), stamp);
+            self.clock.newest(at(ms)).0 == stamp
+        }
+
+        fn forge(&mut self, ms: u64, ahead: i32) {
+            let stamp = Stamp(((ms * 1000) as u32).wrapping_add(self.offset).wrapping_add_signed(ahead));
+            self.clock.take(at(ms), stamp);
+        }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    /// Stamps may begin anywhere, and wrap at any moment.
+    const OFFSETS: [u32; 5] = [1, 1 << 30, 1 << 31, u32::MAX - 3_000, u32::MAX - 100_000];
+
+    #[test]
+    fn one_wrong_stamp_silences_the_true_ones_for_a_moment_only() {
+        for ahead in [1 << 30, -(1 << 30), i32::MAX, i32::MIN, 1_000_000, -1_000_000, 100_000, 40_000, -40_000, 1] {
+            for (offset, first) in OFFSETS.into_iter().flat_map(|offset| [(offset, true), (offset, false)]) {
+                let mut pair = Pair::new(offset);
+                if !first {
+                    assert!((5..=10).all(|ms| pair.take(ms, ms)));
+                }
+                pair.forge(11, ahead);
+                let heard = (12..100).find(|&ms| pair.take(ms, ms)).expect("a true one is believed");
+                assert!(heard <= 13 || ahead == 40_000 && heard <= 52, "{ahead} from {offset}: {heard} ms");
+                assert!((100..200).all(|ms| pair.take(ms, ms)), "{ahead} from {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_wrong_stamps_that_do_not_agree_are_two_single_ones() {
+        let mut pair = Pair::new(7);
+        assert!((5..=10).all(|ms| pair.take(ms, ms)));
+        pair.forge(11, 1 << 30);
+        pair.forge(11, 1 << 30);
+        pair.forge(11, 1 << 29);
+        assert!(pair.take(12, 12), "the same twice is once");
+    }
+
+    #[test]
+    fn a_receiver_that_was_away_takes_what_has_waited_for_it() {
+        for offset in OFFSETS {
+            let mut pair = Pair::new(offset);
+            assert!((1..=10).all(|ms| pair.take(ms, ms)));
+            // Its ring was full after two seconds; then what is sent now comes.
+            assert!((11..=2000).all(|sent| pair.take(5000, sent)));
+            assert!((5001..5100).all(|ms| pair.take(ms, ms)));
+        }
+    }
+
+    #[test]
+    fn a_first_stamp_that_came_late_costs_the_next_one_at_most() {
+        let mut pair = Pair::new(9);
+        assert!(pair.take(700, 1));
+        assert!(!pair.take(701, 701) && pair.take(702, 702) && pair.take(703, 703));
+    }
+
+    #[test]
+    fn an_overtaken_stamp_is_no_news_and_any_is_after_a_long_silence() {
+        for offset in OFFSETS {
+            let mut pair = Pair::new(offset);
+            assert!(pair.take(10, 10) && !pair.take(11, 5) && !pair.take(12, 9) && pair.take(13, 13));
+            // Stamps keep up with the clock through hours, however often they wrap.
+            for minutes in [5_u64, 9, 20, 100] {
+                let ms = pair.clock.newest.at().as_micros() / 1000 + minutes * 60_000;
+                assert!(pair.take(ms, ms), "after {minutes} minutes from {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn clocks_that_run_apart_are_followed() {
+        for per_mille in [999_u64, 1001] {
+            let mut pair = Pair::new(3);
+            let believed = (1..100_000).filter(|&step| pair.take(step * 20, step * 20 * per_mille / 1000)).count();
+            assert_eq!(believed, 99_999);
+        }
+    }
+}

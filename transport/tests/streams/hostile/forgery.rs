@@ -1,0 +1,202 @@
+//! Frames that somebody makes up: the right addresses, the right session, and numbers that do harm.
+
+use crate::hosts::peer;
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::stream::Stream;
+use ethbcast_transport::wire::{
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, StreamId, group_mac, seal,
+};
+
+/// What is made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgery {
+    /// Data: what its number is, its flags, and how many bytes of rubbish it carries.
+    Data(At, u8, usize),
+    /// Data that has arrived, under a stamp so many µs ahead.
+    Again(i32),
+    /// Data of a host that sends none.
+    Stranger(At),
+    /// A heartbeat: its number, a stamp so many µs ahead, its body.
+    Heartbeat(u64, i32, &'static [u8]),
+    /// An acknowledgement: its cursor, its echo, how much further limit, below and consumed are, its bitmap.
+    Ack(At, Echo, [u32; 3], &'static [u8]),
+    /// One whose lengths are wrong.
+    Garbled(usize),
+}
+
+/// A number that means something at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// So far from the next frame in order: of a receiver its own, of a sender the next that its reader is to
+    /// acknowledge.
+    Next(i64),
+    /// So far from the highest that has arrived or has been sent.
+    Highest(i64),
+    /// So far from the end of the credit.
+    Limit(i64),
+    /// The stream's last.
+    Last,
+    /// The number itself.
+    Just(u64),
+}
+
+/// What an acknowledgement echoes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    None,
+    Newest,
+    Ahead(u32),
+}
+
+const LAST: u8 = 1;
+const NOW: u8 = 2;
+const RESENT: u8 = 4;
+const FLUSH: u8 = 8;
+const REPORT: u8 = 16;
+const ONES: &[u8] = &[0xFF; 1024];
+
+use At::{Highest, Just, Last, Limit, Next};
+use Echo::{Ahead, Newest};
+use Forgery::{Ack, Again, Data, Garbled, Heartbeat, Stranger};
+
+/// In the parent's name, to somebody who gets data from it.
+pub const TO_RECEIVERS: &[Forgery] = &[
+    Data(Next(0), 0, 30),
+    Data(Highest(0), NOW, 30),
+    Data(Highest(40), RESENT, 30),
+    Data(Limit(-1), 0, 30),
+    Data(Limit(0), NOW, 30),
+    Data(Limit(10_000), 0, 30),
+    Data(Just(u64::MAX), 0, 30),
+    Data(Just(u64::MAX), LAST | NOW, 40),
+    Data(Just(u64::MAX - 1), FLUSH | REPORT, 0),
+    Data(Next(0), LAST, 40),
+    Data(Highest(3), LAST, 40),
+    Data(Limit(-1), LAST, 40),
+    Data(Last, LAST, 40),
+    Data(Last, 0, 40),
+    Data(Next(-2), FLUSH | REPORT, 10),
+    Data(Highest(1), FLUSH | REPORT, 10),
+    Data(Next(0), 0, 101),
+    Data(Next(0), 0, 0),
+    Again(1 << 30),
+    Again(-(1 << 30)),
+    Again(i32::MIN),
+    Again(1_000_000),
+    Again(30_000),
+    Stranger(Next(0)),
+    Stranger(Highest(7)),
+    Heartbeat(0, 1 << 30, &[]),
+    Heartbeat(0, -(1 << 30), &[]),
+    Heartbeat(9, 400_000, &[]),
+    Heartbeat(9, -400_000, &[]),
+    Heartbeat(u64::MAX, 0, &[]),
+    Heartbeat(7, 0, &[0xEA, 0x60]),
+    Heartbeat(7, 0, &[0xFF]),
+];
+
+/// In a reader's name, to whoever serves it or hears its acknowledgements.
+pub const TO_SENDERS: &[Forgery] = &[
+    Ack(Highest(0), Newest, [64, 0, 0], &[]),
+    Ack(Highest(0), Echo::None, [64, 0, 0], &[]),
+    Ack(Highest(0), Ahead(1 << 30), [64, 0, 0], &[]),
+    Ack(Highest(-1), Newest, [64, 0, 0], &[]),
+    Ack(Highest(1000), Newest, [64, 0, 0], &[]),
+    Ack(Just(u64::MAX), Newest, [0, 0, 0], ONES),
+    Ack(Just(u64::MAX - 5000), Newest, [9, 0, 0], ONES),
+    Ack(Last, Newest, [1, 0, 0], &[]),
+    Ack(Next(0), Newest, [u32::MAX, 0, 0], &[]),
+    Ack(Next(0), Newest, [0, 0, 0], &[]),
+    Ack(Next(0), Ahead(1 << 30), [64, 0, 0], &[]),
+    Ack(Next(0), Ahead(1 << 31), [64, 0, 0], &[]),
+    Ack(Next(0), Newest, [64, 0, 0], ONES),
+    Ack(Next(0), Newest, [64, 0, 0], &[0x55; 16]),
+    Ack(Just(0), Newest, [64, 0, 0], &[]),
+    Ack(Just(0), Ahead(1), [64, 0, 0], ONES),
+    Ack(Next(0), Newest, [64, u32::MAX, u32::MAX], &[]),
+    Ack(Next(5), Newest, [64, 0, 0], &[]),
+    Garbled(0),
+    Garbled(19),
+    Garbled(40),
+];
+
+impl Forgery {
+    /// Which frame a receiver of this may have with other bytes than the root's.
+    pub fn spoils(self, victim: &Stream, frames: u64) -> Option<u64> {
+        match self {
+            Data(at, flags, _) => {
+                let sequence = at.at(victim, frames);
+                let last = sequence == frames - 1;
+                (sequence < frames && last == (flags & LAST != 0)).then_some(sequence)
+            }
+            _ => None,
+        }
+    }
+
+    /// The frame: in the name of host `from`, for `victim`, host `to` of a stream of so many frames. `newest` is the
+    /// last stamp drawn by the host whose stamps count.
+    pub fn frame(self, victim: &Stream, from: usize, to: usize, newest: u32, frames: u64) -> Vec<u8> {
+        let stamp = |ahead: i32| newest.wrapping_add_signed(ahead);
+        let number = |at: At| at.at(victim, frames);
+        match self {
+            Data(at, flags, bytes) => {
+                sealed(from, to, (Kind::DATA, Flags(flags), number(at), stamp(1)), &vec![7; bytes])
+            }
+            Again(ahead) => {
+                let sequence = victim.feed().head().saturating_sub(1);
+                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &crate::common::payload(sequence))
+            }
+            Stranger(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
+            Heartbeat(sequence, ahead, body) => {
+                sealed(from, to, (Kind::HEARTBEAT, Flags(0), sequence, stamp(ahead)), body)
+            }
+            Ack(at, echo, further, bitmap) => {
+                let echo = match echo {
+                    Echo::None => 0,
+                    Newest => newest,
+                    Ahead(by) => newest.wrapping_add(by),
+                };
+                sealed(from, to, (Kind::ACK, Flags(0), number(at), echo), &body(further, bitmap))
+            }
+            Garbled(length) => sealed(from, to, (Kind::ACK, Flags(0), 5, newest), &vec![0xFF; length]),
+        }
+    }
+}
+
+impl At {
+    fn at(self, victim: &Stream, frames: u64) -> u64 {
+        let feed = victim.feed();
+        let acknowledged = victim.cursors().iter().map(|&(_, cursor)| cursor).min();
+        match self {
+            Next(by) => acknowledged.unwrap_or(feed.head()).saturating_add_signed(by),
+            Highest(by) => feed.highest().saturating_add_signed(by),
+            Limit(by) => feed.limit().saturating_add_signed(by),
+            Last => frames - 1,
+            Just(number) => number,
+        }
+    }
+}
+
+/// The distances as they stand on the wire, which no honest body would hold.
+fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
+    let mut body = vec![0; AckBody::BYTES];
+    body[..4].copy_from_slice(&limit.to_be_bytes());
+    body[4..8].copy_from_slice(&below.to_be_bytes());
+    body[8..12].copy_from_slice(&consumed.to_be_bytes());
+    body[12..16].copy_from_slice(&(below | 250).to_be_bytes());
+    body[16..18].copy_from_slice(&(bitmap.len() as u16).to_be_bytes());
+    body.extend(bitmap);
+    body
+}
+
+/// A frame of the test's session.
+pub fn sealed(from: usize, to: usize, (kind, flags, sequence, stamp): (Kind, Flags, u64, u32), body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    frame[OVERHEAD_BYTES..].copy_from_slice(body);
+    let header =
+        Header { kind, session: 77, stream: StreamId(1), rank: peer(from).rank, epoch: 0, flags, sequence, stamp };
+    let destination = if to == usize::MAX { group_mac("test") } else { host_mac(to) };
+    let link = EthernetHeader { source: host_mac(from), destination, ether_type: EtherType::DEFAULT };
+    seal(&mut frame, link, &header, body.len());
+    frame
+}

@@ -1,0 +1,224 @@
+//! One made-up frame from the right address, with numbers that do harm, at any moment: it changes counters, perhaps the
+//! bytes of the one frame whose number it took, and stops nobody for good.
+
+mod forgery;
+
+use crate::common::{Case, PAYLOAD_BYTES, Path, payload};
+use crate::hosts::{at, star};
+use crate::{push_pull, strict};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
+use ethbcast_transport::stream::Stream;
+use ethbcast_transport::wire::{Flags, Kind, Rank, parse};
+use ethbcast_transport::{Alone, Instant};
+use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
+use std::time::Duration;
+
+const HOSTS: usize = 4;
+const FRAMES: u64 = 400;
+/// Without faults all are done after 6 ms. A receiver that nobody asks any more speaks after a second, or two if that
+/// is lost.
+const BOUND: Duration = Duration::from_secs(8);
+const MOST_FRAMES: u64 = 12_000;
+
+/// Who is told something false, and in whose name.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    path: Path,
+    protocol: fn(Case) -> Case,
+    victim: usize,
+    from: usize,
+}
+
+const fn place(path: Path, protocol: fn(Case) -> Case, victim: usize, from: usize) -> Place {
+    Place { path, protocol, victim, from }
+}
+
+fn holes(case: Case) -> Case {
+    case
+}
+
+/// A relay and a leaf of a chain; a receiver of a cast; one that repairs for others, and one that is repaired, by its
+/// parent and by the origin.
+const RECEIVERS: [Place; 9] = [
+    place(Path::Chain, holes, 1, 0),
+    place(Path::Chain, holes, 3, 2),
+    place(Path::Cast, holes, 1, 0),
+    place(Path::AckTree(1), holes, 1, 0),
+    place(Path::AckTree(1), holes, 3, 2),
+    place(Path::AckTree(1), holes, 3, 0),
+    place(Path::Chain, strict, 1, 0),
+    place(Path::Cast, strict, 1, 0),
+    place(Path::TunedCast, push_pull, 1, 0),
+];
+
+/// The root and a relay of a chain, the root of a cast and of an ack tree, one that repairs for others.
+const SENDERS: [Place; 8] = [
+    place(Path::Chain, holes, 0, 1),
+    place(Path::Chain, holes, 2, 3),
+    place(Path::Cast, holes, 0, 1),
+    place(Path::AckTree(1), holes, 0, 1),
+    place(Path::AckTree(1), holes, 2, 3),
+    place(Path::Chain, strict, 0, 1),
+    place(Path::Cast, strict, 0, 1),
+    place(Path::TunedCast, push_pull, 0, 1),
+];
+
+/// Before the first frame, in the middle, and when the last have been sent; in µs of the 6 ms that all take.
+const PHASES_US: [(u64, u64); 3] = [(0, 1), (300, 4000), (4000, 6500)];
+const LOSSES: [f64; 3] = [0.0, 0.02, 0.2];
+
+/// Remembers the newest stamp of each host while frames suffer their fate.
+struct Observer {
+    faults: RandomFaults,
+    newest: [u32; HOSTS],
+}
+
+impl Faults for Observer {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        if let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame))
+            && matches!(frame.header.kind, Kind::DATA | Kind::HEARTBEAT)
+        {
+            self.newest[from] = self.newest[from].max(frame.header.stamp);
+        }
+        self.faults.fate(delivery)
+    }
+}
+
+/// One seed: everything is drawn from it.
+struct World {
+    place: Place,
+    forgery: Forgery,
+    case: Case,
+    at: Instant,
+    loss: f64,
+    replay: String,
+}
+
+impl World {
+    fn draw(seed: u64) -> World {
+        let (receivers, senders) = (RECEIVERS.len() * TO_RECEIVERS.len(), SENDERS.len() * TO_SENDERS.len());
+        let mut random = Random::new(seed);
+        let at = (seed % (receivers + senders) as u64) as usize;
+        let (place, forgery) = match at.checked_sub(receivers) {
+            None => (RECEIVERS[at % RECEIVERS.len()], TO_RECEIVERS[at / RECEIVERS.len()]),
+            Some(at) => (SENDERS[at % SENDERS.len()], TO_SENDERS[at / SENDERS.len()]),
+        };
+        let round = seed / (receivers + senders) as u64;
+        let (from, to) = PHASES_US[(round % 3) as usize];
+        let loss = LOSSES[(round / 3 % 3) as usize];
+        let case = (place.protocol)(crate::case(place.path, HOSTS, FRAMES));
+        let at = Instant::START + Duration::from_micros(from + random.below(to - from));
+        let replay = format!(
+            "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams hostile \
+             ({forgery:?} in the name of {} for {} at {at:?}, {:?} {:?}, loss {loss})",
+            place.from, place.victim, place.path, case.tuning.policy
+        );
+        World { place, forgery, case, at, loss, replay }
+    }
+
+    fn stream(&self, host: usize) -> Stream {
+        let mut stream = self.case.stream(host);
+        if host > 0 {
+            stream.expect_last(FRAMES - 1);
+        }
+        stream
+    }
+
+    fn forge(&self, simulation: &Simulation<Alone<Stream>, Observer>, newest: [u32; HOSTS]) -> (Vec<u8>, Option<u64>) {
+        let Place { victim, from, .. } = self.place;
+        let stream = &simulation.machines()[victim].part;
+        let stamps_of = if TO_SENDERS.contains(&self.forgery) { victim } else { from };
+        // Neither the parent nor the origin.
+        let from = if matches!(self.forgery, Forgery::Stranger(_)) { if victim == 3 { 1 } else { 3 } } else { from };
+        (self.forgery.frame(stream, from, victim, newest[stamps_of], FRAMES), self.forgery.spoils(stream, FRAMES))
+    }
+}
+
+/// What the applications have seen so far.
+struct Seen {
+    pushed: u64,
+    taken: [u64; HOSTS],
+    spoilt: Option<u64>,
+    done_at: Instant,
+    orphans: Vec<(usize, Rank)>,
+}
+
+impl Seen {
+    fn turn(&mut self, world: &World, host: usize, stream: &mut Stream, now: Instant) {
+        let replay = &world.replay;
+        stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
+        self.orphans.extend(stream.take_orphans().into_iter().map(|orphan| (host, orphan.rank)));
+        if host == 0 {
+            return world.case.push(stream, &mut self.pushed);
+        }
+        while let Some((bytes, _)) = stream.peek() {
+            let sequence = self.taken[host];
+            assert!(self.spoilt == Some(sequence) || bytes == payload(sequence), "{replay}: host {host}, {sequence}");
+            self.taken[host] += 1;
+            stream.consume(now);
+            self.done_at = now;
+        }
+    }
+}
+
+/// As a session does: what a reader lacks and its host keeps no more comes from the root.
+fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, host: usize, orphan: usize) {
+    let (child, tail) = (&simulation.machines()[orphan].part, simulation.machines()[host].part.feed().tail());
+    let missing: Vec<u64> = (child.feed().head()..tail).filter(|&sequence| !child.feed().has(sequence)).collect();
+    for sequence in missing {
+        let last = if sequence + 1 == FRAMES { Flags::LAST } else { Flags::default() };
+        let what = (Kind::DATA, last.with(Flags::RESENT), sequence, 1);
+        simulation.inject(simulation.now(), orphan, &forgery::sealed(0, orphan, what, &payload(sequence)));
+    }
+}
+
+fn play(seed: u64) -> bool {
+    let world = World::draw(seed);
+    let replay = &world.replay;
+    let faults = Observer { faults: RandomFaults::new(seed).loss(world.loss), newest: [1; HOSTS] };
+    let machines = (0..HOSTS).map(|host| Alone::new(world.stream(host))).collect();
+    let mut simulation = Simulation::new(&star(HOSTS), machines, faults);
+    simulation.set_event_limit(2_000_000);
+    let mut seen = Seen { pushed: 0, taken: [0; HOSTS], spoilt: None, done_at: Instant::START, orphans: Vec::new() };
+    let _ = simulation.run(world.at, |host, machine, now| {
+        seen.turn(&world, host, &mut machine.part, now);
+        None
+    });
+    let newest = simulation.faults_mut().newest;
+    let (frame, spoilt) = world.forge(&simulation, newest);
+    seen.spoilt = spoilt;
+    simulation.inject(world.at, world.place.victim, &frame);
+    let mut orphaned = false;
+    let outcome = loop {
+        let outcome = simulation.step(at(60_000), &mut |host, machine: &mut Alone<Stream>, now| {
+            seen.turn(&world, host, &mut machine.part, now);
+            None
+        });
+        for (host, rank) in std::mem::take(&mut seen.orphans) {
+            orphaned = true;
+            serve_orphan(&mut simulation, host, rank.index());
+        }
+        if let Some(outcome) = outcome {
+            break outcome;
+        }
+    };
+    assert!(seen.taken[1..] == [FRAMES; HOSTS - 1], "{replay}: {outcome:?}, taken {:?}", seen.taken);
+    assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", simulation.next_deadline());
+    assert!(seen.done_at < Instant::START + BOUND, "{replay}: done at {:?}", seen.done_at);
+    let sent: u64 = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
+    assert!(sent < MOST_FRAMES, "{replay}: {sent} frames");
+    orphaned
+}
+
+#[test]
+fn one_forged_frame_stops_nobody_for_good() {
+    assert!(PAYLOAD_BYTES < 101, "a forged frame is longer");
+    if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
+        play(seed.parse().expect("a seed is a number"));
+        return;
+    }
+    let kinds = (RECEIVERS.len() * TO_RECEIVERS.len() + SENDERS.len() * TO_SENDERS.len()) as u64;
+    let runs = kinds * PHASES_US.len() as u64 * LOSSES.len() as u64;
+    let orphaned = (0..runs).filter(|&seed| play(seed)).count();
+    println!("{runs} runs, in {orphaned} of them the root had to read again");
+}
