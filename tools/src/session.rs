@@ -3,6 +3,7 @@
 use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::signals::Interrupt;
+use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
@@ -38,6 +39,20 @@ pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Res
     let cancel: Cancel = options.cancel.clone();
     let interrupt = Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)?;
     Ok((Session::open(group, options).map_err(failure)?, interrupt))
+}
+
+/// Has another process watch this one, if there can be one: without it an end of this one is found out by its silence.
+pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
+    match Watcher::start(&session.interface().name) {
+        Ok((watcher, last_words)) => {
+            options.last_words = Some(last_words);
+            Some(watcher)
+        }
+        Err(error) => {
+            log::warn!("no process to watch this one: {error}");
+            None
+        }
+    }
 }
 
 /// An error of the library with its exit code.

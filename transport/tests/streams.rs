@@ -1,5 +1,7 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
+#[path = "streams/alone.rs"]
+mod alone;
 mod common;
 #[path = "streams/deaths.rs"]
 mod deaths;
@@ -9,6 +11,8 @@ mod held_up;
 mod hostile;
 #[path = "streams/hosts.rs"]
 mod hosts;
+#[path = "streams/jitter.rs"]
+mod jitter;
 #[path = "streams/orphans.rs"]
 mod orphans;
 #[path = "streams/push_pull.rs"]

@@ -4,7 +4,7 @@ use super::kind;
 use super::message::Message;
 use crate::membership::control::{self, ControlQueue};
 use crate::membership::{ControlStats, Station};
-use ethbcast_transport::wire::{Identity, Kind, Rank};
+use ethbcast_transport::wire::{self, Identity, Kind, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -82,6 +82,15 @@ impl<C, E> Endpoint<C, E> {
         } else {
             self.control.put(to, header, body);
         }
+    }
+
+    /// A control message as a whole frame, which somebody else may send for this host.
+    pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
+        let (kind, body) = message.encode();
+        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
+        let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
+        frame.truncate(length);
+        frame
     }
 
     /// Queues a control message that is of another session.

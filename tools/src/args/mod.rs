@@ -49,6 +49,9 @@ pub enum Command {
     Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
+    /// Says that a process has ended which could not say so itself; started by send and recv.
+    #[command(hide = true)]
+    Watch(WatchArgs),
 }
 
 /// What `send` and `recv` have in common.
@@ -160,6 +163,14 @@ pub enum Verify {
     Received,
     /// What came, and what is read back.
     Read,
+}
+
+/// `ethbcast watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The interface of the session.
+    #[arg(long, value_name = "IFACE")]
+    pub interface: String,
 }
 
 /// `ethbcast lab`.

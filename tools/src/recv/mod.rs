@@ -10,7 +10,7 @@ mod unnamed_file;
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
-use crate::session::{failure, open, options};
+use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
 use dest::Dest;
 use disk::Disk;
@@ -39,12 +39,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let dest = Dest::resolve(&args.dest, args.force)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    let _watcher = watch(&session, &mut options);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
-    options.once = args.once;
-    bar.wait_for(sender_of(&session));
     let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
     let left = if dest.is_device() { "DEST is overwritten in part" } else { "nothing was left at DEST" };
+    options.once = args.once;
+    bar.wait_for(sender_of(&session));
     let (disk, path) = Disk::new(dest, read_back);
     let (writer, sink) = write_behind(disk, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
@@ -65,7 +66,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 
 /// Whose bytes are waited for.
 fn sender_of(session: &Session) -> String {
-    let (station, interface) = (session.station(), session.interface_name());
+    let (station, interface) = (session.station(), &session.interface().name);
     format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
 }
 

@@ -21,7 +21,7 @@ pub fn show(bar: &Bar, session: &Session, options: &Options) {
             format!("{some}{}", nodeset::fold(&options.hosts))
         }
     };
-    let (interface, mtu) = (session.interface_name(), station.mtu_bytes);
+    let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
     bar.line(format!("{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}", station.host, station.group));
 }
 

@@ -10,7 +10,7 @@ mod unchanged;
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
-use crate::session::{failure, open};
+use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::live::read_ahead;
@@ -33,6 +33,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_host(&session.station().host)?;
     let input = Input::open(&args.source, args.allow_changing)?;
+    let _watcher = watch(&session, &mut options);
     (options.source, options.size) = (input.name, input.size);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());

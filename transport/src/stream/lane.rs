@@ -21,7 +21,7 @@ use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A child served by unicast.
 #[derive(Debug)]
@@ -38,8 +38,12 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
+    /// How many frames have arrived, in order or not.
+    arrived: u64,
     sent_at: StampRing,
     repairs: BTreeSet<u64>,
+    /// Under which stamp what has been sent again was sent the time before.
+    sent_before: BTreeMap<u64, Stamp>,
     window: Window,
     round: LossRound,
     echo: Echo,
@@ -81,8 +85,10 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
+            arrived: tail,
             sent_at: StampRing::new(feed.slots()),
             repairs: BTreeSet::new(),
+            sent_before: BTreeMap::new(),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
             echo: Echo::new(tuning),
@@ -121,7 +127,8 @@ impl Lane {
 
     /// Bytes of the stamps of what was sent, and at most of the queued repairs, beside the lane itself.
     pub(super) fn memory(&self) -> Memory {
-        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>());
+        let before_bytes = tree_bytes(self.sent_before.len(), size_of::<(u64, Stamp)>());
+        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>()) + before_bytes;
         Memory { readers_bytes: self.sent_at.bytes(), repairs_bytes, ..Memory::default() }
     }
 
@@ -152,13 +159,15 @@ impl Lane {
     }
 
     fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+        let behind = self.synced && ack.cursor < self.cursor;
+        if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
         if !self.synced {
             self.sync(ack, feed);
         }
         self.know(ack.covered());
+        self.note_arrival(ack);
         let limiting = self.window.is_limiting(self.in_flight);
         let newly = self.advance(ack, feed);
         let quiet = newly == 0 && ack.body.consumed <= self.consumed;
@@ -174,19 +183,21 @@ impl Lane {
         let from = self.from(feed);
         self.repairs.retain(|&sequence| sequence >= from && !ack.has(sequence));
         let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
+        let beyond = arrived(ack, from);
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(arrived(ack, from) + self.repairs.len() as u64);
+            self.in_flight = self.in_flight.saturating_sub(beyond + self.repairs.len() as u64);
         }
+        let arrived = (from + beyond).saturating_sub(std::mem::replace(&mut self.arrived, from + beyond));
         if limiting {
             self.window.grow(newly);
         }
-        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
+        if self.round.is_heavy(arrived, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
         self.question.answered(only_consuming || (only_lacking && lost == 0));
         self.rearm(now, feed);
-        self.known(feed)
+        self.known(feed).forged_if(behind)
     }
 
     /// One past the highest frame that the child can have.
@@ -211,9 +222,8 @@ impl Lane {
             if self.origins == Origins::Here {
                 self.origins = Origins::Former;
             }
-        } else if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now);
+        } else {
+            self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
         }
         contradicted
     }
@@ -262,6 +272,22 @@ impl Lane {
         }
     }
 
+    /// If the frame at the cursor has arrived, it may tell how far frames overtake each other. Strict go-back-n has
+    /// nothing to wait for: what overtook it was thrown away.
+    fn note_arrival(&mut self, ack: &Ack<'_>) {
+        if ack.cursor > self.cursor {
+            if self.policy == Policy::HolesAllowed && self.cursor < self.next {
+                let last = self.sent_at.get(self.cursor);
+                let before = self.sent_before.get(&self.cursor).copied().unwrap_or(last);
+                if self.echo.on_arrival(before, last, ack) {
+                    self.window.undo_cut();
+                    self.round.forgive();
+                }
+            }
+            self.sent_before = self.sent_before.split_off(&ack.cursor);
+        }
+    }
+
     /// Lets the reader follow; how many frames that this lane serves have newly arrived before all others.
     fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
         let before = self.from(feed);
@@ -274,8 +300,7 @@ impl Lane {
 
     /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
-        let evidence =
-            Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
+        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let sent_at = &self.sent_at;
         let mut found = evidence.missing(ack, from..self.next, |sequence| sent_at.get(sequence));
         match self.policy {
@@ -318,6 +343,7 @@ impl Lane {
     ) -> Option<Departure> {
         let to = self.peer.mac;
         if self.question.take() {
+            self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
             return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
         }
@@ -326,7 +352,10 @@ impl Lane {
         }
         let repair = self.repairs.first().copied().filter(|&sequence| sequence < feed.head());
         let (sequence, again) = match repair {
-            Some(sequence) => (sequence, self.repairs.remove(&sequence)),
+            Some(sequence) => {
+                self.sent_before.insert(sequence, self.sent_at.get(sequence));
+                (sequence, self.repairs.remove(&sequence))
+            }
             None if turn
                 && self.is_of_use(feed)
                 && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>

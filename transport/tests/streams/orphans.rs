@@ -108,7 +108,7 @@ impl Gaps {
             let end = orphan.to.min(filling.next + TURN_FRAMES);
             while filling.next < end {
                 let sequence = filling.next;
-                root.write_again(now, child, sequence, &sequence.to_be_bytes(), ending(sequence, frames));
+                root.write_again(now, child, sequence, frames);
                 filling.next += 1;
             }
             // Its next acknowledgement may be some time away.

@@ -27,10 +27,12 @@ impl Host {
         Host { streams: vec![stream], outbox: VecDeque::new() }
     }
 
-    /// Sends a frame that the main stream may not have any more.
-    pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, payload: &[u8], ending: Ending) {
+    /// Sends frame `sequence` of so many to a host, by the newest stream, which may not have it any more.
+    pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, frames: u64) {
         let mut buffer = vec![0; FRAME_BYTES];
-        let length = self.streams[0].write_again(now, &mut buffer, host_mac(to), sequence, payload, ending);
+        let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
+        let stream = self.streams.last_mut().expect("a host has a stream");
+        let length = stream.write_again(now, &mut buffer, host_mac(to), sequence, &payload, ending);
         buffer.truncate(length);
         self.outbox.push_back(buffer);
     }
@@ -71,10 +73,13 @@ pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> V
     let stream = |host: usize| {
         let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         let outlet = Outlet::Lanes(children);
-        match host {
-            0 => Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone()),
-            _ => Stream::receiver(identity(host, MAIN), PAYLOAD_BYTES, peer(parent(host)), &outlet, tuning.clone()),
+        if host == 0 {
+            return Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone());
         }
+        let (identity, parent) = (identity(host, MAIN), peer(parent(host)));
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, parent, &outlet, tuning.clone());
+        stream.set_origin(peer(0));
+        stream
     };
     (0..hosts).map(|host| Host::new(stream(host))).collect()
 }

@@ -23,6 +23,7 @@
 
 mod cancel;
 mod error;
+mod last_words;
 mod options;
 mod progress;
 mod read_again;
@@ -32,6 +33,7 @@ mod write_behind;
 
 pub use cancel::{Cancel, Start};
 pub use error::Error;
+pub use last_words::LastWords;
 pub use options::{Callback, Options};
 pub use progress::Progress;
 pub use read_again::{ReadAt, RestOfFile};
@@ -40,11 +42,12 @@ pub use report::{ReceiveReport, SendReport};
 pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Receiver, Root, Station};
+use super::{Outcome, Receiver, Root, Station};
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
 use ethbcast_transport::{Instant, Tuning};
+use last_words::{RECEIVER_ENDED, ROOT_ENDED};
 use progress::Teller;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -144,12 +147,14 @@ impl Session {
     pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         options.cancel.watch(&waker);
+        let mut port = PortConfig::new(options.ether_type);
+        port.outage_limit = options.outage_limit;
         options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
             mtu_bytes: options.mtu_bytes,
-            ..Opening::new(group, PortConfig::new(options.ether_type))
+            ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
@@ -171,6 +176,8 @@ impl Session {
         let began = self.clock.now();
         let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
         let mut teller = Teller::new(options);
+        let mut watcher = last_words::Teller::new(options.last_words.clone());
+        watcher.tell(|| root.farewell(ROOT_ENDED));
         let mut cancelled = false;
         drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.cancel.reason() {
@@ -183,17 +190,22 @@ impl Session {
             while let Some(event) = root.poll_event() {
                 options.tell(Progress::Sender(&event));
                 sending.handle_event(root, now, &event);
+                watcher.tell(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        watcher.tell(|| None);
         log_counters(&self.port.counters());
         if cancelled {
             return Err(Error::Cancelled { delivered: false });
         }
         if let Some(text) = sending.failed() {
             return Err(Error::GaveUp(text.to_owned()));
+        }
+        if root.reports().all(|report| report.outcome != Outcome::Delivered) {
+            self.check_interface()?;
         }
         if let Some(failure) = root.failure() {
             return Err(failure.clone().into());
@@ -225,6 +237,7 @@ impl Session {
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let mut receiver = Receiver::new(self.clock.now(), config);
         let mut teller = Teller::new(options);
+        let mut watcher = last_words::Teller::new(options.last_words.clone());
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             if options.cancel.is_cancelled() {
                 receiving.cancel(receiver, now);
@@ -232,13 +245,23 @@ impl Session {
             while let Some(event) = receiver.poll_event() {
                 options.tell(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
+                watcher.tell(|| receiver.farewell(RECEIVER_ENDED));
             }
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, now);
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        watcher.tell(|| None);
         log_counters(&self.port.counters());
+        if receiving.verdict().is_none() && !receiving.is_cancelled() {
+            self.check_interface()?;
+        }
         Ok(receiver)
+    }
+
+    /// Fails if it is this host's interface that is away, when all others seem silent.
+    fn check_interface(&self) -> Result<(), Error> {
+        self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Checks that the topology names this host, before anybody is waited for.
@@ -258,9 +281,9 @@ impl Session {
         &self.station
     }
 
-    /// The name of the interface that it is held on.
-    pub fn interface_name(&self) -> &str {
-        &self.port.interface().name
+    /// The interface that it is on.
+    pub fn interface(&self) -> &Interface {
+        self.port.interface()
     }
 
     /// Wakes the session's loop: for threads that have something for its source or sink.

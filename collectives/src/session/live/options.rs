@@ -1,6 +1,6 @@
 //! What a session is told.
 
-use super::{Cancel, Error, Progress, Start};
+use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
 use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::model::Calibration;
@@ -64,8 +64,12 @@ with_defaults! {
         pub free_bytes: u64 = u64::MAX,
         /// The least time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
+        /// How long this host's interface may be away before that is an error.
+        pub outage_limit: Duration = Duration::from_secs(30),
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
+        /// Told what another process is to say if this one ends without a word.
+        pub last_words: Option<LastWords> = None,
         /// Told what happens: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }

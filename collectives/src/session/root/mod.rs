@@ -280,6 +280,17 @@ impl Root {
         }
     }
 
+    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`, or
+    /// the last word if that is being said; none when all has been said.
+    pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
+        let message = match &self.phase {
+            Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
+            Phase::Closing(closing, _) => closing.last_word().clone(),
+            Phase::Ended(_) => return None,
+        };
+        Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
+    }
+
     /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
         let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells);
@@ -305,7 +316,11 @@ impl Root {
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
+                    if let Phase::Running(running) = phase {
+                        running.heard_other_run(now, frame.source, &mut self.endpoint);
+                    }
                     self.refuse_late(now, frame.source, *nonce, host);
+                    self.watch_reports(now);
                 }
             }
         }

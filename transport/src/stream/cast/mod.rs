@@ -88,15 +88,18 @@ impl Cast {
     /// Takes what can be true of an acknowledgement of the listener at `at`.
     fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
         let remote = self.listeners[at].remote_mut();
-        if remote.is_behind(ack) {
+        let behind = remote.is_behind(ack);
+        if behind {
             let (judged, known) = (remote.judge_behind(ack, feed), remote.known(feed));
             if judged != Behind::Contradiction {
-                self.ask_again(now, judged, feed);
+                let timeout = self.timeout(self.question.tries(), feed);
+                self.question.doubt(now, judged, |_| timeout);
                 return known;
             }
         }
         let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
         if let Some(since_last) = since_last {
@@ -114,7 +117,17 @@ impl Cast {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        self.listeners[at].remote().known(feed)
+        self.listeners[at].remote().known(feed).forged_if(behind)
+    }
+
+    /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
+    fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
+        let remote = self.listeners[at].remote_mut();
+        let cursor = remote.cursor();
+        if self.policy == Policy::HolesAllowed && ack.cursor > cursor {
+            let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
+            remote.echo_mut().on_arrival(before, last, ack);
+        }
     }
 
     fn count_credit(&mut self) {
@@ -129,7 +142,7 @@ impl Cast {
         }
         let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
         // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
-        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.rtt().reordering() };
+        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
         remote.evidence(tolerance, ack.covered()).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
@@ -264,14 +277,6 @@ impl Cast {
         let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
         // Somebody who seemed to have everything may have been asked because of a word in doubt.
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
-    }
-
-    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
-    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
-        if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now, feed);
-        }
     }
 
     fn arm(&mut self, now: Instant, feed: &Feed) {

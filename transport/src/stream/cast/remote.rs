@@ -166,6 +166,21 @@ impl Remote {
         self.echo.take(now, ack)
     }
 
+    /// How much earlier than another that has arrived a frame must have been sent to be lost, and not just overtaken.
+    pub(super) fn tolerance(&self) -> Duration {
+        self.echo.tolerance()
+    }
+
+    /// The same of a frame that came here and there from elsewhere, of which `otherwise` holds without evidence.
+    pub(super) fn tolerance_from_elsewhere(&self, otherwise: Duration) -> Duration {
+        self.echo.disorder().max(otherwise)
+    }
+
+    /// What its echoes have shown.
+    pub(super) fn echo_mut(&mut self) -> &mut Echo {
+        &mut self.echo
+    }
+
     /// What its newest echo proves, by an acknowledgement that speaks about all frames below `covered`.
     pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> Evidence {
         Evidence { echo: self.echo.newest(), tolerance, covered }

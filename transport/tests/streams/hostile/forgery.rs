@@ -1,5 +1,6 @@
 //! Frames that somebody makes up: the right addresses, the right session, and numbers that do harm.
 
+use crate::common::{PAYLOAD_BYTES, payload};
 use crate::hosts::peer;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::Stream;
@@ -77,7 +78,7 @@ pub const TO_RECEIVERS: &[Forgery] = &[
     Data(Last, 0, 40),
     Data(Next(-2), FLUSH | REPORT, 10),
     Data(Highest(1), FLUSH | REPORT, 10),
-    Data(Next(0), 0, 101),
+    Data(Next(0), 0, PAYLOAD_BYTES + 1),
     Data(Next(0), 0, 0),
     Again(1 << 30),
     Again(-(1 << 30)),
@@ -144,7 +145,7 @@ impl Forgery {
             }
             Again(ahead) => {
                 let sequence = victim.feed().head().saturating_sub(1);
-                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &crate::common::payload(sequence))
+                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &payload(sequence))
             }
             Stranger(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
             Heartbeat(sequence, ahead, body) => {
