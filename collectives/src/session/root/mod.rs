@@ -320,7 +320,11 @@ impl Root {
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
+                    if let Phase::Running(running) = phase {
+                        running.heard_other_run(now, frame.source, &mut self.endpoint);
+                    }
                     self.refuse_late(now, frame.source, *nonce, host);
+                    self.watch_reports(now);
                 }
             }
         }
