@@ -38,8 +38,6 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
-    /// How many frames have arrived, in order or not.
-    arrived: u64,
     sent: Transmissions,
     window: Window,
     round: LossRound,
@@ -82,7 +80,6 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
-            arrived: tail,
             sent: Transmissions::new(feed.slots()),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
@@ -175,16 +172,14 @@ impl Lane {
         let from = self.from(feed);
         self.sent.settle(ack, from);
         let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
-        let beyond = arrived(ack, from);
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(beyond + self.sent.repairs());
+            self.in_flight = self.in_flight.saturating_sub(arrived(ack, from) + self.sent.repairs());
         }
-        let arrived = (from + beyond).saturating_sub(std::mem::replace(&mut self.arrived, from + beyond));
         if limiting {
             self.window.grow(newly);
         }
-        if self.round.is_heavy(arrived, lost, Stamp(ack.echo), newest) {
+        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
         self.question.answered(only_consuming || (only_lacking && lost == 0));
