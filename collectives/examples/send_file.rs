@@ -13,7 +13,7 @@ fn main() {
 
 fn send(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let [group, receivers, path] = arguments else { return Err("usage: send_file GROUP RECEIVERS FILE".into()) };
-    let report = Session::send(group, File::open(path)?, &Options::new().receivers(receivers.parse()?))?;
+    let report = Session::send_file(group, File::open(path)?, &Options::new().receivers(receivers.parse()?))?;
     println!("{} bytes at {} receivers after {:?}", report.bytes(), report.verified(), report.took);
     Ok(())
 }

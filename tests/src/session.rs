@@ -1,8 +1,9 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
-use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{
-    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
+    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer,
+    Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
@@ -27,23 +28,95 @@ pub struct Case {
     pub mtu_bytes: u16,
     /// The engine's numbers.
     pub tuning: Tuning,
-    /// Hosts (not the root) that die, and when.
+    /// Hosts (not the root) that die, and when, counted from the moment the first receiver is let in.
     pub crashes: Vec<(usize, Duration)>,
     /// A host that gives up once it has taken so many bytes: its disk is full.
     pub gives_up: Option<(usize, usize)>,
+    /// A host that takes nothing more once it has taken so many bytes: its reader has stopped.
+    pub stops: Option<(usize, usize)>,
+    /// Hosts that are not there for a while.
+    pub absences: Vec<Absence>,
+    /// Whether the source can be read once only.
+    pub pipe: bool,
+    /// The sessions' clockwork.
+    pub timing: Timing,
+}
+
+/// A host that is not there for a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Absence {
+    /// Which.
+    pub host: usize,
+    /// From when on.
+    pub from: Duration,
+    /// For how long.
+    pub lasts: Duration,
+    /// Whether its process stands still, or else its cable is out.
+    pub paused: bool,
+}
+
+impl Case {
+    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for each
+    /// of thousands of runs.
+    pub fn new(via: Via, receivers: usize, bytes: usize) -> Case {
+        Case {
+            via,
+            receivers,
+            bytes,
+            mtu_bytes: 300,
+            tuning: Tuning::default().with_feed_frames(64),
+            crashes: Vec::new(),
+            gives_up: None,
+            stops: None,
+            absences: Vec::new(),
+            pipe: false,
+            timing: Timing::default(),
+        }
+    }
+
+    /// The same with feeds of so many frames.
+    pub fn with_feed(self, frames: u64) -> Case {
+        Case { tuning: self.tuning.with_feed_frames(frames), ..self }
+    }
 }
 
 /// A host of a simulated session.
-pub type Host = Participant<Content<Vec<u8>>, Disk>;
+pub type Host = Participant<Sent, Disk>;
+
+/// Bytes that can be read again, or not.
+#[derive(Debug)]
+pub struct Sent {
+    content: Content<Vec<u8>>,
+    pipe: bool,
+}
+
+impl Source for Sent {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+    }
+}
 
 /// Takes all bytes, until it is full.
 #[derive(Debug)]
 pub struct Disk {
     collected: Collected,
     capacity_bytes: usize,
+    stops_at_bytes: usize,
 }
 
 impl Sink for Disk {
+    fn has_room(&self) -> bool {
+        self.collected.bytes().len() < self.stops_at_bytes
+    }
+
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
         self.collected.write(now, bytes, message_end);
         if self.collected.bytes().len() >= self.capacity_bytes {
@@ -73,6 +146,10 @@ pub struct Played {
     pub totals: StreamStats,
     /// From the first data frame to the last verdict.
     pub took: Duration,
+    /// From the first data frame to each receiver's verdict, by rank.
+    pub each_took: Vec<Duration>,
+    /// What each failure was said to be, by rank.
+    pub words: Vec<String>,
     /// What the network did.
     pub network: Stats,
 }
@@ -93,16 +170,20 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: Route::Via(case.via),
         tuning: tuning.clone(),
+        timing: case.timing,
         probe: false,
         ..RootConfig::new(station(0), 0x5E55_0000 ^ seed as u32, "test")
     };
-    let root = Participant::root(Root::new(Instant::START, config), Content::new(data(case.bytes, seed)));
+    let sent = Sent { content: Content::new(data(case.bytes, seed)), pipe: case.pipe };
+    let root = Participant::root(Root::new(Instant::START, config), sent);
     let receivers = (1..=case.receivers).map(|host| {
         let patience = Some(Duration::from_secs(30));
         let config = ReceiverConfig::new(station(host), seed ^ host as u64);
-        let receiver = Receiver::new(Instant::START, ReceiverConfig { patience, tuning: tuning.clone(), ..config });
+        let (tuning, timing) = (tuning.clone(), case.timing);
+        let receiver = Receiver::new(Instant::START, ReceiverConfig { patience, tuning, timing, ..config });
+        let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        Participant::receiver(receiver, Disk { collected: Collected::default(), capacity_bytes })
+        Participant::receiver(receiver, Disk { collected: Collected::default(), capacity_bytes, stops_at_bytes })
     });
     std::iter::once(root).chain(receivers).collect()
 }
@@ -124,7 +205,17 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);
     for &(host, at) in &case.crashes {
-        simulation.crash(host, Instant::START + at);
+        simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
+    }
+    for &Absence { host, from, lasts, paused } in &case.absences {
+        let (from, to) = (Instant::START + from, Instant::START + from + lasts);
+        if paused {
+            simulation.pause(host, from);
+            simulation.resume(host, to);
+        } else {
+            simulation.cut(network.cable_of(host), from);
+            simulation.restore(network.cable_of(host), to);
+        }
     }
     let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
         let again = host.turn(now);
@@ -136,9 +227,9 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let (hosts, network) = (simulation.machines(), simulation.stats());
     let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
     assert!(root.is_over(), "{replay}: the root is not over");
-    let sent = sending.source().bytes();
+    let sent = sending.source().content.bytes();
     for receiving in hosts.iter().filter_map(Host::receiving) {
-        let Disk { collected, capacity_bytes } = receiving.sink();
+        let Disk { collected, capacity_bytes, .. } = receiving.sink();
         let (bytes, claimed) = (collected.bytes(), matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)));
         let sound = !claimed || bytes.len() >= *capacity_bytes || bytes == sent;
         assert!(sound, "{replay}: a receiver claims {} bytes that are not the root's {}", bytes.len(), sent.len());
@@ -149,6 +240,8 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
         ends: hosts.iter().filter_map(Host::receiving).map(|receiving| receiving.end().cloned()).collect(),
         totals: hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one),
         took: root.took(),
+        each_took: root.reports().map(|report| report.took).collect(),
+        words: root.reports().map(|report| report.text.clone()).collect(),
         network,
     }
 }

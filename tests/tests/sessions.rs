@@ -14,9 +14,7 @@ const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 const RUNS: u64 = 20_000;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
-    // A small feed: its memory is taken anew for each of tens of thousands of runs.
-    let tuning = Tuning::default().with_feed_frames(64);
-    Case { via, receivers, bytes, mtu_bytes: 300, tuning, crashes: Vec::new(), gives_up: None }
+    Case::new(via, receivers, bytes)
 }
 
 fn all_delivered(played: &Played, case: &Case, replay: &str) {
@@ -150,7 +148,9 @@ fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
     expected[2] = Outcome::Silent;
     assert_eq!(played.fates, expected);
     assert!(played.ends[4] == Some(End::Confirmed), "{:?}", played.ends);
-    assert!(played.took < Duration::from_secs(3), "{:?}", played.took);
+    let last = played.each_took.iter().zip(&played.fates).filter(|(_, fate)| **fate == Outcome::Delivered);
+    let last = last.map(|(took, _)| *took).max().unwrap_or_default();
+    assert!(last < Duration::from_secs(3), "{last:?}");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn when_two_neighbouring_relays_die_what_they_kept_is_lost_and_said_to_be_or_sav
         );
         assert_eq!(played.fates[0], Outcome::Delivered, "{replay}");
         let rest = &played.fates[3..];
-        assert!(rest.iter().all(|fate| matches!(fate, Outcome::Delivered | Outcome::Orphaned)), "{replay}: {rest:?}");
+        assert!(rest.iter().all(|fate| matches!(fate, Outcome::Delivered)), "{replay}: {rest:?}");
     }
 }
 

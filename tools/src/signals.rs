@@ -3,6 +3,8 @@
 use crate::exit::{Code, Failure};
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -26,10 +28,13 @@ impl Interrupt {
         let mut signals = SigSet::empty();
         [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
         signals.thread_block()?;
+        // A file at its limit: blocked for good, it is an error of the write (EFBIG) and not the process's death.
+        SigSet::from(Signal::SIGXFSZ).thread_block()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             while let Ok(signal) = signals.wait() {
                 let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
                 if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
+                    Unfinished::remove_all();
                     crate::exit::say(format_args!("ethbcast: interrupted"));
                     std::process::exit(128 + signal as i32);
                 }
@@ -62,5 +67,35 @@ impl Interrupt {
     /// The signal that was received, if any.
     pub fn signal(&self) -> Option<Signal> {
         Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
+    }
+}
+
+/// The files that an impatient user's process must not leave behind.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// An unfinished file, for as long as this is there.
+#[derive(Debug)]
+pub struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Whoever ends the process at once removes this file first.
+    pub fn note(path: &Path) -> Unfinished {
+        UNFINISHED.lock().push(path.to_owned());
+        Unfinished { path: path.to_owned() }
+    }
+
+    fn remove_all() {
+        // Not unlocked again: nobody makes another one before the process ends.
+        let unfinished = UNFINISHED.lock();
+        unfinished.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        std::mem::forget(unfinished);
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().retain(|path| *path != self.path);
     }
 }

@@ -1,5 +1,7 @@
 //! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
 
+#[path = "streams/alone.rs"]
+mod alone;
 mod common;
 #[path = "streams/deaths.rs"]
 mod deaths;
@@ -9,8 +11,14 @@ mod held_up;
 mod hostile;
 #[path = "streams/hosts.rs"]
 mod hosts;
+#[path = "streams/jitter.rs"]
+mod jitter;
+#[path = "streams/orphans.rs"]
+mod orphans;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
+#[path = "streams/relays.rs"]
+mod relays;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;

@@ -59,6 +59,21 @@ impl ProbeWriter {
     }
 }
 
+/// Writes a PROBE of one frame that is to come back as long as it went, and returns its length; the ECHO has the test's
+/// number as its stamp.
+pub(crate) fn write_ping(
+    buffer: &mut [u8],
+    identity: &Identity,
+    to: MacAddr,
+    test: u32,
+    payload_bytes: usize,
+) -> usize {
+    let payload_bytes = payload_bytes.max(ProbeBody::BYTES);
+    let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
+    let probe = Probe { to, test, index: 0, flags: Flags::LAST, body, payload_bytes };
+    ProbeWriter::new(*identity, test).write(buffer, &probe)
+}
+
 /// A header of one of the three kinds: the test's number lies where streams have their stamp.
 pub(super) fn header(identity: &Identity, kind: Kind, test: u32, index: u64, flags: Flags) -> Header {
     Header { flags, sequence: index, stamp: test, ..identity.header(kind) }

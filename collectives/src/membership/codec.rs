@@ -1,6 +1,9 @@
 //! Reading and writing the bodies of all control messages: big-endian numbers, reserved bytes, strings behind a length
 //! byte.
 
+/// The longest name of a host or of what is sent, in bytes: its length is one byte.
+pub const MAX_NAME_BYTES: usize = 255;
+
 /// Appends fields to a message body.
 #[derive(Debug, Default)]
 pub(crate) struct BodyWriter(Vec<u8>);
@@ -22,18 +25,14 @@ impl BodyWriter {
         self
     }
 
+    /// A name, whole: one of more than [`MAX_NAME_BYTES`] is refused where it is given, or heard.
+    pub(crate) fn name(&mut self, text: &str) -> &mut Self {
+        self.text(text)
+    }
+
     /// A sentence, cut at a character boundary if it is longer than 255 bytes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
-        self.cut(text, 255)
-    }
-
-    /// A name, cut at a character boundary if it is longer than 128 bytes: three of them fit the smallest frame.
-    pub(crate) fn name(&mut self, text: &str) -> &mut Self {
-        self.cut(text, 128)
-    }
-
-    fn cut(&mut self, text: &str, longest: usize) -> &mut Self {
-        let end = (0..=text.len().min(longest)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        let end = (0..=text.len().min(MAX_NAME_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         self.u8(end as u8).bytes(&text.as_bytes()[..end])
     }
 }

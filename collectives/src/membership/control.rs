@@ -5,16 +5,34 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Header, Identity, Kind};
 use std::collections::VecDeque;
 
-/// The control messages that wait to be sent; they go before all data.
-#[derive(Debug, Default)]
+/// Control messages that wait to be sent, and no more of them than there is room for: all are repeated, or asked for
+/// again.
+#[derive(Debug)]
 pub(crate) struct ControlQueue {
     queue: VecDeque<(MacAddr, Header, Vec<u8>)>,
+    room: usize,
 }
 
 impl ControlQueue {
-    /// Queues a message for `to`; see [`header`].
+    /// A queue for so many messages.
+    pub(crate) fn new(room: usize) -> ControlQueue {
+        ControlQueue { queue: VecDeque::new(), room }
+    }
+
+    /// Queues a message for `to`, if there is room; see [`header`].
     pub(crate) fn put(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
-        self.queue.push_back((to, header, body));
+        if self.queue.len() < self.room {
+            self.queue.push_back((to, header, body));
+        }
+    }
+
+    /// The same for a message that makes those of its kind for `to` which still wait needless: it takes their place.
+    pub(crate) fn put_newest(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
+        let same = |(other, waiting, _): &&mut (MacAddr, Header, Vec<u8>)| *other == to && waiting.kind == header.kind;
+        match self.queue.iter_mut().find(same) {
+            Some(waiting) => *waiting = (to, header, body),
+            None => self.put(to, header, body),
+        }
     }
 
     /// Writes the oldest queued message as a frame.
@@ -27,9 +45,38 @@ impl ControlQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+    }
 }
 
 /// The header of a control message sent under view `epoch`; only its lowest byte travels.
 pub(crate) fn header(from: &Identity, kind: Kind, epoch: u32) -> Header {
     Header { epoch: epoch as u8, ..from.header(kind) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::wire::{self, Rank};
+
+    #[test]
+    fn of_signs_of_life_that_wait_the_newest_counts_and_nothing_grows_without_limit() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let [a, b] = [2, 3].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
+        let of_kind = |kind| header(&station.identity(1, Rank::ROOT), Kind(kind), 0);
+        let mut queue = ControlQueue::new(4);
+        (0..9).for_each(|number| queue.put_newest(a, of_kind(21), vec![number]));
+        (0..9).for_each(|number| queue.put(a, of_kind(19), vec![number]));
+        queue.put_newest(b, of_kind(21), vec![7]);
+        let (mut stats, mut buffer) = (ControlStats::default(), [0; 1514]);
+        let mut sent = Vec::new();
+        while let Some(length) = queue.poll(&station, &mut stats, &mut buffer) {
+            sent.push(wire::parse(&buffer[..length]).map(|frame| (frame.header.kind.0, frame.payload[0])));
+        }
+        assert_eq!(sent, [Ok((21, 8)), Ok((19, 0)), Ok((19, 1)), Ok((19, 2))].map(|frame| frame));
+        assert!(queue.is_empty());
+    }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) enum Attendance {
     /// It is there, though it may be suspected of being gone.
     Here,
+    /// It is silent, and may come back.
+    Away,
     /// It said good-bye after so many collectives, and answers until then.
     Leaving { calls: u64, until: Instant },
     /// It has left after so many collectives.
@@ -22,6 +24,8 @@ pub(crate) enum Attendance {
 pub(crate) enum Change {
     /// It has been silent for so long, and may be gone.
     Suspected(Rank, Duration),
+    /// It has been silent for long, and is waited for.
+    Away(Rank),
     /// Its good-bye is over.
     Left(Rank),
     /// It has been silent for too long.
@@ -46,6 +50,8 @@ pub(crate) struct Presence {
     /// Silence after which a member is suspected; with `None` nobody is.
     suspect_after: Option<Duration>,
     gone_after: Duration,
+    /// How much longer whoever is silent is waited for.
+    patience: Duration,
     /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that
     /// looks at regular intervals can tell.
     forgives_own_sleep: bool,
@@ -55,6 +61,8 @@ pub(crate) struct Presence {
     next_farewell: Option<Instant>,
     /// The fewest collectives after which a member has left.
     fewest: u64,
+    /// Whether nobody was heard when this was looked at last.
+    alone: bool,
 }
 
 impl Presence {
@@ -65,17 +73,25 @@ impl Presence {
             own,
             suspect_after: None,
             gone_after,
+            patience: Duration::ZERO,
             forgives_own_sleep: false,
             entries: vec![entry; usize::from(size)],
             looked_at: now,
             next_farewell: None,
             fewest: u64::MAX,
+            alone: false,
         }
     }
 
     /// The same, with a word about those who have been silent for `suspect_after`.
     pub(crate) fn suspecting_after(self, suspect_after: Duration) -> Presence {
         Presence { suspect_after: Some(suspect_after), ..self }
+    }
+
+    /// The same with patience: who is silent is away first, and gone only when it has not come back for so much longer.
+    /// Silence of all at once is this host's own: then nobody is away.
+    pub(crate) fn with_patience(self, patience: Duration) -> Presence {
+        Presence { patience, ..self }
     }
 
     /// The same for one that looks at regular intervals: after it has slept itself, everybody's silence counts anew.
@@ -89,16 +105,23 @@ impl Presence {
 
     /// Whether frames of a member still count; if so, it has been heard.
     pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
+        if std::mem::take(&mut self.alone) {
+            // It was this host that could not hear: the others are given as long anew.
+            self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
+        }
         let entry = &mut self.entries[rank.index()];
         entry.heard_at = now;
         entry.suspected = false;
+        if entry.standing == Attendance::Away {
+            entry.standing = Attendance::Here;
+        }
         matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
     }
 
     /// A member has said good-bye after so many collectives, and answers until then at least.
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
-            Attendance::Here => until,
+            Attendance::Here | Attendance::Away => until,
             Attendance::Leaving { until: known, .. } => known.max(until),
             Attendance::Left { .. } | Attendance::Gone => return,
         };
@@ -119,7 +142,7 @@ impl Presence {
         }
         let left = |entry: &Entry| match entry.standing {
             Attendance::Leaving { calls, .. } | Attendance::Left { calls } => calls <= number,
-            Attendance::Here | Attendance::Gone => false,
+            Attendance::Here | Attendance::Away | Attendance::Gone => false,
         };
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
@@ -129,14 +152,26 @@ impl Presence {
         self.next_farewell
     }
 
-    /// When the next member would be suspected or gone.
+    /// How long a member has been silent.
+    pub(crate) fn silence(&self, now: Instant, rank: Rank) -> Duration {
+        now.since(self.entries[rank.index()].heard_at)
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
+    }
+
+    /// When the next member would be suspected, away or gone.
     pub(crate) fn next_silence(&self) -> Option<Instant> {
-        let due = |entry: &Entry| {
-            let silence = self.suspect_after.filter(|_| !entry.suspected).unwrap_or(self.gone_after);
-            entry.heard_at + silence
+        let due = |entry: &Entry| match entry.standing {
+            Attendance::Here if !entry.suspected && self.suspect_after.is_some() => {
+                Some(entry.heard_at + self.suspect_after?)
+            }
+            Attendance::Here if !self.alone => Some(entry.heard_at + self.gone_after),
+            Attendance::Here | Attendance::Away => Some(entry.heard_at + self.gone_after + self.patience),
+            _ => None,
         };
-        let others = self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own);
-        others.map(|(entry, _)| entry).filter(|entry| entry.standing == Attendance::Here).map(due).min()
+        self.others().filter_map(due).min()
     }
 
     /// Looks who has been silent, and whose good-bye is over.
@@ -145,29 +180,48 @@ impl Presence {
             self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
         }
         self.looked_at = now;
+        // Whoever is suspected does not speak for the others' silence being their own.
+        let heard_within = self.suspect_after.unwrap_or(self.gone_after);
+        let speaks = |entry: &Entry| match entry.standing {
+            Attendance::Here | Attendance::Leaving { .. } => now.since(entry.heard_at) < heard_within,
+            _ => false,
+        };
+        self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
-        for (entry, rank) in self.entries.iter_mut().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own) {
-            let silence = now.since(entry.heard_at);
-            match entry.standing {
-                Attendance::Leaving { calls, until } if until <= now => {
-                    entry.standing = Attendance::Left { calls };
-                    changes.push(Change::Left(rank));
-                }
-                Attendance::Here if silence >= self.gone_after => {
-                    entry.standing = Attendance::Gone;
-                    changes.push(Change::Gone(rank));
-                }
-                Attendance::Here if !entry.suspected && self.suspect_after.is_some_and(|after| silence >= after) => {
-                    entry.suspected = true;
-                    changes.push(Change::Suspected(rank, silence));
-                }
-                _ => {}
-            }
+        let own = self.own;
+        for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
+            changes.extend(self.look_at(now, rank));
         }
         let until =
             |entry: &Entry| if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None };
         self.next_farewell = self.entries.iter().filter_map(until).min();
         changes
+    }
+
+    fn look_at(&mut self, now: Instant, rank: Rank) -> Option<Change> {
+        let (gone_after, patience, alone) = (self.gone_after, self.patience, self.alone);
+        let suspect_after = self.suspect_after;
+        let entry = &mut self.entries[rank.index()];
+        let silence = now.since(entry.heard_at);
+        match entry.standing {
+            Attendance::Leaving { calls, until } if until <= now => {
+                entry.standing = Attendance::Left { calls };
+                Some(Change::Left(rank))
+            }
+            Attendance::Here | Attendance::Away if silence >= gone_after + patience => {
+                entry.standing = Attendance::Gone;
+                Some(Change::Gone(rank))
+            }
+            Attendance::Here if silence >= gone_after && !alone => {
+                entry.standing = Attendance::Away;
+                Some(Change::Away(rank))
+            }
+            Attendance::Here if !entry.suspected && suspect_after.is_some_and(|after| silence >= after) => {
+                entry.suspected = true;
+                Some(Change::Suspected(rank, silence))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -215,5 +269,23 @@ mod tests {
         assert_eq!(presence.look(at(5000)), []);
         let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));
         assert_eq!(looks.collect::<Vec<_>>(), [Change::Gone(Rank(1))]);
+    }
+
+    #[test]
+    fn who_is_silent_is_waited_for_unless_all_are_and_may_come_back() {
+        let presence = Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500));
+        let mut presence = presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
+        presence.look(at(300));
+        assert_eq!((presence.look(at(1600)), presence.next_silence()), (vec![], Some(at(4500))), "all are silent");
+        presence.hear(at(2000), Rank(1));
+        assert_eq!(presence.look(at(2100)), [], "the other is given as long anew");
+        presence.hear(at(3400), Rank(1));
+        assert_eq!(presence.look(at(3500)), [Change::Away(Rank(2))]);
+        assert!(presence.hear(at(3600), Rank(2)), "it has come back");
+        assert_eq!(presence.standing(Rank(2)), Attendance::Here);
+        (36..=80).for_each(|tick| assert!(presence.hear(at(tick * 100), Rank(1))));
+        assert_eq!(presence.look(at(8050)), [Change::Away(Rank(2))]);
+        presence.hear(at(8100), Rank(1));
+        assert_eq!(presence.look(at(8100)), [Change::Gone(Rank(2))]);
     }
 }

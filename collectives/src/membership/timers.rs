@@ -19,11 +19,13 @@ pub(crate) enum Wait {
     Verdict,
     /// The moment to leave, whatever is still open.
     Leave,
+    /// Frames for hosts that are served alone.
+    Side,
 }
 
 impl Wait {
     /// What the timers are called, in the order of their declaration.
-    const LABELS: [Timer; 7] = [
+    const LABELS: [Timer; 8] = [
         Timer("announce"),
         Timer("join"),
         Timer("view"),
@@ -31,6 +33,7 @@ impl Wait {
         Timer("silence"),
         Timer("verdict"),
         Timer("leave"),
+        Timer("side"),
     ];
 
     /// The deadline of this timer at a moment.
@@ -95,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Leave.at(Instant::START);
-        assert_eq!((Wait::Leave as usize + 1, last.why), (Wait::LABELS.len(), Timer("leave")));
+        let last = Wait::Side.at(Instant::START);
+        assert_eq!((Wait::Side as usize + 1, last.why), (Wait::LABELS.len(), Timer("side")));
     }
 }

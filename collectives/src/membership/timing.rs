@@ -18,8 +18,16 @@ with_defaults! {
         pub status: Duration = Duration::from_millis(100),
         /// Silence after which a member is suspected (a warning in the log).
         pub suspect: Duration = Duration::from_millis(300),
-        /// Silence after which a member, or the root, counts as dead.
+        /// Silence after which a member is put out of the others' way.
         pub dead: Duration = Duration::from_millis(1500),
+        /// How long whoever is silent is waited for beyond that: a switch that relearns, a cable that was pulled.
+        pub patience: Duration = Duration::from_secs(30),
+        /// Time without progress, of a member that is heard, after which it is put out of the others' way.
+        pub stall: Duration = Duration::from_secs(10),
+        /// How long a member may sync or verify what it has received.
+        pub sync: Duration = Duration::from_secs(120),
+        /// Time for which a member may hold up the others before it is put out of their way.
+        pub slow: Duration = Duration::from_secs(2),
         /// Between two repetitions of a verdict.
         pub verdict: Duration = Duration::from_millis(50),
         /// How often the root repeats that the session is over, or has been given up.

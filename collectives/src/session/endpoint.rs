@@ -1,11 +1,20 @@
 //! What a root and a receiver have alike.
 
+use super::kind;
 use super::message::Message;
 use crate::membership::control::{self, ControlQueue};
 use crate::membership::{ControlStats, Station};
-use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{Identity, Rank};
+use ethbcast_transport::wire::{self, Identity, Kind, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Control messages that may wait: the parts of the longest view, a few times.
+const MOST_WAITING: usize = 8192;
+/// Answers to hosts that are no members that may wait. Who gets none asks again.
+const MOST_ANSWERS: usize = 64;
+/// Between two such answers: a thousandth of a fast link's frames.
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
 /// for its user.
@@ -17,6 +26,9 @@ pub(super) struct Endpoint<C, E> {
     /// The number of the view under which control messages are sent; 0 before there is one.
     epoch: u32,
     control: ControlQueue,
+    /// Answers to hosts that are no members; they do not keep members waiting.
+    answers: ControlQueue,
+    next_answer: Instant,
     events: VecDeque<E>,
     stats: ControlStats,
 }
@@ -25,8 +37,17 @@ impl<C, E> Endpoint<C, E> {
     /// An end that speaks as this rank of this session.
     pub(super) fn new(config: C, station: Station, session: u32, rank: Rank) -> Endpoint<C, E> {
         let identity = station.identity(session, rank);
-        let (control, events, stats) = (ControlQueue::default(), VecDeque::new(), ControlStats::default());
-        Endpoint { config, station, identity, epoch: 0, control, events, stats }
+        Endpoint {
+            config,
+            station,
+            identity,
+            epoch: 0,
+            control: ControlQueue::new(MOST_WAITING),
+            answers: ControlQueue::new(MOST_ANSWERS),
+            next_answer: Instant::START,
+            events: VecDeque::new(),
+            stats: ControlStats::default(),
+        }
     }
 
     pub(super) fn config(&self) -> &C {
@@ -55,7 +76,34 @@ impl<C, E> Endpoint<C, E> {
     /// Queues a control message.
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        self.control.put(to, control::header(&self.identity, kind, self.epoch), body);
+        let header = control::header(&self.identity, kind, self.epoch);
+        if is_superseded(kind) {
+            self.control.put_newest(to, header, body);
+        } else {
+            self.control.put(to, header, body);
+        }
+    }
+
+    /// A control message as a whole frame, which somebody else may send for this host.
+    pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
+        let (kind, body) = message.encode();
+        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
+        let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
+        frame.truncate(length);
+        frame
+    }
+
+    /// Queues a control message that is of another session.
+    pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
+        let (kind, body) = message.encode();
+        let identity = Identity { session, ..self.identity };
+        self.control.put(to, control::header(&identity, kind, self.epoch), body);
+    }
+
+    /// Queues an answer to a host that is no member.
+    pub(super) fn answer(&mut self, to: MacAddr, message: &Message) {
+        let (kind, body) = message.encode();
+        self.answers.put_newest(to, control::header(&self.identity, kind, self.epoch), body);
     }
 
     /// Queues a control message for everybody.
@@ -63,19 +111,31 @@ impl<C, E> Endpoint<C, E> {
         self.send(self.station().group_mac, message);
     }
 
-    /// Writes the control message that has waited longest as a frame.
-    pub(super) fn poll_transmit(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        self.control.poll(&self.station, &mut self.stats, buffer)
+    /// Writes the control message that has waited longest as a frame, or now and then an answer.
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let control = self.control.poll(&self.station, &mut self.stats, buffer);
+        if control.is_some() || now < self.next_answer {
+            return control;
+        }
+        let answer = self.answers.poll(&self.station, &mut self.stats, buffer)?;
+        self.next_answer = now + BETWEEN_ANSWERS;
+        Some(answer)
     }
 
-    /// Whether no control message waits.
+    /// When the next answer may be given, if one waits.
+    pub(super) fn next_answer(&self) -> Option<Deadline> {
+        (!self.answers.is_empty()).then_some(Deadline { at: self.next_answer, why: Timer("answer") })
+    }
+
+    /// Whether no control message waits. An answer does not keep a session from its end.
     pub(super) fn is_quiet(&self) -> bool {
         self.control.is_empty()
     }
 
     /// Drops the control messages that wait.
     pub(super) fn silence(&mut self) {
-        self.control = ControlQueue::default();
+        self.control.clear();
+        self.answers.clear();
     }
 
     /// Queues an event for the user.
@@ -105,4 +165,9 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn count_stranger(&mut self) {
         self.stats.strangers += 1;
     }
+}
+
+/// Whether a message makes an older one of its kind needless.
+fn is_superseded(kind: Kind) -> bool {
+    matches!(kind, kind::ANNOUNCE | kind::JOIN | kind::READY | kind::STATUS | kind::DONE | kind::VERDICT | kind::ABORT)
 }

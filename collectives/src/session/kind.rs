@@ -1,4 +1,4 @@
-//! The kinds of a session's frames: 16–25 of [`Kind`].
+//! The kinds of a session's frames: 16–25 and 29 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -22,3 +22,5 @@ pub const VERDICT: Kind = Kind(23);
 pub const ABORT: Kind = Kind(24);
 /// A relay cannot serve a child it was given.
 pub const ORPHAN: Kind = Kind(25);
+/// A receiver has ended.
+pub const LEAVE: Kind = Kind(29);

@@ -59,6 +59,7 @@ mod endpoint;
 pub mod kind;
 pub mod live;
 mod message;
+mod other_build;
 mod receiver;
 mod root;
 mod view;
@@ -66,13 +67,15 @@ mod view;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
-pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session};
-pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Trailer, ViewPart};
+pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
+pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Status, Trailer, Verdict, ViewPart};
+pub use other_build::OtherBuild;
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NoPlan, Root, RootConfig, RootEvent, RootFailure, Route, Wanted,
+    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure,
+    Route, TurnedAway, Wanted,
 };
-pub use view::{MAX_MEMBERS, View, ViewMember};
+pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};
 

@@ -4,8 +4,10 @@ use super::{LIMIT, within};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -40,6 +42,14 @@ impl Run {
         Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
     }
 
+    /// Starts a command whose stdout is a pipe out of which so many bytes are read per second.
+    pub fn read_slowly(name: &str, command: Command, bytes_per_second: u64) -> Run {
+        let mut run = Run::unread(name, command);
+        let pipe = run.unread.take().expect("not read yet");
+        run.readers.push(collect(Paced { pipe, bytes_per_second, done_bytes: 0, started: run.started }, &run.stdout));
+        run
+    }
+
     /// A program on this machine itself, outside every lab, with nothing on its stdin.
     pub fn here(program: &str, arguments: &[&str]) -> Run {
         let mut command = Command::new(program);
@@ -61,6 +71,18 @@ impl Run {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a process id"));
         kill(pid, signal).unwrap_or_else(|errno| panic!("{signal} to {}: {errno}", self.name));
+    }
+
+    /// The bytes so far of the largest file below `directory` that it has open, whether that has a name or not.
+    pub fn open_bytes(&self, directory: &Path) -> Option<u64> {
+        self.open_files(directory).iter().filter_map(|link| fs::metadata(link).ok()).map(|file| file.len()).max()
+    }
+
+    /// Ways to the files below `directory` that it has open, whether they have names or not.
+    pub fn open_files(&self, directory: &Path) -> Vec<PathBuf> {
+        let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else { return Vec::new() };
+        let links = opened.flatten().map(|entry| entry.path());
+        links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
     }
 
     /// What it has written to stderr so far.
@@ -101,6 +123,24 @@ impl Drop for Run {
         // Only fails for a process that has ended, which is what is wanted.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// A pipe that is not read faster than this.
+struct Paced<R> {
+    pipe: R,
+    bytes_per_second: u64,
+    done_bytes: u64,
+    started: Instant,
+}
+
+impl<R: Read> Read for Paced<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let due = Duration::from_secs_f64(self.done_bytes as f64 / self.bytes_per_second as f64);
+        thread::sleep(due.saturating_sub(self.started.elapsed()));
+        let count = self.pipe.read(buffer)?;
+        self.done_bytes += count as u64;
+        Ok(count)
     }
 }
 

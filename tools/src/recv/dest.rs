@@ -1,8 +1,12 @@
 //! DEST: where the bytes go, checked before anything else happens.
 
+use super::device::Device;
+use super::unnamed_file::{UnnamedFile, remove_stale};
 use crate::exit::{Code, Failure, fail};
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// What DEST turned out to be.
@@ -12,6 +16,8 @@ pub enum Dest {
     Stdout,
     /// A file, new or (with --force) to be replaced.
     File { path: PathBuf, replace: bool },
+    /// A block device, which is overwritten.
+    Device { path: PathBuf, bytes: u64 },
     /// An existing directory: the file goes in under its own name.
     Directory { path: PathBuf, replace: bool },
 }
@@ -30,6 +36,9 @@ impl Dest {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
             return fail(Code::System, text);
         }
+        if path.metadata().is_ok_and(|there| there.file_type().is_block_device()) {
+            return Dest::device(path, replace);
+        }
         let resolved = if path.is_dir() { Dest::Directory { path, replace } } else { Dest::File { path, replace } };
         if let Dest::File { path, replace } = &resolved {
             check_replaceable(path, *replace)?;
@@ -40,17 +49,39 @@ impl Dest {
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
             return fail(Code::System, text);
         }
+        match remove_stale(directory) {
+            0 => {}
+            count => log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display()),
+        }
         // The only honest test of being able to write there.
-        temporary(directory).map_err(|error| {
+        UnnamedFile::create(directory).map_err(|error| {
             Failure::new(Code::System, format!("cannot write to {}: {error}; choose another DEST", directory.display()))
         })?;
         Ok(resolved)
     }
 
+    /// A device, if it may be overwritten and nobody uses it.
+    fn device(path: PathBuf, overwrite: bool) -> anyhow::Result<Dest> {
+        let name = path.display();
+        if !overwrite {
+            return fail(Code::System, format!("DEST {name} is a block device: overwrite all it has with --force"));
+        }
+        let bytes = Device::open(&path).and_then(|mut device| device.bytes()).map_err(|error| {
+            let help = if error.kind() == ErrorKind::ResourceBusy { "unmount it" } else { "choose another DEST" };
+            Failure::new(Code::System, format!("cannot write to the device {name}: {error}; {help}"))
+        })?;
+        Ok(Dest::Device { path, bytes })
+    }
+
+    /// Whether it is overwritten as the bytes come, and has its name already.
+    pub fn is_device(&self) -> bool {
+        matches!(self, Dest::Device { .. })
+    }
+
     /// The directory that will hold the file.
     pub fn directory(&self) -> Option<&Path> {
         match self {
-            Dest::Stdout => None,
+            Dest::Stdout | Dest::Device { .. } => None,
             Dest::Directory { path, .. } => Some(path),
             Dest::File { path, .. } => {
                 Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
@@ -65,6 +96,7 @@ impl Dest {
     pub fn path(&self, source: &str) -> Result<Option<(PathBuf, bool)>, String> {
         match self {
             Dest::Stdout => Ok(None),
+            Dest::Device { path, .. } => Ok(Some((path.clone(), true))),
             Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
             Dest::Directory { path, replace } => {
                 let name = Path::new(source).file_name().ok_or_else(|| {
@@ -79,22 +111,17 @@ impl Dest {
 
     /// Bytes that can be written there.
     pub fn free_bytes(&self) -> u64 {
+        if let Dest::Device { bytes, .. } = self {
+            return *bytes;
+        }
         let Some(directory) = self.directory() else { return u64::MAX };
         statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
     }
 }
 
-/// A new file in `directory` that is gone when it is dropped, however that comes about.
-pub fn temporary(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    // What a plain `open` would give, the umask taken off by the kernel.
-    let permissions = std::fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".ethbcast-").suffix(".part").permissions(permissions).tempfile_in(directory)
-}
-
 fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
     let text = match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
         Ok(_) if !replace => format!("DEST {} exists: remove it, or replace it with --force", path.display()),
         // Replacing /dev/null by a file would be no favour.

@@ -1,32 +1,47 @@
 //! DEST as a storage: a file that becomes visible only when all is verified and on disk, or stdout.
 
-use super::dest::{Dest, temporary};
-use super::part_file::{DiskError, PartFile};
-use ethbcast_collectives::session::Outcome;
+use super::dest::Dest;
+use super::device::{Device, Medium};
+use super::part_file::{DiskError, PartFile, SettledFile};
+use super::unnamed_file::UnnamedFile;
+use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Storage, StorageError, is_full};
-use std::fs::File;
+use ethbcast_collectives::session::{Outcome, Trailer};
+use nix::libc;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tempfile::NamedTempFile;
 
 /// DEST, being written.
 pub struct Disk {
     dest: Dest,
+    /// Compare with what is read back from the disk, too.
+    read_back: bool,
     target: Option<Target>,
     path: Arc<OnceLock<PathBuf>>,
 }
 
 enum Target {
     Stdout(io::Stdout),
-    File { part: PartFile<NamedTempFile>, path: PathBuf, replace: bool },
+    Writing { part: PartFile<Medium>, path: PathBuf, replace: bool },
+    Settled { file: SettledFile<Medium>, path: PathBuf, replace: bool },
 }
 
 impl Disk {
     /// A storage for DEST, and where its file will be when it is visible.
-    pub fn new(dest: Dest) -> (Disk, Arc<OnceLock<PathBuf>>) {
+    pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::new(OnceLock::new());
-        (Disk { dest, target: None, path: Arc::clone(&path) }, path)
+        (Disk { dest, read_back, target: None, path: Arc::clone(&path) }, path)
+    }
+
+    fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
+        if let Dest::Device { .. } = self.dest {
+            let device = Device::open(path).map_err(|error| trouble("open the device for this process alone", error));
+            return device.map(Medium::Device);
+        }
+        let directory = self.dest.directory().unwrap_or(Path::new("."));
+        let file = UnnamedFile::create(directory).map_err(|error| trouble("create a temporary file", error));
+        file.map(Medium::File)
     }
 }
 
@@ -41,9 +56,8 @@ impl Storage for Disk {
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
-                let directory = self.dest.directory().unwrap_or(Path::new("."));
-                let temporary = temporary(directory).map_err(|error| trouble("create a temporary file", error))?;
-                Target::File { part: PartFile::new(temporary).map_err(disk_trouble)?, path, replace }
+                let part = PartFile::new(self.medium(&path)?).map_err(disk_trouble)?;
+                Target::Writing { part, path, replace }
             }
         });
         Ok(())
@@ -52,39 +66,91 @@ impl Storage for Disk {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         match self.target.as_mut().expect("data comes when the session has begun") {
             Target::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
-            Target::File { part, .. } => part.write_all(bytes).map_err(disk_trouble),
+            Target::Writing { part, .. } => part.write_all(bytes).map_err(disk_trouble),
+            Target::Settled { .. } => panic!("nothing comes after the end"),
         }
     }
 
-    fn commit(&mut self) -> Result<(), StorageError> {
-        match self.target.take().expect("the end comes when the session has begun") {
-            Target::Stdout(mut out) => out.flush().map_err(|error| trouble("write to stdout", error)),
-            Target::File { part, path, replace } => {
-                publish(part, &path, replace)?;
-                self.path.get_or_init(|| path);
-                Ok(())
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
+        self.target = Some(match self.target.take().expect("the end comes when the session has begun") {
+            Target::Stdout(mut out) => {
+                out.flush().map_err(|error| trouble("write to stdout", error))?;
+                Target::Stdout(out)
             }
+            Target::Writing { part, path, replace } => {
+                let mut file = part.settle().map_err(disk_trouble)?;
+                if self.read_back {
+                    compare(&mut file, trailer)?;
+                }
+                Target::Settled { file, path, replace }
+            }
+            settled @ Target::Settled { .. } => settled,
+        });
+        Ok(())
+    }
+
+    fn publish(&mut self) -> Result<(), StorageError> {
+        if let Some(Target::Settled { file, path, replace }) = self.target.take() {
+            let published = file.publish(&path, replace);
+            if published.as_ref().err().is_none_or(|failed| failed.in_place) {
+                self.path.get_or_init(|| path);
+            }
+            published.map_err(disk_trouble)?;
         }
+        Ok(())
     }
 }
 
-/// Makes the file visible, and the directory remember it.
-fn publish(part: PartFile<NamedTempFile>, path: &Path, replace: bool) -> Result<(), StorageError> {
-    part.publish(path, replace).map_err(disk_trouble)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| trouble("sync the directory", error))
+/// Fails unless what is read back from the disk is what the sender has.
+fn compare(file: &mut SettledFile<Medium>, trailer: Trailer) -> Result<(), StorageError> {
+    let mut tally = Tally::default();
+    file.read_back(|bytes| tally.add(bytes)).map_err(disk_trouble)?;
+    tally.verify(trailer).map_err(|_| {
+        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory is \
+                    bad, or somebody else has written to it; choose another DEST";
+        StorageError::new(Outcome::Damaged, text)
+    })
 }
 
+/// What went wrong at a file, with what is true of it and what to do.
 fn disk_trouble(failed: DiskError) -> StorageError {
+    if failed.in_place {
+        let help = "; the file is in place and whole, but a crash may take its name away: sync the disk, or send again";
+        return StorageError::system(&failed.doing, failed.error, help);
+    }
     trouble(&failed.doing, failed.error)
 }
 
 fn trouble(doing: &str, error: io::Error) -> StorageError {
     let help = match error.kind() {
+        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
+        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
         _ if is_full(&error) => "; make room or choose another DEST",
+        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
+        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
         _ => "",
     };
     StorageError::system(doing, error, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_common_error_of_a_disk_says_what_to_do() {
+        for (errno, help) in [
+            (libc::ENOSPC, "make room"),
+            (libc::EDQUOT, "quota"),
+            (libc::EFBIG, "ulimit -f"),
+            (libc::EIO, "dmesg"),
+            (libc::EROFS, "dmesg"),
+            (libc::EEXIST, "--force"),
+        ] {
+            let error = trouble("write", io::Error::from_raw_os_error(errno));
+            assert!(error.to_string().contains(help), "{error}");
+        }
+    }
 }

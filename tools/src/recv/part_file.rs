@@ -4,12 +4,10 @@
 //! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
 //! it: nothing that a later call says is believed, and the file never becomes visible.
 
-use std::fs::File;
-use std::io::{Error, Result, Write};
+use std::io::{Error, Result};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use tempfile::NamedTempFile;
 
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
@@ -25,27 +23,14 @@ pub trait DiskFile {
     /// Waits until all that was written is on the disk.
     fn sync(&mut self) -> Result<()>;
 
+    /// Hands over all that the disk has of it, not what memory keeps.
+    fn read_back(&mut self, take: impl FnMut(&[u8])) -> Result<()>;
+
     /// Gives the file its name; what has that name already is replaced only if `replace`.
-    fn name(self, path: &Path, replace: bool) -> Result<()>;
-}
+    fn name(&mut self, path: &Path, replace: bool) -> Result<()>;
 
-impl DiskFile for NamedTempFile {
-    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
-        self.as_file_mut().write_all(bytes)
-    }
-
-    fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
-        let file: File = self.as_file().try_clone()?;
-        Ok(move || file.sync_data())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.as_file().sync_all()
-    }
-
-    fn name(self, path: &Path, replace: bool) -> Result<()> {
-        if replace { self.persist(path) } else { self.persist_noclobber(path) }.map(drop).map_err(|error| error.error)
-    }
+    /// Waits until the name is on the disk, too.
+    fn sync_name(&mut self, path: &Path) -> Result<()>;
 }
 
 /// The thread that syncs what has been written so far whenever it is told to; it ends with the first error.
@@ -76,17 +61,19 @@ pub struct DiskError {
     pub doing: String,
     /// The system's reason.
     pub error: Error,
+    /// Whether the file has its name all the same.
+    pub in_place: bool,
 }
 
 fn at(doing: &str) -> impl FnOnce(Error) -> DiskError {
-    move |error| DiskError { doing: doing.to_owned(), error }
+    move |error| DiskError { doing: doing.to_owned(), error, in_place: false }
 }
 
 /// A file being written, under no name that anybody knows.
 pub struct PartFile<F> {
     file: F,
     unsynced_bytes: u64,
-    /// None once it has reported an error.
+    /// None once it has reported an error, or a write has.
     syncer: Option<Syncer>,
 }
 
@@ -106,7 +93,10 @@ impl<F: DiskFile> PartFile<F> {
     /// If the write fails, or a sync has failed: the file is lost then, whatever comes after.
     pub fn write_all(&mut self, bytes: &[u8]) -> std::result::Result<(), DiskError> {
         self.check_syncer()?;
-        self.file.write_all(bytes).map_err(at("write"))?;
+        self.file.write_all(bytes).map_err(|error| {
+            self.syncer = None;
+            at("write")(error)
+        })?;
         self.unsynced_bytes += bytes.len() as u64;
         let syncer = self.syncer.as_ref().filter(|_| self.unsynced_bytes >= SYNC_BYTES);
         match syncer.map(|syncer| syncer.told.try_send(())) {
@@ -118,18 +108,18 @@ impl<F: DiskFile> PartFile<F> {
         Ok(())
     }
 
-    /// Puts everything on the disk and only then gives the file its name.
+    /// Puts everything on the disk, still under no name.
     ///
     /// # Errors
-    /// If any sync of this file, this last one or one before, has failed, or the file cannot have that name.
-    pub fn publish(mut self, path: &Path, replace: bool) -> std::result::Result<(), DiskError> {
+    /// If any sync of this file, this last one or one before, has failed.
+    pub fn settle(mut self) -> std::result::Result<SettledFile<F>, DiskError> {
         // First the early syncs: one that is under way may take the error away from the last.
         match self.syncer.take() {
             Some(syncer) => syncer.finish().map_err(at("sync"))?,
             None => return Err(lost()),
         }
         self.file.sync().map_err(at("sync"))?;
-        self.file.name(path, replace).map_err(at(&format!("rename to {}", path.display())))
+        Ok(SettledFile { file: self.file })
     }
 
     /// Whether the syncer has ended, which it does only with an error; from then on nothing succeeds.
@@ -142,9 +132,33 @@ impl<F: DiskFile> PartFile<F> {
     }
 }
 
-/// The answer to everything after the first failed sync.
+/// A file whose every byte is on the disk, still under no name that anybody knows.
+pub struct SettledFile<F> {
+    file: F,
+}
+
+impl<F: DiskFile> SettledFile<F> {
+    /// Hands over all bytes as they are read back from the disk.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read_back(&mut self, take: impl FnMut(&[u8])) -> std::result::Result<(), DiskError> {
+        self.file.read_back(take).map_err(at("read back what was written"))
+    }
+
+    /// Gives the file its name, and makes that last.
+    ///
+    /// # Errors
+    /// If it cannot have that name; or it has, and the directory cannot be synced: then a crash may take the name away.
+    pub fn publish(mut self, path: &Path, replace: bool) -> std::result::Result<(), DiskError> {
+        self.file.name(path, replace).map_err(at(&format!("rename to {}", path.display())))?;
+        self.file.sync_name(path).map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })
+    }
+}
+
+/// The answer to everything after the first failed write or sync.
 fn lost() -> DiskError {
-    at("sync")(Error::other("an earlier sync of the file failed"))
+    at("sync")(Error::other("an earlier write or sync of the file failed"))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Sink for Taker {
         let (_, trailer) = self.concludes_at.take_if(|(at, _)| *at <= now)?;
         let bytes = self.taken as u64;
         let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
-        let outcome = if sound { Outcome::Delivered } else { Outcome::Damaged };
+        let outcome = if sound { Outcome::Verified } else { Outcome::Damaged };
         Some(Done { outcome, bytes, digest: trailer.digest, text: String::new() })
     }
 

@@ -6,6 +6,7 @@ mod demo;
 mod faults;
 mod harness;
 mod lab;
+mod machine;
 mod operations;
 mod perf;
 mod presets;

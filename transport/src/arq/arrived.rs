@@ -16,6 +16,12 @@ impl Arrived {
         Arrived { beyond: Bits::new(span), head: 0, highest: 0 }
     }
 
+    /// All frames below `first`, which is not below the head, count as arrived. Nothing beyond the head has.
+    pub(crate) fn skip_to(&mut self, first: u64) {
+        assert!(self.head == self.highest && self.head <= first, "only what is in order can go on elsewhere");
+        (self.head, self.highest) = (first, first);
+    }
+
     /// One past the newest frame before which nothing is missing.
     pub(crate) fn head(&self) -> u64 {
         self.head

@@ -1,5 +1,6 @@
 //! The newest of the other side's stamps, and what the echo of an own one says about the round trip.
 
+use super::disorder::Disorder;
 use super::rtt::Rtt;
 use super::stamp::Stamp;
 use crate::time::Instant;
@@ -81,6 +82,7 @@ pub(crate) enum Behind {
 pub(crate) struct Echo {
     newest: Newest,
     rtt: Rtt,
+    disorder: Disorder,
     /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
     /// No timeout is longer, and no sample.
@@ -90,12 +92,9 @@ pub(crate) struct Echo {
 impl Echo {
     /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
-        Echo {
-            newest: Newest::default(),
-            rtt: Rtt::new(tuning),
-            doubt: Stamp::NONE,
-            longest_sample: tuning.timeout.max,
-        }
+        let longest_sample = tuning.timeout.max;
+        let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(longest_sample));
+        Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE, longest_sample }
     }
 
     /// The newest stamp echoed.
@@ -106,6 +105,36 @@ impl Echo {
     /// What is known of the round trip.
     pub(crate) fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// How much earlier than another that has arrived a frame must have been sent to be lost, and not just overtaken.
+    pub(crate) fn tolerance(&self) -> Duration {
+        self.rtt.reordering().max(self.disorder.tolerance())
+    }
+
+    /// The frame at the receiver's cursor has arrived with `ack`, whose echo has not been taken yet. It was sent for
+    /// the last time under `last`, and under `before` the time before that; both are the same if it was sent once.
+    ///
+    /// If nothing sent as late as `last` has arrived, it came by an earlier transmission. Whichever it was, whatever
+    /// was sent between it and the newest echo so far has overtaken it. Returns whether the last one was for nothing.
+    pub(crate) fn on_arrival(&mut self, before: Stamp, last: Stamp, ack: &Ack<'_>) -> bool {
+        let echo = Stamp(ack.echo);
+        let needless = before != last && echo != Stamp::NONE && last.is_after(echo);
+        let sent_at = if needless { before } else { last };
+        if sent_at != Stamp::NONE && self.newest().is_after(sent_at) {
+            self.disorder.note(self.newest().since(sent_at));
+        }
+        needless
+    }
+
+    /// A frame was taken for lost, and had only come `later` than another that took its way.
+    pub(crate) fn on_late(&mut self, later: Duration) {
+        self.disorder.note(later);
+    }
+
+    /// How far frames have been seen to overtake each other, and a little more.
+    pub(crate) fn disorder(&self) -> Duration {
+        self.disorder.tolerance()
     }
 
     /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the
@@ -122,6 +151,7 @@ impl Echo {
         if round_trip < longest {
             self.rtt.sample(round_trip.min(self.longest_sample));
         }
+        self.disorder.on_echo(now, self.rtt.smoothed().unwrap_or_default());
         Some(since_last)
     }
 

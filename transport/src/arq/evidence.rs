@@ -3,6 +3,7 @@
 use super::echo::STALE;
 use super::stamp::Stamp;
 use crate::wire::{Ack, AckBody};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What may be acknowledged: nobody has got what does not exist, nor seen a stamp that was not drawn.
@@ -73,9 +74,14 @@ impl Evidence {
         judged.take_while(move |&(sequence, overtaken)| overtaken || sequence < evidence.covered)
     }
 
-    /// The frames below `end` that `ack` proves lost: they have not arrived, and were overtaken.
-    pub(crate) fn missing(&self, ack: &Ack<'_>, end: u64, sent_at: impl Fn(u64) -> Stamp) -> impl Iterator<Item = u64> {
-        let judged = self.search(ack.cursor..end, move |evidence, sequence| evidence.overtook(sent_at(sequence)));
+    /// Those of `frames` that `ack` proves lost: they have not arrived, and were overtaken.
+    pub(crate) fn missing(
+        &self,
+        ack: &Ack<'_>,
+        frames: Range<u64>,
+        sent_at: impl Fn(u64) -> Stamp,
+    ) -> impl Iterator<Item = u64> {
+        let judged = self.search(frames, move |evidence, sequence| evidence.overtook(sent_at(sequence)));
         judged.filter(|&(sequence, overtaken)| overtaken && !ack.has(sequence)).map(|(sequence, _)| sequence)
     }
 }
@@ -132,11 +138,11 @@ mod tests {
             tolerance: Duration::from_micros(tolerance),
             covered: ack.covered(),
         };
-        assert_eq!(evidence(0).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(evidence(10).missing(&ack, 10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
+        assert_eq!(evidence(0).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(evidence(10).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
         let again = |sequence: u64| if sequence == 1 { Stamp(60) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 10, again).collect::<Vec<_>>(), [3], "1 has been sent again since");
+        assert_eq!(evidence(0).missing(&ack, 1..10, again).collect::<Vec<_>>(), [3], "1 has been sent again since");
         let repaired = |sequence: u64| if sequence >= 7 { Stamp(20) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 10, repaired).collect::<Vec<_>>(), [1, 3], "the search ended at 5");
+        assert_eq!(evidence(0).missing(&ack, 1..10, repaired).collect::<Vec<_>>(), [1, 3], "the search ended at 5");
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod arrived;
 pub mod bits;
+pub mod disorder;
 pub mod echo;
 pub mod evidence;
 pub mod question;

@@ -47,6 +47,11 @@ impl StampRing {
         StampRing { stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice() }
     }
 
+    /// How many stamps there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.stamps.len()
+    }
+
     /// The stamp of frame `sequence`.
     pub(crate) fn get(&self, sequence: u64) -> Stamp {
         self.stamps[self.slot(sequence)]

@@ -17,13 +17,16 @@ pub(crate) struct Window {
     /// Below this it grows by what is acknowledged, above by one frame a round.
     threshold: u64,
     grown: u64,
+    /// What it was, and the threshold, before the last cut, until it has grown to that again.
+    before_cut: Option<(u64, u64)>,
 }
 
 impl Window {
     /// A new window, never above `most` frames.
     pub(crate) fn new(tuning: &WindowTuning, most: u64) -> Window {
         let max = tuning.max_frames.min(most);
-        Window { frames: tuning.start_frames.min(max), min: tuning.min_frames.min(max), max, threshold: max, grown: 0 }
+        let (frames, min) = (tuning.start_frames.min(max), tuning.min_frames.min(max));
+        Window { frames, min, max, threshold: max, grown: 0, before_cut: None }
     }
 
     /// Frames that may be in flight.
@@ -46,12 +49,21 @@ impl Window {
             self.grown %= self.frames;
         }
         self.frames = self.frames.min(self.max);
+        self.before_cut.take_if(|(frames, _)| *frames <= self.frames);
     }
 
     /// Too much was lost.
     pub(crate) fn cut(&mut self) {
+        self.before_cut = Some((self.frames, self.threshold));
         self.frames = (self.frames * 7 / 10).max(self.min);
         self.threshold = self.frames;
+    }
+
+    /// What was taken for lost had been overtaken: what that cost is given back (RFC 4015).
+    pub(crate) fn undo_cut(&mut self) {
+        if let Some(before) = self.before_cut.take() {
+            (self.frames, self.threshold) = before;
+        }
     }
 }
 
@@ -89,6 +101,11 @@ impl LossRound {
             (self.ends, self.acknowledged, self.lost) = (newest, 0, 0);
         }
         heavy
+    }
+
+    /// What was taken for lost had been overtaken: the round is judged without it.
+    pub(crate) fn forgive(&mut self) {
+        self.lost = 0;
     }
 }
 
@@ -158,6 +175,9 @@ mod tests {
         assert_eq!(window.frames(), 1000);
         (1..=50).for_each(|sent_at| lose(&mut window, sent_at, 100));
         assert_eq!(window.frames(), 700);
+        window.undo_cut();
+        assert_eq!(window.frames(), 1000, "nothing was lost at all");
+        (101..=150).for_each(|sent_at| lose(&mut window, sent_at, 200));
         window.grow(700);
         assert_eq!(window.frames(), 701, "after a cut it grows by a frame a round");
         (2..=50).for_each(|round| lose(&mut window, round * 100, round * 100));

@@ -62,6 +62,15 @@ impl Feed {
         }
     }
 
+    /// Goes on at frame `first`: nobody here needs what lies between the head and it. Every reader stands there then.
+    ///
+    /// # Panics
+    /// If that is behind the head, or anything beyond the head has arrived.
+    pub fn skip_to(&mut self, first: u64) {
+        self.arrived.skip_to(first);
+        self.positions.skip_to(first);
+    }
+
     /// Number of slots.
     pub fn slots(&self) -> u64 {
         self.mask + 1

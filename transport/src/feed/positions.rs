@@ -63,6 +63,14 @@ impl Positions {
         self.follow(head);
     }
 
+    /// Moves every reader forward to `position`, across what was never there.
+    pub(super) fn skip_to(&mut self, position: u64) {
+        self.standing.fill(0);
+        self.readers.iter_mut().flatten().for_each(|reader| *reader = position);
+        *self.count(position) = self.present as u32;
+        self.tail = position;
+    }
+
     pub(super) fn rewind(&mut self, reader: ReaderId) {
         let (from, tail) = (self.get(reader), self.tail);
         *self.count(from) -= 1;

@@ -37,7 +37,9 @@ enum FrameState {
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     piece: Piece,
+    /// Of the last transmission, and of the one before.
     stamp: Stamp,
+    before: Stamp,
     state: FrameState,
 }
 
@@ -119,7 +121,7 @@ impl Flight {
         let sequence = self.repairs.pop_first()?;
         let stamp = stamp();
         let frame = &mut self.frames[(sequence - self.cursor) as usize];
-        (frame.stamp, frame.state) = (stamp, FrameState::Flying);
+        (frame.before, frame.stamp, frame.state) = (frame.stamp, stamp, FrameState::Flying);
         let piece = frame.piece;
         self.flying += 1;
         self.arm(now);
@@ -129,7 +131,7 @@ impl Flight {
     /// Sends a new frame under `stamp`; returns its number.
     pub(super) fn send(&mut self, now: Instant, piece: Piece, stamp: Stamp) -> u64 {
         let sequence = self.next();
-        self.frames.push_back(Numbered { piece, stamp, state: FrameState::Flying });
+        self.frames.push_back(Numbered { piece, stamp, before: stamp, state: FrameState::Flying });
         self.flying += 1;
         self.arm(now);
         sequence
@@ -182,6 +184,13 @@ impl Flight {
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {
         let mut newly = 0;
         let covered = (ack.covered() - self.cursor) as usize;
+        if let Some(frame) =
+            self.frames.front().filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor)
+        {
+            if self.echo.on_arrival(frame.before, frame.stamp, ack) {
+                self.window.undo_cut();
+            }
+        }
         for (sequence, frame) in (self.cursor..).zip(self.frames.iter_mut().take(covered)) {
             if frame.state == FrameState::Arrived || !ack.has(sequence) {
                 continue;
@@ -206,7 +215,7 @@ impl Flight {
     /// What the echo proves lost. Under `InOrderOnly` only the first frame is judged, and what follows it was thrown
     /// away with it.
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
-        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered };
+        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered };
         let strict = self.policy == Policy::InOrderOnly;
         let proves = |frame: &Numbered| frame.state == FrameState::Flying && evidence.overtook(frame.stamp);
         if strict && !self.frames.front().is_some_and(proves) {

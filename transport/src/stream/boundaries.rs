@@ -51,11 +51,6 @@ impl Boundaries {
         tree_bytes(self.frames.len(), size_of::<u64>())
     }
 
-    /// Whether frame `sequence` ends a message.
-    pub(super) fn has(&self, sequence: u64) -> bool {
-        self.frames.contains_key(&sequence)
-    }
-
     /// Whether frame `sequence` ends a message whose passing is to be reported.
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
         self.frames.get(&sequence) == Some(&true)
@@ -121,7 +116,8 @@ mod tests {
         let mut boundaries = Boundaries::new(4);
         [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));
         boundaries.forget_below(15);
-        assert_eq!((boundaries.has(5), boundaries.has(7), boundaries.has(20)), (false, true, true));
+        let ends = [5, 7, 20].map(|sequence| boundaries.ending(sequence) != Ending::None);
+        assert_eq!(ends, [false, true, true]);
         assert_eq!(boundaries.whole_segments(17, false), 16);
         assert_eq!(boundaries.before(15), 8);
         assert_eq!((boundaries.before(30), boundaries.reported_before(30)), (21, 8));

@@ -4,6 +4,10 @@
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
 //! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+//!
+//! A child that was grafted may need frames that are gone here. Then the reader in the feed stands above the cursor, at
+//! the first frame that is kept: the lane serves the child from there on, as far as its credit goes, and somebody else
+//! sends what lies between. Neither the window nor the count of frames in flight knows of these.
 
 use super::boundaries::Boundaries;
 use super::memory::{Memory, tree_bytes};
@@ -17,7 +21,7 @@ use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A child served by unicast.
 #[derive(Debug)]
@@ -34,16 +38,36 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
+    /// How many frames have arrived, in order or not.
+    arrived: u64,
     sent_at: StampRing,
     repairs: BTreeSet<u64>,
+    /// Under which stamp what has been sent again was sent the time before.
+    sent_before: BTreeMap<u64, Stamp>,
     window: Window,
     round: LossRound,
     echo: Echo,
     question: Question,
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
-    grafted: bool,
+    origins: Origins,
+    /// When the child last got further, or began to owe an answer.
+    moved_at: Instant,
 }
+
+/// From whom the child can have frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origins {
+    /// From this lane.
+    Here,
+    /// Those of a former parent may still be on their way, which had them from here.
+    Former,
+    /// Another stream served it until now: it may have any.
+    Elsewhere,
+}
+
+/// No stream has more frames, and no arithmetic on their numbers overflows: 1.6 petabytes at an MTU of 1500.
+const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
@@ -61,23 +85,33 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
+            arrived: tail,
             sent_at: StampRing::new(feed.slots()),
             repairs: BTreeSet::new(),
+            sent_before: BTreeMap::new(),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
             echo: Echo::new(tuning),
             question: Question::default(),
             synced: true,
-            grafted: false,
+            origins: Origins::Here,
+            moved_at: Instant::START,
         }
     }
 
     /// A lane to a child that another host served until now: everything still here is kept until it says where it
     /// stands.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let mut lane = Lane { synced: false, grafted: true, ..Lane::new(peer, feed, tuning) };
+        let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();
         lane.arm(now);
+        lane
+    }
+
+    /// A lane to a child that another stream served until now, with nothing in this one's feed yet.
+    pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
+        let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
+        lane.question.ask();
         lane
     }
 
@@ -93,7 +127,8 @@ impl Lane {
 
     /// Bytes of the stamps of what was sent, and at most of the queued repairs, beside the lane itself.
     pub(super) fn memory(&self) -> Memory {
-        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>());
+        let before_bytes = tree_bytes(self.sent_before.len(), size_of::<(u64, Stamp)>());
+        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>()) + before_bytes;
         Memory { readers_bytes: self.sent_at.bytes(), repairs_bytes, ..Memory::default() }
     }
 
@@ -119,48 +154,59 @@ impl Lane {
 
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        // Frames of a grafted child's former parent may still be on their way: it can know more than was sent from
-        // here.
-        let below = if self.grafted { feed.head() } else { self.highest };
-        let (ack, forged) = Sent { below, newest, credit: feed.slots() }.believe(ack);
+        let (ack, forged) = Sent { below: self.may_have(feed), newest, credit: feed.slots() }.believe(ack);
         self.on_believed(now, &ack, feed, newest).forged_if(forged)
     }
 
     fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         let behind = self.synced && ack.cursor < self.cursor;
         if behind && !self.is_contradicted(now, ack, feed) {
-            return AckFrom::Known;
+            return self.known(feed);
         }
-        if !self.synced && !self.sync(ack) {
-            return AckFrom::Orphan;
+        if !self.synced {
+            self.sync(ack, feed);
         }
-        if self.grafted {
-            self.highest = self.highest.max(ack.covered());
-            self.next = self.next.max(self.highest);
-        }
+        self.know(ack.covered());
+        self.note_arrival(ack);
         let limiting = self.window.is_limiting(self.in_flight);
-        let newly = ack.cursor - self.cursor;
-        let only_consuming = ack.cursor == self.highest && ack.body.consumed <= self.consumed && newly == 0;
+        let newly = self.advance(ack, feed);
+        let quiet = newly == 0 && ack.body.consumed <= self.consumed;
+        let only_consuming = quiet && ack.cursor == self.highest;
+        let only_lacking = quiet && self.cursor == ack.cursor && self.is_orphaned(feed);
+        if newly > 0 || self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed {
+            self.moved_at = now;
+        }
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
-        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
-        self.repairs.retain(|&sequence| sequence >= ack.cursor && !ack.has(sequence));
-        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack) } else { 0 };
-        self.in_flight = self.next - self.cursor;
+        let from = self.from(feed);
+        self.repairs.retain(|&sequence| sequence >= from && !ack.has(sequence));
+        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
+        let beyond = arrived(ack, from);
+        self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(ack.arrived_beyond() + self.repairs.len() as u64);
+            self.in_flight = self.in_flight.saturating_sub(beyond + self.repairs.len() as u64);
         }
+        let arrived = (from + beyond).saturating_sub(std::mem::replace(&mut self.arrived, from + beyond));
         if limiting {
             self.window.grow(newly);
         }
-        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
+        if self.round.is_heavy(arrived, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
-        self.question.answered(only_consuming);
+        self.question.answered(only_consuming || (only_lacking && lost == 0));
         self.rearm(now, feed);
-        AckFrom::Known.forged_if(behind)
+        self.known(feed).forged_if(behind)
+    }
+
+    /// One past the highest frame that the child can have.
+    fn may_have(&self, feed: &Feed) -> u64 {
+        match self.origins {
+            Origins::Here => self.highest,
+            Origins::Elsewhere if !feed.is_complete() => feed.head().max(MOST_FRAMES),
+            Origins::Former | Origins::Elsewhere => feed.head(),
+        }
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
@@ -172,32 +218,91 @@ impl Lane {
             feed.rewind(self.reader);
             let tail = feed.tail();
             (self.cursor, self.next, self.limit, self.consumed) = (tail, tail, tail, 0);
-            (self.synced, self.grafted) = (false, true);
+            self.synced = false;
+            if self.origins == Origins::Here {
+                self.origins = Origins::Former;
+            }
         } else {
             self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
         }
         contradicted
     }
 
-    /// A grafted child has said where it stands; false if what it needs is gone.
-    fn sync(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.cursor < self.cursor {
-            return false;
-        }
-        self.synced = true;
-        self.cursor = ack.cursor;
-        self.highest = ack.covered();
-        self.next = self.highest;
-        self.repairs = (ack.cursor..self.highest).filter(|&sequence| !ack.has(sequence)).collect();
-        true
+    /// The first frame that this lane serves: the child's cursor, unless what it needs is gone.
+    fn from(&self, feed: &Feed) -> u64 {
+        self.cursor.max(feed.position(self.reader))
     }
 
-    /// Finds what the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>) -> u64 {
-        let evidence =
-            Evidence { echo: self.echo.newest(), tolerance: self.echo.rtt().reordering(), covered: ack.covered() };
+    /// Whether the child needs frames that are gone.
+    fn is_orphaned(&self, feed: &Feed) -> bool {
+        self.cursor < feed.position(self.reader)
+    }
+
+    /// Whether the child keeps what this lane would send now: strict go-back-n throws away what does not come next.
+    fn is_of_use(&self, feed: &Feed) -> bool {
+        self.policy == Policy::HolesAllowed || !self.is_orphaned(feed)
+    }
+
+    fn known(&self, feed: &Feed) -> AckFrom {
+        AckFrom::known(self.peer.rank, self.cursor, self.limit, feed.position(self.reader))
+    }
+
+    /// A child that others served has said where it stands.
+    fn sync(&mut self, ack: &Ack<'_>, feed: &mut Feed) {
+        self.synced = true;
+        if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
+            feed.skip_to(ack.cursor);
+        }
+        self.cursor = ack.cursor;
+        self.limit = ack.body.limit;
+        let from = self.from(feed);
+        self.next = from;
+        self.highest = from;
+        self.repairs = (from..ack.covered()).filter(|&sequence| !ack.has(sequence)).collect();
+    }
+
+    /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
+    fn know(&mut self, covered: u64) {
+        if covered > self.highest {
+            (self.next..covered)
+                .take(self.sent_at.slots())
+                .for_each(|sequence| self.sent_at.set(sequence, Stamp::NONE));
+            self.highest = covered;
+            self.next = self.next.max(covered);
+        }
+    }
+
+    /// If the frame at the cursor has arrived, it may tell how far frames overtake each other. Strict go-back-n has
+    /// nothing to wait for: what overtook it was thrown away.
+    fn note_arrival(&mut self, ack: &Ack<'_>) {
+        if ack.cursor > self.cursor {
+            if self.policy == Policy::HolesAllowed && self.cursor < self.next {
+                let last = self.sent_at.get(self.cursor);
+                let before = self.sent_before.get(&self.cursor).copied().unwrap_or(last);
+                if self.echo.on_arrival(before, last, ack) {
+                    self.window.undo_cut();
+                    self.round.forgive();
+                }
+            }
+            self.sent_before = self.sent_before.split_off(&ack.cursor);
+        }
+    }
+
+    /// Lets the reader follow; how many frames that this lane serves have newly arrived before all others.
+    fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
+        let before = self.from(feed);
+        if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
+            feed.skip_to(ack.cursor);
+        }
+        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
+        ack.cursor.saturating_sub(before)
+    }
+
+    /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
+    fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
+        let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let sent_at = &self.sent_at;
-        let mut found = evidence.missing(ack, self.next, |sequence| sent_at.get(sequence));
+        let mut found = evidence.missing(ack, from..self.next, |sequence| sent_at.get(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let before = self.repairs.len();
@@ -207,7 +312,7 @@ impl Lane {
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
             // anyway.
             Policy::InOrderOnly => {
-                let rewind = found.next() == Some(self.cursor);
+                let rewind = found.next() == Some(from) && from == self.cursor;
                 if rewind {
                     self.next = self.cursor;
                 }
@@ -238,15 +343,23 @@ impl Lane {
     ) -> Option<Departure> {
         let to = self.peer.mac;
         if self.question.take() {
+            self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
             return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
         }
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let (sequence, again) = match self.repairs.pop_first() {
-            Some(sequence) => (sequence, true),
-            None if turn && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) => {
+        let repair = self.repairs.first().copied().filter(|&sequence| sequence < feed.head());
+        let (sequence, again) = match repair {
+            Some(sequence) => {
+                self.sent_before.insert(sequence, self.sent_at.get(sequence));
+                (sequence, self.repairs.remove(&sequence))
+            }
+            None if turn
+                && self.is_of_use(feed)
+                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
+            {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
@@ -279,12 +392,27 @@ impl Lane {
         self.cursor < self.highest || starved || retained || self.consumed < self.awaited
     }
 
+    /// Since when only the child's answer can move things on, if so.
+    pub(super) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
+        (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
+    }
+
     fn arm(&mut self, now: Instant) {
-        self.question.arm(now, |tries| self.echo.rtt().timeout(tries));
+        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
+            self.moved_at = now;
+        }
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
         let waiting = self.is_waiting(feed);
         self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
+    }
+}
+
+/// How many of the frames from `from` on have arrived beyond the cursor.
+fn arrived(ack: &Ack<'_>, from: u64) -> u64 {
+    match from == ack.cursor {
+        true => ack.arrived_beyond(),
+        false => (from..ack.covered()).filter(|&sequence| ack.has(sequence)).count() as u64,
     }
 }

@@ -29,6 +29,11 @@ impl Lanes {
         Lanes { turns: (0..lanes.len()).collect(), lanes, sorted: false }
     }
 
+    /// The lane to one child that another stream served until now.
+    pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Lanes {
+        Lanes { lanes: vec![Lane::alone(child, feed, tuning)], turns: vec![0], sorted: true }
+    }
+
     fn key(&self, at: usize, boundaries: &Boundaries) -> (bool, u64, usize) {
         let next = self.lanes[at].next();
         (boundaries.ends_at(next), next, at)
@@ -112,6 +117,13 @@ impl Readers for Lanes {
     /// what they need.
     fn below(&self) -> u64 {
         self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX)
+    }
+
+    fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
+        let full = feed.head() == feed.limit();
+        let holds_up = |lane: &&Lane| !full || feed.position(lane.reader()) == feed.tail();
+        let waiting = |lane: &Lane| Some((lane.waiting_since(feed)?, lane.peer().rank));
+        self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
     }
 
     fn consumed(&self) -> u64 {

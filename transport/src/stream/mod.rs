@@ -10,32 +10,31 @@ mod intake;
 mod lane;
 mod lanes;
 mod memory;
+mod orphan;
 mod outgoing;
+mod part;
 mod readers;
 mod stats;
 mod terms;
 mod upstream;
 
 pub use memory::Memory;
+pub use orphan::Orphan;
 pub use stats::StreamStats;
 pub use terms::{Ending, Outlet};
 
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
-use crate::machine::{Deadline, Timer};
-use crate::part::Part;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Peer, Rank, Reject};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
 use boundaries::Boundaries;
 use intake::{Intake, Received, Standing};
-use outgoing::{AckFrom, Departure, Outgoing};
+use orphan::Orphans;
+use outgoing::{Departure, Outgoing};
 use readers::Readers;
 use upstream::Upstream;
-
-/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
-const BULK_FRAMES: u64 = 64;
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -53,8 +52,7 @@ pub struct Stream {
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
-    /// Grafted children that need frames which are gone.
-    orphans: Vec<Rank>,
+    orphans: Orphans,
     stats: StreamStats,
 }
 
@@ -65,6 +63,20 @@ impl Stream {
     /// If [`Tuning::check`] finds a wrong number.
     pub fn origin(identity: Identity, payload_bytes: usize, outlet: &Outlet, tuning: Tuning) -> Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
+    }
+
+    /// An origin that serves `child` alone, from frame `first` on: what another stream of the same frames did until
+    /// now, under another number. It asks the child first where it stands. If that has got further by then, the feed
+    /// goes on at the child's next frame: the one to be pushed is always the feed's [`head`](Feed::head), which the
+    /// caller does not let beyond what exists. What it lacks below `first` is an [`Orphan`]'s.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
+    pub fn origin_at(identity: Identity, payload_bytes: usize, first: u64, child: Peer, tuning: Tuning) -> Stream {
+        let mut stream = Stream::new(identity, payload_bytes, None, &Outlet::Lanes(Vec::new()), tuning);
+        stream.feed.skip_to(first);
+        stream.readers = readers::alone(child, &mut stream.feed, &stream.tuning);
+        stream
     }
 
     /// A receiver of a stream, which hands it on to `outlet` and to the local application.
@@ -95,7 +107,7 @@ impl Stream {
             intake: None,
             readers,
             local: None,
-            orphans: Vec::new(),
+            orphans: Orphans::default(),
             stats: StreamStats::default(),
         }
     }
@@ -118,6 +130,18 @@ impl Stream {
     /// Sets the view number that frames carry.
     pub fn set_epoch(&mut self, epoch: u8) {
         self.epoch = epoch;
+    }
+
+    /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on,
+    /// which the caller makes its parent. Feed, cursor and the local application's place stay; it has no readers over
+    /// the network any more, and acknowledges as often as one that is alone.
+    pub fn set_number(&mut self, now: Instant, number: StreamId) {
+        self.identity.stream = number;
+        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.tuning = self.tuning.alone();
+        if let Some(intake) = &mut self.intake {
+            *intake = Intake::new(self.identity, &self.tuning);
+        }
     }
 
     /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
@@ -206,6 +230,7 @@ impl Stream {
     /// Stops serving the reader `rank`: what only it needed is freed.
     pub fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.readers.remove(now, rank, &mut self.feed);
+        self.orphans.note(rank, None);
         self.on_progress(now);
     }
 
@@ -214,9 +239,17 @@ impl Stream {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }
 
-    /// Ranks that were grafted here and need frames which nobody keeps any more.
-    pub fn take_orphans(&mut self) -> Vec<Rank> {
-        std::mem::take(&mut self.orphans)
+    /// The children that need frames which are gone here, each with the newest range that an acknowledgement has shown
+    /// since the last call: who still has it is to [`write_again`](Stream::write_again). What follows comes from here.
+    pub fn take_orphans(&mut self) -> Vec<Orphan> {
+        self.orphans.take()
+    }
+
+    /// The remote reader for which this stream cannot go on, if there is one: while the feed is full, who keeps it so;
+    /// else who has owed an answer for longest. In a running stream somebody always owes one; what counts is who does
+    /// when nothing has moved for a while.
+    pub fn held_up_by(&self) -> Option<Rank> {
+        self.readers.held_up_by(&self.feed)
     }
 
     /// Takes frames from another parent from now on, or acknowledges to it.
@@ -283,6 +316,22 @@ impl Stream {
         }
     }
 
+    /// Writes a frame for `to`, who lacks it, into `buffer`, whether the feed has it or not; its length.
+    pub fn write_again(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        to: MacAddr,
+        sequence: u64,
+        payload: &[u8],
+        ending: Ending,
+    ) -> usize {
+        self.stats.data_resent += 1;
+        let stamp = self.stamps.draw(now);
+        let header = self.header(Kind::DATA, ending.flags().with(Flags::RESENT), sequence, stamp);
+        self.identity.write(buffer, to, &header, payload)
+    }
+
     fn header(&self, kind: Kind, flags: Flags, sequence: u64, stamp: Stamp) -> Header {
         Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
     }
@@ -322,8 +371,8 @@ impl Stream {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
         let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed);
-        if found == AckFrom::Orphan && !self.orphans.contains(&from.rank) {
-            self.orphans.push(from.rank);
+        if let Some(gap) = found.gap() {
+            self.orphans.note(from.rank, gap);
         }
         *found.counter(&mut self.stats) += 1;
         self.on_progress(now);
@@ -335,7 +384,7 @@ impl Stream {
             payload_bytes: self.feed.payloads_memory_bytes(),
             slots_bytes: self.feed.slots_memory_bytes(),
             readers_bytes: self.feed.readers_memory_bytes(),
-            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.capacity() * size_of::<Rank>(),
+            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes(),
             ..Memory::default()
         };
         own + self.readers.memory()
@@ -347,53 +396,5 @@ impl Stream {
     /// The first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.feed.audit()
-    }
-}
-
-impl Part for Stream {
-    /// Takes a frame; one of another session or stream is ignored.
-    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.session != self.identity.session {
-            return self.stats.strangers += 1;
-        }
-        if frame.header.stream != self.identity.stream {
-            return;
-        }
-        match frame.header.kind {
-            Kind::DATA => self.on_data(now, frame),
-            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
-            Kind::ACK => self.on_ack(now, frame),
-            _ => {}
-        }
-    }
-
-    fn handle_reject(&mut self, _reject: Reject) {
-        self.stats.malformed += 1;
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        if let Some(intake) = &mut self.intake {
-            intake.on_timeout(now, &self.feed, &mut self.stats);
-        }
-        self.readers.on_timeout(now, &self.feed);
-    }
-
-    /// Acknowledgements first: they are what others wait for.
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll_ack(now, buffer).or_else(|| self.poll_data(now, buffer))
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let deadline = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
-        let ack = deadline(self.intake.as_ref().and_then(Intake::due), Timer::ACK);
-        let pace = deadline(self.readers.held_until(now, &self.feed, &self.boundaries), Timer::PACE);
-        [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
-    }
-
-    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
-    fn is_urgent(&self) -> bool {
-        let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
-        let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;
-        !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
     }
 }

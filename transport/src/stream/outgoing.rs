@@ -1,7 +1,9 @@
 //! What a stream sends to its readers, and what it finds their acknowledgements to be.
 
 use super::boundaries::Boundaries;
+use super::orphan::Orphan;
 use super::stats::StreamStats;
+use super::terms::Ending;
 use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
 use crate::wire::{Flags, MacAddr, Rank};
@@ -18,14 +20,9 @@ pub(super) enum Outgoing {
 impl Outgoing {
     /// The flags of frame `sequence`.
     pub(super) fn flags(sequence: u64, again: bool, urgent: bool, feed: &Feed, boundaries: &Boundaries) -> Flags {
-        let bits = [
-            (feed.last() == Some(sequence), Flags::LAST),
-            (boundaries.has(sequence), Flags::FLUSH),
-            (boundaries.is_reported(sequence), Flags::REPORT),
-            (urgent, Flags::ACK_NOW),
-            (again, Flags::RESENT),
-        ];
-        bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit))
+        let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
+        let ending = if feed.last() == Some(sequence) { Ending::Stream } else { boundaries.ending(sequence) };
+        bits.iter().filter(|(set, _)| *set).fold(ending.flags(), |flags, (_, bit)| flags.with(*bit))
     }
 }
 
@@ -43,7 +40,7 @@ pub(super) enum AckFrom {
     /// One of those who acknowledge to this host.
     Known,
     /// One of them, who needs frames that are gone.
-    Orphan,
+    Orphan(Orphan),
     /// One of them, who says what cannot be, now or before: what can be true was used.
     Forged,
     /// Nobody of them.
@@ -51,6 +48,22 @@ pub(super) enum AckFrom {
 }
 
 impl AckFrom {
+    /// From one of those who acknowledge here, which stands at `cursor`, has given credit up to `limit` and is served
+    /// from frame `base` on.
+    pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
+        let to = base.min(limit);
+        if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }
+    }
+
+    /// The gap that it shows, or that there is none; `None` if it says nothing.
+    pub(super) fn gap(self) -> Option<Option<Orphan>> {
+        match self {
+            AckFrom::Orphan(orphan) => Some(Some(orphan)),
+            AckFrom::Known => Some(None),
+            AckFrom::Forged | AckFrom::Stranger => None,
+        }
+    }
+
     /// The same, of an acknowledgement in which something cannot be true.
     pub(super) fn forged_if(self, forged: bool) -> AckFrom {
         if forged && self == AckFrom::Known { AckFrom::Forged } else { self }
@@ -59,7 +72,7 @@ impl AckFrom {
     /// What counts such acknowledgements.
     pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
         match self {
-            AckFrom::Known | AckFrom::Orphan => &mut stats.acks_received,
+            AckFrom::Known | AckFrom::Orphan(_) => &mut stats.acks_received,
             AckFrom::Forged => &mut stats.forged_acks,
             AckFrom::Stranger => &mut stats.strangers,
         }

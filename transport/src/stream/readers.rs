@@ -22,6 +22,11 @@ pub(super) fn of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn R
     }
 }
 
+/// One that another stream served until now.
+pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
+    Box::new(Lanes::alone(child, feed, tuning))
+}
+
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
@@ -65,6 +70,9 @@ pub(super) trait Readers: Debug + Send + Sync {
     fn limit(&self) -> u64 {
         u64::MAX
     }
+
+    /// For whom the stream cannot go on, if it cannot: see [`Stream::held_up_by`](super::Stream::held_up_by).
+    fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
     /// What every application at and behind them has consumed.
     fn consumed(&self) -> u64;

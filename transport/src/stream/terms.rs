@@ -1,6 +1,6 @@
 //! The words a stream is described with.
 
-use crate::wire::{MacAddr, Peer};
+use crate::wire::{Flags, MacAddr, Peer};
 
 /// Who reads this host's feed over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,4 +31,16 @@ pub enum Ending {
     Message,
     /// The stream.
     Stream,
+}
+
+impl Ending {
+    /// The flags of a frame with which it ends.
+    pub(super) fn flags(self) -> Flags {
+        match self {
+            Ending::None => Flags::default(),
+            Ending::Quiet => Flags::FLUSH,
+            Ending::Message => Flags::FLUSH.with(Flags::REPORT),
+            Ending::Stream => Flags::LAST,
+        }
+    }
 }

@@ -192,6 +192,15 @@ impl Tuning {
         tuning
     }
 
+    /// The same numbers for one that was a receiver of a cast and is served alone from now on: its acknowledgements are
+    /// nobody else's, and held back for nobody.
+    pub(crate) fn alone(&self) -> Tuning {
+        let every_frames = self.ack.every_frames.min(AckTuning::default().every_frames);
+        let ack = AckTuning { every_frames, ..AckTuning::default() };
+        let cast = CastTuning { push_frames: None, ..self.cast.clone() };
+        Tuning { ack, cast, designated: DesignatedTuning::default(), ..self.clone() }
+    }
+
     /// Slots of a feed whose frames carry up to `payload_bytes`: a power of two within both limits, at least 64.
     pub fn feed_frames_for(&self, payload_bytes: usize) -> u64 {
         let affordable = (self.feed.bytes / payload_bytes.max(1) as u64).max(64);

@@ -12,7 +12,9 @@ pub const HEADER_BYTES: usize = 32;
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 
 const MAGIC: u16 = 0x4542;
-const VERSION: u8 = 1;
+/// The version of the protocol that this build speaks: one more with every change of a layout. Magic, version and kind
+/// keep their places in the header, so that hosts of different builds can tell that they are.
+pub const VERSION: u8 = 2;
 /// Where the parts of the Ethernet header lie in a frame.
 const DESTINATION: std::ops::Range<usize> = 0..6;
 const SOURCE: std::ops::Range<usize> = 6..12;
@@ -116,10 +118,23 @@ pub struct Frame<'a> {
 pub enum Reject {
     /// Shorter than its headers or than its announced payload.
     Short,
-    /// Another protocol with our EtherType, or another version.
+    /// Another protocol with our EtherType.
     Foreign,
+    /// Another version of our protocol.
+    Version(OtherVersion),
     /// The checksum does not match: damaged on the way.
     Damaged,
+}
+
+/// What can be said of a frame of another version. Nothing vouches for it: its checksum may lie elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherVersion {
+    /// The version it is of.
+    pub version: u8,
+    /// What it carries.
+    pub kind: Kind,
+    /// The sending interface.
+    pub source: MacAddr,
 }
 
 /// Completes the frame in `buffer`, whose payload of `payload_bytes` already lies at [`OVERHEAD_BYTES`]; returns its
@@ -155,10 +170,20 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
 
 /// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
+    parse_version(VERSION, frame)
+}
+
+/// The same for a frame of this version, if its header and checksum are laid out as ours.
+pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
+    let source = MacAddr::new(a, b, c, d, e, f);
     let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
-    if raw.magic.get() != MAGIC || raw.version != VERSION {
+    if raw.magic.get() != MAGIC {
         return Err(Reject::Foreign);
+    }
+    if raw.version != version {
+        return Err(Reject::Version(OtherVersion { version: raw.version, kind: Kind(raw.kind), source }));
     }
     let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
     let mut hasher = crc32fast::Hasher::new();
@@ -178,8 +203,7 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
         sequence: raw.sequence.get(),
         stamp: raw.stamp.get(),
     };
-    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
-    Ok(Frame { source: MacAddr::new(a, b, c, d, e, f), header, payload })
+    Ok(Frame { source, header, payload })
 }
 
 #[cfg(test)]
@@ -266,10 +290,34 @@ mod tests {
         assert_eq!(
             frame[14..42],
             [
-                0x45, 0x42, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11,
+                0x45, 0x42, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11,
                 0x12, 0x13, 0x14, 0x15
             ]
         );
         assert_eq!(frame[46..], *b"x");
+    }
+
+    #[test]
+    fn a_frame_of_another_version_says_which_from_whom_and_what_it_is() {
+        let header = Header {
+            kind: Kind(17),
+            session: 1,
+            stream: StreamId(0),
+            rank: Rank::NONE,
+            epoch: 0,
+            flags: Flags::default(),
+            sequence: 0,
+            stamp: 0,
+        };
+        let mut frame = sealed(&header, b"old");
+        frame[16] = VERSION - 1;
+        frame[CHECKSUM].fill(0);
+        let checksum = crc32fast::hash(&frame);
+        frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source };
+        assert_eq!(parse(&frame).err(), Some(Reject::Version(other)));
+        assert_eq!(parse_version(VERSION - 1, &frame).map(|frame| frame.payload), Ok(&b"old"[..]));
+        frame[15] ^= 1;
+        assert_eq!(parse(&frame).err(), Some(Reject::Foreign));
     }
 }

@@ -35,7 +35,8 @@ mod rank;
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, Reject, parse, seal,
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, OtherVersion, Reject, VERSION,
+    parse, parse_version, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;

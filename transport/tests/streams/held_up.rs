@@ -1,6 +1,7 @@
 //! Casts that somebody holds up: who is asked then, and what is reported though others follow it.
 
 use crate::hosts::{at, hosts, star, take_all};
+use crate::relays::{Host, tree};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, Simulation};
 use ethbcast_transport::stream::Ending;
@@ -100,4 +101,65 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
     assert_eq!(lost.get(), 1);
     assert!(outcome.is_quiet(), "{outcome:?}, {pushed} pushed");
     assert_eq!(pushed, 12);
+}
+
+/// What is wrong with one host.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// Nothing reaches it any more.
+    Deaf,
+    /// Its application takes nothing any more.
+    Full,
+}
+
+/// Of seven hosts, of which `parent` says who serves or hears whom, one is in trouble after 5 ms; who each host says
+/// holds it up, after a second.
+fn held_up(cast: bool, parent: fn(usize) -> usize, culprit: usize, trouble: Trouble) -> Vec<Option<usize>> {
+    let count = 7;
+    let tuning = Tuning::default().with_feed_frames(64);
+    let machines: Vec<Host> = match cast {
+        true => {
+            let tuning = |host: usize| tuning.for_ack_tree(count - 1, 3, host.saturating_sub(1));
+            hosts(count, tuning, parent).into_iter().map(|lone| Host::new(lone.part)).collect()
+        }
+        false => tree(count, &tuning, parent),
+    };
+    let faults = |delivery: &Delivery<'_>| {
+        let deaf = matches!(trouble, Trouble::Deaf) && delivery.at >= at(5);
+        if delivery.to == culprit && deaf { Fate::Drop } else { Fate::Deliver }
+    };
+    let mut simulation = Simulation::new(&star(count), machines, faults);
+    simulation.set_event_limit(3_000_000);
+    let outcome = simulation.run(at(1000), |host, machine, now| {
+        let stream = &mut machine.streams[0];
+        match host {
+            0 => while stream.push(&[0; 100], Ending::None) {},
+            _ if host == culprit && now >= at(5) => {}
+            _ => take_all(stream, now),
+        }
+        None
+    });
+    assert!(matches!(trouble, Trouble::Full) || !outcome.is_quiet(), "{outcome:?}");
+    let machines = simulation.machines().iter();
+    machines.map(|host| host.streams[0].held_up_by().map(|rank| rank.index())).collect()
+}
+
+#[test]
+fn who_holds_a_stream_up_is_named_by_whoever_serves_or_hears_it() {
+    for trouble in [Trouble::Deaf, Trouble::Full] {
+        for culprit in 1..7 {
+            for cast in [false, true] {
+                let flat = held_up(cast, |_| 0, culprit, trouble);
+                assert_eq!(flat[0], Some(culprit), "{trouble:?}, cast: {cast}, {flat:?}");
+                assert!(flat[1..].iter().all(Option::is_none), "{trouble:?}, cast: {cast}, {flat:?}");
+            }
+            let chain = held_up(false, |host| host - 1, culprit, trouble);
+            let above = (0..culprit).map(|host| Some(host + 1));
+            assert!(above.eq(chain[..culprit].iter().copied()), "{trouble:?} of {culprit}: {chain:?}");
+            let tree = held_up(true, |host| host.saturating_sub(1) / 3, culprit, trouble);
+            let parent = culprit.saturating_sub(1) / 3;
+            assert_eq!(tree[parent], Some(culprit), "{trouble:?} of {culprit}: {tree:?}");
+            assert!(parent == 0 || tree[0] == Some(parent), "{trouble:?} of {culprit}: {tree:?}");
+        }
+    }
 }

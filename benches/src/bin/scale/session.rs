@@ -123,7 +123,7 @@ impl Sink for Counter {
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {
         let Trailer { bytes, digest } = self.trailer.take()?;
-        let outcome = if bytes == self.bytes { Outcome::Delivered } else { Outcome::Damaged };
+        let outcome = if bytes == self.bytes { Outcome::Verified } else { Outcome::Damaged };
         Some(Done { outcome, bytes: self.bytes, digest, text: String::new() })
     }
 }

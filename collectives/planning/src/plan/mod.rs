@@ -20,7 +20,7 @@ mod tree;
 mod via;
 
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
-pub use by_rank::{block, block_parents, blocks, by_rank};
+pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use chain::chain;
 pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all};
 pub use error::PlanError;

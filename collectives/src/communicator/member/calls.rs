@@ -70,7 +70,7 @@ impl Calls {
     pub(super) fn check_presence(&self, rank: Rank) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
         match self.presence.standing(rank) {
-            Attendance::Here => Ok(()),
+            Attendance::Here | Attendance::Away => Ok(()),
             Attendance::Leaving { .. } | Attendance::Left { .. } => Err(CommunicatorError::Left(self.named(rank))),
             Attendance::Gone => Err(CommunicatorError::Gone(self.named(rank))),
         }
@@ -161,7 +161,7 @@ impl Calls {
         let cause = match self.presence.standing(rank) {
             Attendance::Left { .. } => Cause::Left { rank },
             Attendance::Gone => Cause::Gone { rank },
-            Attendance::Here | Attendance::Leaving { .. } => return None,
+            Attendance::Here | Attendance::Away | Attendance::Leaving { .. } => return None,
         };
         Some(Failure { from: number, cause })
     }

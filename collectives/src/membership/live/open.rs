@@ -2,6 +2,7 @@
 //! once.
 
 use super::host;
+use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::station::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
@@ -42,6 +43,12 @@ pub enum StationError {
     /// A group's name that is empty or too long.
     #[error("the group name has {bytes} bytes: choose one of 1 to {MAX_GROUP_BYTES}")]
     GroupName {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A host's name that is empty or too long.
+    #[error("the host name has {bytes} bytes: choose one of 1 to {MAX_NAME_BYTES}")]
+    HostName {
         /// Its length.
         bytes: usize,
     },
@@ -101,6 +108,8 @@ impl<'a> Opening<'a> {
     /// See [`StationError`].
     pub fn open(&self, ring: impl FnOnce(usize) -> RingRoom) -> Result<(Port, Station), StationError> {
         check_group(self.group)?;
+        let host = host::name(self.host);
+        check_host(&host)?;
         let interface = Interface::find(self.interface)?;
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
         // Slots hold the interface's MTU, whatever the frames of this group are.
@@ -109,7 +118,7 @@ impl<'a> Opening<'a> {
         (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
         let port = Port::open(&interface, config)?;
         let station = Station {
-            host: host::name(self.host),
+            host,
             group: self.group.to_owned(),
             mac: interface.mac,
             group_mac: self.group_mac,
@@ -129,6 +138,12 @@ impl<'a> Opening<'a> {
 pub fn check_group(group: &str) -> Result<(), StationError> {
     let bytes = group.len();
     if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
+}
+
+/// Whether a host may be called so: names travel whole.
+fn check_host(host: &str) -> Result<(), StationError> {
+    let bytes = host.len();
+    if (1..=MAX_NAME_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::HostName { bytes }) }
 }
 
 /// The MTU to use.
@@ -163,6 +178,8 @@ mod tests {
         let refused = |wanted| check_mtu(&interface, Some(wanted)).expect_err("it cannot be").to_string();
         assert_eq!(refused(1501), "an MTU of 1501 is more than interface eth0 carries: use at most 1500");
         assert_eq!(refused(100), "an MTU of 100 is too small: ethbcast needs at least 576 on interface eth0");
+        let text = check_host(&"h".repeat(256)).expect_err("too long").to_string();
+        assert_eq!(text, "the host name has 256 bytes: choose one of 1 to 255");
         assert_eq!(
             check_group("").expect_err("empty").to_string(),
             "the group name has 0 bytes: choose one of 1 to 64"

@@ -1,6 +1,6 @@
 //! A source and a sink in memory.
 
-use super::{Next, Sink, Source, Tally};
+use super::{Again, Next, Sink, Source, Tally};
 use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 
@@ -41,6 +41,12 @@ impl<B: AsRef<[u8]>> Source for Content<B> {
     fn advance(&mut self, bytes: usize) {
         self.pushed += bytes;
     }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
+        let asked = self.bytes.as_ref().get(begin..begin.saturating_add(bytes));
+        asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
+    }
 }
 
 /// Received bytes, in memory; the verdict is given at once.
@@ -72,7 +78,7 @@ impl Sink for Collected {
         let mut tally = Tally::default();
         tally.add(&self.bytes);
         self.verdict = Some(match tally.verify(trailer) {
-            Ok(()) => tally.verdict(Outcome::Delivered, ""),
+            Ok(()) => tally.verdict(Outcome::Verified, ""),
             Err(mismatch) => tally.verdict(Outcome::Damaged, mismatch.to_string()),
         });
     }

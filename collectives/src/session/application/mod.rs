@@ -43,5 +43,5 @@ mod tests;
 pub use memory::{Collected, Content};
 pub use participant::Participant;
 pub use receiving::{Receiving, Sink};
-pub use sending::{Next, Sending, Source};
+pub use sending::{Again, Next, Sending, Source};
 pub use tally::{Mismatch, Tally};

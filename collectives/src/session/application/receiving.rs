@@ -14,13 +14,26 @@ pub trait Sink {
     /// Takes the next bytes; `message_end` if they are the last of a message.
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
 
-    /// That was all, and this is what it must add up to. A verdict follows some time later.
+    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] once
+    /// all is where it has to be, but not visible, or a failure.
     fn finish(&mut self, now: Instant, trailer: Trailer);
+
+    /// The root has confirmed what was verified: makes it visible. Returns whether that is done, as where there is
+    /// nothing to do; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
+    fn publish(&mut self, _now: Instant) -> bool {
+        true
+    }
+
+    /// Whether it has everything and waits for its disk.
+    fn is_syncing(&self) -> bool {
+        false
+    }
 
     /// There is room, and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
 
-    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted.
+    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked again
+    /// after a verdict, except after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
     /// When to ask for the verdict if nothing else happens before.
@@ -41,7 +54,10 @@ pub struct Receiving<K> {
     /// When the first bytes, or the end, came.
     began: Option<Instant>,
     concluded: Option<Instant>,
+    /// What the sink has decided last.
     verdict: Option<Done>,
+    /// The same, until the receiver has been told.
+    untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
 }
@@ -50,7 +66,16 @@ impl<K: Sink> Receiving<K> {
     /// Will put what comes into `sink`.
     pub fn new(sink: K) -> Receiving<K> {
         let offer = String::new();
-        Receiving { sink, offer, began: None, concluded: None, verdict: None, cancelled: false, end: None }
+        Receiving {
+            sink,
+            offer,
+            began: None,
+            concluded: None,
+            verdict: None,
+            untold: None,
+            cancelled: false,
+            end: None,
+        }
     }
 
     /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
@@ -59,17 +84,31 @@ impl<K: Sink> Receiving<K> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);
         }
-        if self.verdict.is_some() {
-            return None;
-        }
-        if !self.cancelled {
+        if self.verdict.is_none() && !self.cancelled {
             self.take(receiver, now);
         }
+        receiver.set_syncing(self.sink.is_syncing());
         self.ask_verdict(now);
-        if let (Some(verdict), false) = (&self.verdict, self.cancelled) {
-            receiver.conclude(now, verdict.clone());
+        if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
+            receiver.conclude(now, verdict);
         }
         self.sink.verdict_at()
+    }
+
+    /// Whether all bytes are here, and not visible yet.
+    fn is_verified(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Verified)
+    }
+
+    /// The root has accepted the bytes: they may be seen.
+    fn publish(&mut self, now: Instant) {
+        if self.cancelled || !self.is_verified() || !self.sink.publish(now) {
+            return;
+        }
+        if let Some(verdict) = &mut self.verdict {
+            verdict.outcome = Outcome::Delivered;
+            self.untold = Some(verdict.clone());
+        }
     }
 
     /// Takes note of one event, for whoever wants to see the receiver's events, too.
@@ -77,8 +116,9 @@ impl<K: Sink> Receiving<K> {
         self.sink.on_event(now, &event);
         match event {
             ReceiverEvent::Invited { source, .. } => self.offer = source,
-            ReceiverEvent::Started { .. } => {}
+            ReceiverEvent::Accepted => self.publish(now),
             ReceiverEvent::Ended(end) => self.end = Some(end),
+            _ => {}
         }
     }
 
@@ -100,10 +140,10 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
-        if self.verdict.is_none()
-            && let Some(verdict) = self.sink.verdict(now)
-        {
+        let open = self.verdict.is_none() || self.is_verified();
+        if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
             self.concluded = Some(now);
+            self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
         }
     }
@@ -151,7 +191,7 @@ impl<K: Sink> Receiving<K> {
         self.end.as_ref()
     }
 
-    /// From the first bytes to the verdict; zero unless there were both.
+    /// From the first bytes to the first verdict; zero unless there were both.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }

@@ -13,6 +13,12 @@ pub trait Source {
     /// The root has taken so many of the bytes that [`next`](Source::next) showed.
     fn advance(&mut self, bytes: usize);
 
+    /// The `bytes` bytes from `offset` on, which have been shown before, for a receiver that lacks them when nobody keeps
+    /// them any more. Asked again and again for the same ones while they are [`Again::Pending`].
+    fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
+        Again::Impossible("the source cannot be read again".to_owned())
+    }
+
     /// Something has happened at the root. A break gives up: all are told this sentence.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
@@ -39,6 +45,17 @@ pub enum Next<'a> {
     Failed(String),
 }
 
+/// What a [`Source`] has of bytes that it has shown before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again<'a> {
+    /// These, as many as were asked for.
+    Bytes(&'a [u8]),
+    /// They are being read; the next turn will have them.
+    Pending,
+    /// It will never have them, for this reason.
+    Impossible(String),
+}
+
 /// A [`Source`] at work.
 #[derive(Debug)]
 pub struct Sending<S> {
@@ -59,6 +76,7 @@ impl<S: Source> Sending<S> {
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);
         }
+        self.supply(root, now);
         while root.wants_data() {
             match self.source.next(now, root.is_consumed()) {
                 Next::Bytes(bytes) => {
@@ -79,6 +97,17 @@ impl<S: Source> Sending<S> {
             }
         }
         None
+    }
+
+    /// Reads again what members lack, as far as it is there already.
+    fn supply(&mut self, root: &mut Root, now: Instant) {
+        while let Some(wanted) = root.wants_again() {
+            match self.source.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+                Again::Bytes(bytes) => root.supply(bytes),
+                Again::Pending => break,
+                Again::Impossible(text) => root.deny(now, &text),
+            }
+        }
     }
 
     /// Takes note of one event, for whoever wants to see the root's events, too.

@@ -5,25 +5,43 @@
 //! the same turn. A message ends in all streams at once: in the one that carries its last frame by that frame, in the
 //! others by an empty one; dealing then starts over with the first stream.
 
+mod dealing;
 mod stream;
 
-pub(super) use stream::most_block_frames;
+pub(super) use dealing::Dealing;
+pub(super) use stream::{alone, most_block_frames};
 
-use super::view::View;
-use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
+use super::view::{Standing, View};
+use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
-const FIRST_STREAM: u16 = 1;
+pub(super) const FIRST_STREAM: u16 = 1;
+
+/// In the number of a stream on which a member that is aside is served alone.
+pub(super) const SIDE: u16 = 0x4000;
+
+/// A frame that somebody lacks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LackingFrame {
+    /// The place of its stream.
+    pub at: usize,
+    pub sequence: u64,
+    pub payload: Vec<u8>,
+    pub ending: Ending,
+}
 
 /// All streams of a session at one host.
 #[derive(Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// Frames dealt to one stream before the next has its turn.
-    block_frames: u64,
+    /// How frames are dealt to the streams. From the view alone: root and receivers must deal alike, whatever the size
+    /// of their feeds.
+    dealing: Dealing,
+    /// Whether this host is served alone, on a stream of another number.
+    aside: bool,
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
     left: u64,
@@ -46,19 +64,22 @@ impl Blocks {
         let open =
             |(tree, number)| stream::open(Identity { stream: number, ..identity }, group_mac, view, tree, &tuning);
         let streams: Vec<Stream> = view.trees().iter().zip((FIRST_STREAM..).map(StreamId)).map(open).collect();
-        // From the view alone: root and receivers must deal alike, whatever the size of their feeds.
-        let block_frames = if view.via.is_in_blocks() { u64::from(view.segment_frames.max(1)) } else { u64::MAX };
+        let dealing = Dealing::new(view);
         let turns = (0..streams.len()).collect();
         let mut blocks = Blocks {
             streams,
-            block_frames,
+            dealing,
+            aside: false,
             turn: 0,
-            left: block_frames,
+            left: dealing.block_frames(),
             fillers: Vec::new(),
             turns,
             consumed_at: None,
         };
         blocks.set_epoch(view.epoch);
+        if view.members[identity.rank.index()].standing == Standing::Aside {
+            blocks.step_aside(Instant::START, view);
+        }
         blocks
     }
 
@@ -155,12 +176,12 @@ impl Blocks {
 
     fn next_turn(&mut self) {
         self.turn = (self.turn + 1) % self.streams.len();
-        self.left = self.block_frames;
+        self.left = self.dealing.block_frames();
     }
 
     fn start_over(&mut self) {
         self.turn = 0;
-        self.left = self.block_frames;
+        self.left = self.dealing.block_frames();
     }
 
     /// The next frame for the application.
@@ -203,12 +224,64 @@ impl Blocks {
         }
     }
 
-    pub(super) fn take_orphans(&mut self) -> Vec<Rank> {
-        self.streams.iter_mut().flat_map(Stream::take_orphans).collect()
+    /// What children lack that is gone here, and in which stream.
+    pub(super) fn take_orphans(&mut self) -> Vec<(StreamId, Orphan)> {
+        let numbered = self.streams.iter_mut().zip((FIRST_STREAM..).map(StreamId));
+        numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
     }
 
-    /// Brings parents and children in line with a new view in which ranks have gone.
+    /// The place of a stream by its number, if this session has it.
+    pub(super) fn place(&self, number: StreamId) -> Option<usize> {
+        Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
+    }
+
+    /// How frames are dealt to the streams.
+    pub(super) fn dealing(&self) -> Dealing {
+        self.dealing
+    }
+
+    /// The host for which a stream cannot go on, if there is one.
+    pub(super) fn held_up_by(&self) -> Option<Rank> {
+        self.streams.iter().find_map(Stream::held_up_by)
+    }
+
+    /// Whether a feed has room for nothing more.
+    pub(super) fn is_full(&self) -> bool {
+        self.streams.iter().any(|stream| stream.feed().head() >= stream.feed().limit())
+    }
+
+    /// Whether everybody in place has everything.
+    pub(super) fn is_settled(&self) -> bool {
+        self.streams.iter().all(Stream::is_settled)
+    }
+
+    /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
+    pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
+        let LackingFrame { at, sequence, payload, ending } = frame;
+        self.streams[*at].write_again(now, buffer, to, *sequence, payload, *ending)
+    }
+
+    /// Brings parents and children in line with a new view in which ranks have gone or stand aside.
     pub(super) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
+        if view.members[rank.index()].standing == Standing::Aside {
+            self.step_aside(now, view);
+        } else {
+            self.follow_trees(now, rank, view);
+        }
+        self.set_epoch(view.epoch);
+    }
+
+    /// Goes on under the number of the stream on which the root serves this host alone.
+    fn step_aside(&mut self, now: Instant, view: &View) {
+        if !std::mem::replace(&mut self.aside, true) {
+            for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
+                stream.set_parent(view.peer(Rank::ROOT));
+                stream.set_number(now, StreamId(number | SIDE));
+            }
+        }
+    }
+
+    fn follow_trees(&mut self, now: Instant, rank: Rank, view: &View) {
         for (stream, tree) in self.streams.iter_mut().zip(view.trees()) {
             if let Some(parent) = tree.parent(rank) {
                 stream.set_parent(view.peer(parent));
@@ -223,16 +296,16 @@ impl Blocks {
                 .collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }
-        self.set_epoch(view.epoch);
     }
 }
 
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.settle_consumed();
-        let at = usize::from(frame.header.stream.0.wrapping_sub(FIRST_STREAM));
-        let Some(stream) = self.streams.get_mut(at) else { return };
-        stream.handle_frame(now, frame);
+        // Frames of the stream that this host followed before are nothing to it any more.
+        let number = frame.header.stream.0 ^ if self.aside { SIDE } else { 0 };
+        let Some(at) = self.place(StreamId(number)) else { return };
+        self.streams[at].handle_frame(now, frame);
         if !self.fillers.is_empty() {
             self.skip_fillers(now);
         }

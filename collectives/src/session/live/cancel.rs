@@ -1,4 +1,4 @@
-//! Ending a session from another thread.
+//! Ending a session, or the wait for more receivers, from another thread.
 
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
@@ -51,6 +51,34 @@ impl Cancel {
         let mut wakers = self.shared.wakers.lock();
         wakers.retain(|waker| waker.strong_count() > 0);
         wakers.push(Arc::downgrade(waker));
+    }
+}
+
+/// A handle by which a sender's user says, from whatever thread, that those who are there will do; see
+/// [`Options::start`](super::Options).
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// What ends a wait ends it here, too: the wait for more receivers.
+    wait: Cancel,
+}
+
+impl Start {
+    /// A handle for sessions that have still to be started.
+    pub fn new() -> Start {
+        Start::default()
+    }
+
+    /// Starts with those who are there, or with the first who comes.
+    pub fn now(&self) {
+        self.wait.cancel();
+    }
+
+    pub(super) fn is_now(&self) -> bool {
+        self.wait.is_cancelled()
+    }
+
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        self.wait.watch(waker);
     }
 }
 

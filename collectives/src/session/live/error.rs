@@ -2,7 +2,7 @@
 
 use super::SendReport;
 use crate::membership::live::StationError;
-use crate::session::{Outcome, Refusal, RootFailure};
+use crate::session::{NamesError, Outcome, Refusal, RootFailure};
 use ethbcast_transport::TuningError;
 use ethbcast_transport::packet::DriveError;
 use std::io;
@@ -26,6 +26,12 @@ pub enum Error {
     /// The system gives no random number, which names a session.
     #[error("no random number to name the session with ({0}): see that the system has /dev/urandom")]
     Random(#[source] io::Error),
+    /// A sender was not told for whom to wait.
+    #[error("a sender has to know for whom to wait: say how many in `Options::receivers`, or who in `Options::hosts`")]
+    ForWhom,
+    /// The names do not fit into the frame that invites receivers.
+    #[error(transparent)]
+    Names(#[from] NamesError),
     /// The topology does not name this host.
     #[error("the topology names no host {host}, only {known}: say which of them this is in `Options::host`")]
     NotInTopology {
@@ -70,6 +76,9 @@ pub enum Error {
         /// Whether all bytes were here and verified by then.
         delivered: bool,
     },
+    /// The whole took longer than it may; the others have been told.
+    #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
+    TimedOut,
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
@@ -90,6 +99,9 @@ pub enum Error {
     /// The sender took this host off its list.
     #[error("the sender went on without this host; see its report")]
     Dropped,
+    /// All bytes came, and the sender was gone before it said that they are its own: they were not made visible.
+    #[error("all bytes came, but the sender ended without confirming them: nothing was put in place; send again")]
+    Unconfirmed,
     /// The bytes are not the sender's.
     #[error("{0}")]
     Damaged(String),

@@ -1,12 +1,12 @@
 //! What a session is told.
 
-use super::{Cancel, Progress};
+use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
-use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
+use crate::session::{OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
-use ethbcast_transport::{Tuning, TuningError, with_defaults};
+use ethbcast_transport::{Tuning, with_defaults};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use std::time::Duration;
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 
 with_defaults! {
-    /// How to send or receive. [`Options::new`] is right for one Ethernet interface, hosts with names of their own, and
-    /// one receiver.
+    /// How to send or receive. [`Options::new`] is right for one Ethernet interface and hosts with names of their own. A
+    /// sender must say for whom it waits: [`receivers`](Options::receivers) or another of the four that follow it.
     #[derive(Clone, Debug)]
     pub struct Options {
         /// The interface; without it, the only Ethernet interface that is up.
@@ -28,10 +28,18 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// The MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
-        /// How many receivers a sender needs.
-        pub receivers: usize = 1,
-        /// Whether it starts as soon as that many are there; if not, it takes as many more as come while it waits.
-        pub exactly: bool = true,
+        /// With so many receivers a sender starts at once.
+        pub receivers: Option<usize> = None,
+        /// With so many it starts when [`max_wait`](Options::max_wait) is over; without it, not with fewer than
+        /// [`receivers`](Options::receivers).
+        pub min_receivers: Option<usize> = None,
+        /// The only hosts that a sender takes, by name; all of them, unless fewer are asked for.
+        pub hosts: Vec<String> = Vec::new(),
+        /// Starts a sender with those who are there.
+        pub start: Option<Start> = None,
+        /// A receiver ends when the first sender turns it away, gives up or has started without it; if not, it waits
+        /// for the next.
+        pub once: bool = false,
         /// How long to wait for the others; without it, a sender waits a minute, a receiver as long as it takes.
         pub max_wait: Option<Duration> = None,
         /// How the bytes travel.
@@ -56,8 +64,16 @@ with_defaults! {
         pub free_bytes: u64 = u64::MAX,
         /// The least time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
+        /// How long who is silent, or makes no progress, is waited for; also this host's interface, if it is away.
+        pub timing: Timing = Timing::default(),
+        /// What becomes of a receiver that holds up the others.
+        pub on_slow: OnSlow = OnSlow::Demote,
+        /// How long the whole may take; without it, as long as it takes.
+        pub time_limit: Option<Duration> = None,
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
+        /// Told what another process is to say if this one ends without a word.
+        pub last_words: Option<LastWords> = None,
         /// Told what happens: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }
@@ -81,7 +97,7 @@ impl Options {
 
     /// Sends as soon as so many receivers are there, and not to fewer.
     pub fn receivers(mut self, count: usize) -> Options {
-        (self.receivers, self.exactly) = (count, true);
+        (self.receivers, self.min_receivers) = (Some(count), None);
         self
     }
 
@@ -100,40 +116,57 @@ impl Options {
     /// A root's configuration, with the buffer of `port`, whose ring was made for it.
     ///
     /// # Errors
-    /// If the engine cannot run on the numbers asked for.
-    pub(super) fn root_config(
-        &self,
-        station: &Station,
-        session: u32,
-        port: &Tuning,
-    ) -> Result<RootConfig, TuningError> {
+    /// If the engine cannot run on the numbers asked for, nobody is waited for, or a name is too long.
+    pub(super) fn root_config(&self, station: &Station, session: u32, port: &Tuning) -> Result<RootConfig, Error> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
         let tuning = Tuning { feed: port.feed.clone(), ..numbers };
         tuning.check()?;
-        let patience = self.max_wait.unwrap_or(DEFAULT_WAIT);
-        Ok(RootConfig {
+        let config = RootConfig {
             size: self.size,
-            wanted: Wanted { at_least: self.receivers, enough: self.exactly.then_some(self.receivers), patience },
+            wanted: self.wanted().ok_or(Error::ForWhom)?,
+            hosts: self.hosts.clone(),
             route: self.route.clone(),
             calibration: self.calibration.clone(),
             probe: self.probe,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
+            on_slow: self.on_slow,
+            timing: self.timing,
             tuning,
             ..RootConfig::new(station.clone(), session, &self.source)
-        })
+        };
+        config.check_names()?;
+        Ok(config)
+    }
+
+    /// Whom a sender waits for, and how long; `None` if it was not told.
+    fn wanted(&self) -> Option<Wanted> {
+        let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
+        // The hosts named are all there can be.
+        let at_most = |count: usize| named.map_or(count, |hosts| count.min(hosts));
+        let enough = self.receivers.map(at_most).or(named);
+        let on_demand = self.start.as_ref().map(|_| 1);
+        let at_least = self.min_receivers.map(at_most).or(enough).or(on_demand)?;
+        let by_user = enough.is_none() && self.min_receivers.is_none();
+        let wait = if by_user { Wanted::FOREVER } else { DEFAULT_WAIT };
+        Some(Wanted { at_least, enough, patience: self.max_wait.unwrap_or(wait) })
     }
 
     /// A receiver's configuration.
     pub(super) fn receiver_config(&self, station: &Station, nonce: u64, port: &Tuning) -> ReceiverConfig {
-        let (free_bytes, patience, tuning) = (self.free_bytes, self.max_wait, port.clone());
-        ReceiverConfig { free_bytes, patience, tuning, ..ReceiverConfig::new(station.clone(), nonce) }
+        ReceiverConfig {
+            free_bytes: self.free_bytes,
+            patience: self.max_wait,
+            once: self.once,
+            timing: self.timing,
+            tuning: port.clone(),
+            ..ReceiverConfig::new(station.clone(), nonce)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Error;
     use super::*;
     use ethbcast_transport::{MacAddr, Policy};
 
@@ -142,7 +175,7 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| {
-            let config = Options { preset, ..Options::new() }.root_config(&station, 1, &port);
+            let config = Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, &port);
             config.expect("a preset's numbers are right").tuning
         };
         let paper = tuning(Preset::Paper);
@@ -159,18 +192,40 @@ mod tests {
         let options = Options { tuning: Some(wrong), ..Options::new() };
         let error = options.root_config(&station, 1, &Tuning::default()).expect_err("no frame would be on its way");
         assert!(error.to_string().starts_with("window.min_frames = "), "{error}");
-        assert!(matches!(Error::from(error), Error::Tuning(_)));
+        assert!(matches!(error, Error::Tuning(_)));
     }
 
     #[test]
-    fn a_number_of_receivers_is_exact_or_the_least() {
+    fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let wanted = |options: Options| {
-            options.root_config(&station, 1, &Tuning::default()).expect("the usual numbers are right").wanted
-        };
+        let config = |options: &Options| options.root_config(&station, 1, &Tuning::default());
+        let wanted =
+            |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
+        assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
         assert_eq!(wanted(Options::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);
-        let least = wanted(Options { receivers: 2, exactly: false, max_wait: Some(patience), ..Options::new() });
-        assert_eq!(least, Wanted { at_least: 2, enough: None, patience });
+        let least = Options { min_receivers: Some(2), max_wait: Some(patience), ..Options::new() };
+        assert_eq!(wanted(least.clone()), Wanted { at_least: 2, enough: None, patience });
+        let both = Options { receivers: Some(7), ..least };
+        assert_eq!(wanted(both), Wanted { at_least: 2, enough: Some(7), patience });
+        let hosts = Options { hosts: ["n1", "n2"].map(str::to_owned).into(), ..Options::new() };
+        assert_eq!(wanted(hosts.clone()), Wanted::exactly(2));
+        assert_eq!(wanted(hosts.receivers(7)), Wanted::exactly(2), "there are no more");
+        let by_user = wanted(Options { start: Some(Start::new()), ..Options::new() });
+        assert_eq!(by_user, Wanted { at_least: 1, enough: None, patience: Wanted::FOREVER });
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_refused_and_not_cut() {
+        let station = |host: &str, mtu_bytes| Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes);
+        let check = |host_bytes, source_bytes, mtu_bytes| {
+            let options = Options { source: "s".repeat(source_bytes), ..Options::new().receivers(1) };
+            let config = options.root_config(&station(&"h".repeat(host_bytes), mtu_bytes), 1, &Tuning::default());
+            config.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!((check(255, 255, 1500), check(255, 255, 576)), (Ok(()), Ok(())));
+        let text = check(2, 256, 1500).expect_err("too long");
+        assert!(text.contains("256 bytes") && text.contains("255"), "{text}");
+        assert!(check(256, 2, 1500).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! What a session tells its user while it runs.
 
 use super::Options;
-use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent};
+use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 use std::collections::BTreeMap;
@@ -47,15 +47,14 @@ impl<'a> Teller<'a> {
 
     /// What the slowest receiver has taken; and takes note of who is blocked.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
-        for (rank, _, _) in root.states().filter(|(_, state, _)| *state == MemberState::Blocked) {
+        for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
-        let (Some(view), Some((rank, state, frames))) = (root.view(), root.states().min_by_key(|state| state.2)) else {
-            return;
-        };
+        let slowest = root.states().min_by_key(|(_, status)| status.consumed);
+        let (Some(view), Some((rank, Status { state, consumed, .. }))) = (root.view(), slowest) else { return };
         if self.is_due(now) {
             let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
-            let bytes = (frames * payload_bytes).min(view.size.unwrap_or(u64::MAX));
+            let bytes = (consumed * payload_bytes).min(view.size.unwrap_or(u64::MAX));
             let slowest = Some((view.members[rank.index()].host.as_str(), state));
             self.options.tell(Progress::Moved { bytes, slowest });
         }

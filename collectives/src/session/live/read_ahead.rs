@@ -1,8 +1,9 @@
 //! A reader on a thread of its own, which reads ahead of the stream and digests on the way.
 
 use super::Error;
+use super::read_again::{ReadAgain, ReadAt};
 use crate::session::Trailer;
-use crate::session::application::{Next, Source, Tally};
+use crate::session::application::{Again, Next, Source, Tally};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
@@ -29,6 +30,10 @@ pub struct ReadAhead {
     chunk: Vec<u8>,
     pushed: usize,
     error: Option<Error>,
+    /// Reads what was read before, or why that cannot be.
+    again: Result<ReadAgain, String>,
+    what: String,
+    waker: Arc<Waker>,
 }
 
 /// The other end, to be [run](Reader::run) on a thread.
@@ -48,8 +53,17 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
     let (to_machine, chunks) = sync_channel(CHUNKS_AHEAD);
     let (used, recycled) = sync_channel(CHUNKS_AHEAD);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
-    let reader = Reader { input, what, size, chunks: to_machine, used: recycled, waker };
-    (reader, ReadAhead { chunks, used, chunk: Vec::new(), pushed: 0, error: None })
+    let source = ReadAhead {
+        chunks,
+        used,
+        chunk: Vec::new(),
+        pushed: 0,
+        error: None,
+        again: Err(format!("{what} cannot be read again")),
+        what: what.clone(),
+        waker: Arc::clone(&waker),
+    };
+    (Reader { input, what, size, chunks: to_machine, used: recycled, waker }, source)
 }
 
 impl<R: Read> Reader<R> {
@@ -104,6 +118,16 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 impl ReadAhead {
+    /// What was read once is read again from `positions`, whose byte 0 is the reader's first; if there are none, it
+    /// cannot be, because the source is a pipe.
+    pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
+        self.again = match positions {
+            Ok(positions) => Ok(ReadAgain::new(positions, &self.waker)),
+            Err(_) => Err(format!("{} is a pipe: what was read once cannot be read again", self.what)),
+        };
+        self
+    }
+
     /// Why there were no more bytes, if that was not their end.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
@@ -137,6 +161,13 @@ impl Source for ReadAhead {
 
     fn advance(&mut self, bytes: usize) {
         self.pushed += bytes;
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        match &mut self.again {
+            Ok(again) => again.read(offset, bytes),
+            Err(why) => Again::Impossible(why.clone()),
+        }
     }
 }
 

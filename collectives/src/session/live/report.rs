@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::session::application::{Receiving, Sink};
-use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer};
+use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
@@ -29,6 +29,8 @@ pub struct SendReport {
     pub control: ControlStats,
     /// How every receiver fared, by rank.
     pub receivers: Vec<MemberReport>,
+    /// Who asked to join and was turned away, or came too late.
+    pub turned_away: Vec<TurnedAway>,
     /// The receiver that most often took frames more slowly than they came, if one did.
     pub held_up_by: Option<String>,
 }
@@ -147,7 +149,8 @@ impl ReceiveReport {
         if self.cancelled {
             return Err(Error::Cancelled { delivered: self.is_delivered() });
         }
-        match (&self.verdict, &self.end) {
+        let settled = self.verdict.as_ref().filter(|verdict| verdict.outcome != Outcome::Verified);
+        match (settled, &self.end) {
             (Some(verdict), _) => match verdict.outcome {
                 Outcome::Delivered => Ok(()),
                 Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
@@ -158,6 +161,7 @@ impl ReceiveReport {
             (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
             (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
             (None, Some(End::Dropped)) => Err(Error::Dropped),
+            _ if self.verdict.is_some() => Err(Error::Unconfirmed),
             (None, Some(End::Confirmed | End::Unconfirmed) | None) => Err(Error::NoVerdict),
         }
     }

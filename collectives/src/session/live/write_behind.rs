@@ -1,4 +1,5 @@
-//! A writer on a thread of its own, which is given chunks, digests them, and commits them when they are all verified.
+//! A writer on a thread of its own, which is given chunks, digests them, settles them when they are all verified, and
+//! publishes them when the root has accepted them.
 
 use crate::session::application::{Sink, Tally};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
@@ -7,7 +8,7 @@ use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
@@ -34,11 +35,20 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// All bytes have been written and are the sender's: makes them last.
+    /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
+    /// nobody.
+    ///
+    /// # Errors
+    /// If that cannot be done, or what is read back is something else.
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
+
+    /// What was settled is accepted: shows it, under its name.
     ///
     /// # Errors
     /// If that cannot be done.
-    fn commit(&mut self) -> Result<(), StorageError>;
+    fn publish(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 /// Why bytes could not be stored.
@@ -79,7 +89,7 @@ impl<W: Write> Storage for Output<W> {
         self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
     }
 
-    fn commit(&mut self) -> Result<(), StorageError> {
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
         self.0.flush().map_err(|error| StorageError::system("write", error, ""))
     }
 }
@@ -89,6 +99,7 @@ enum Order {
     Begin { source: String, size: Option<u64> },
     Write(Vec<u8>),
     End(Trailer),
+    Publish,
 }
 
 /// What a writer and its sink share.
@@ -96,6 +107,8 @@ enum Order {
 struct WriterState {
     /// Orders that wait.
     waiting: AtomicUsize,
+    /// The storage is settling or publishing.
+    syncing: AtomicBool,
     conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
     waker: Arc<Waker>,
 }
@@ -141,8 +154,8 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
     let (recycle, used) = sync_channel(CHUNKS_WAITING + 2);
     (0..CHUNKS_WAITING + 2).for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES]).expect("there is room for so many"));
     let (alive, ended) = sync_channel(0);
-    let (waiting, conclusion) = (AtomicUsize::new(0), Mutex::default());
-    let shared = Arc::new(WriterState { waiting, conclusion, waker: Arc::clone(waker) });
+    let (waiting, syncing, conclusion) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
+    let shared = Arc::new(WriterState { waiting, syncing, conclusion, waker: Arc::clone(waker) });
     let writer = Writer { shared: Arc::clone(&shared), storage, orders, used: recycle, _alive: alive };
     let sink = WriteBehind {
         shared,
@@ -158,23 +171,29 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
 }
 
 impl<S: Storage> Writer<S> {
-    /// Writes what comes until all is committed, something fails, or the session ends.
+    /// Writes what comes until all is published, something fails, or the session ends.
     pub fn run(self) {
         let Writer { shared, mut storage, orders, used, _alive } = self;
         let mut tally = Tally::default();
-        let mut done = None;
-        while done.is_none() {
+        let mut last = None;
+        while last.is_none() {
             let Ok(order) = orders.recv() else { break };
             shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            done = obey(&mut storage, &mut tally, &order).transpose();
+            let (is_end, is_publish) = (matches!(order, Order::End(_)), matches!(order, Order::Publish));
+            shared.syncing.store(is_end || is_publish, Ordering::Relaxed);
+            let obeyed = obey(&mut storage, &mut tally, &order);
+            shared.syncing.store(false, Ordering::Relaxed);
             if let Order::Write(chunk) = order {
                 drop(used.try_send(chunk));
                 shared.waker.wake();
+            } else if is_end && obeyed.is_ok() {
+                shared.conclude(tally.verdict(Outcome::Verified, ""), None);
             }
+            last = Some(obeyed).filter(|obeyed| is_publish || obeyed.is_err());
         }
         // What is half done is gone before anybody hears of it.
         drop(storage);
-        match done {
+        match last {
             None => {}
             Some(Ok(())) => shared.conclude(tally.verdict(Outcome::Delivered, ""), None),
             Some(Err(StorageError { outcome, text, cause })) => shared.conclude(tally.verdict(outcome, text), cause),
@@ -186,19 +205,20 @@ impl<S: Storage> Writer<S> {
     }
 }
 
-/// Carries out one order; something if it was the last.
-fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<Option<()>, StorageError> {
+/// Carries out one order.
+fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<(), StorageError> {
     match order {
-        Order::Begin { source, size } => storage.begin(source, *size).map(|()| None),
+        Order::Begin { source, size } => storage.begin(source, *size),
         Order::Write(chunk) => {
             tally.add(chunk);
-            storage.write(chunk).map(|()| None)
+            storage.write(chunk)
         }
         Order::End(trailer) => {
             let verified = tally.verify(*trailer);
             verified.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
-            storage.commit().map(Some)
+            storage.settle(*trailer)
         }
+        Order::Publish => storage.publish(),
     }
 }
 
@@ -255,6 +275,15 @@ impl Sink for WriteBehind {
         self.order(Order::End(trailer));
     }
 
+    fn publish(&mut self, _now: Instant) -> bool {
+        self.order(Order::Publish);
+        false
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.shared.syncing.load(Ordering::Relaxed)
+    }
+
     /// A slow stream (somebody's pipe) is handed on before a chunk is full.
     fn idle(&mut self, now: Instant) {
         if now.since(self.chunk_since) >= LINGER {
@@ -278,7 +307,7 @@ impl Sink for WriteBehind {
             ReceiverEvent::Started { size, .. } => {
                 self.order(Order::Begin { source: self.source.clone(), size: *size });
             }
-            ReceiverEvent::Ended(_) => {}
+            _ => {}
         }
     }
 }
@@ -303,6 +332,16 @@ mod tests {
             sink.write(Instant::START, frame, false);
         });
         sink.finish(Instant::START, trailer);
+        match verdict(sink) {
+            settled if settled.outcome == Outcome::Verified => {
+                assert!(!sink.publish(Instant::START), "its thread publishes");
+                verdict(sink)
+            }
+            failed => failed,
+        }
+    }
+
+    fn verdict(sink: &mut WriteBehind) -> Done {
         loop {
             match sink.verdict(Instant::START) {
                 Some(verdict) => return verdict,
@@ -335,8 +374,64 @@ mod tests {
             Err(StorageError::system("write", ErrorKind::StorageFull.into(), "; make room"))
         }
 
-        fn commit(&mut self) -> Result<(), StorageError> {
+        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
             panic!("nothing was written")
+        }
+    }
+
+    /// Counts what is asked of it after the last byte; settling takes until it is let go.
+    #[derive(Default)]
+    struct Phases {
+        go: Arc<AtomicBool>,
+        settled: Arc<AtomicUsize>,
+        published: Arc<AtomicUsize>,
+    }
+
+    impl Storage for Phases {
+        fn write(&mut self, _bytes: &[u8]) -> Result<(), StorageError> {
+            Ok(())
+        }
+
+        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+            while !self.go.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            self.settled.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+
+        fn publish(&mut self) -> Result<(), StorageError> {
+            self.published.fetch_add(1, Ordering::SeqCst);
+            Err(StorageError::system("rename", ErrorKind::PermissionDenied.into(), ""))
+        }
+    }
+
+    #[test]
+    fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
+        for accepted in [true, false] {
+            let storage = Phases::default();
+            let (go, settled, published) =
+                (Arc::clone(&storage.go), Arc::clone(&storage.settled), Arc::clone(&storage.published));
+            let waker = Arc::new(Waker::new().expect("a descriptor"));
+            thread::scope(|scope| {
+                let (writer, mut sink) = write_behind(storage, &waker);
+                scope.spawn(move || writer.run());
+                sink.finish(Instant::START, trailer(b""));
+                while !sink.is_syncing() {
+                    thread::yield_now();
+                }
+                go.store(true, Ordering::SeqCst);
+                assert_eq!(verdict(&mut sink).outcome, Outcome::Verified);
+                assert!(!sink.is_syncing());
+                assert_eq!((settled.load(Ordering::SeqCst), published.load(Ordering::SeqCst)), (1, 0));
+                if accepted {
+                    sink.publish(Instant::START);
+                    let failed = verdict(&mut sink);
+                    assert_eq!(failed.outcome, Outcome::WriteFailed, "{}", failed.text);
+                }
+                assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+            });
+            assert_eq!(published.load(Ordering::SeqCst), usize::from(accepted));
         }
     }
 

@@ -15,6 +15,8 @@ pub struct ReceiverConfig {
     pub free_bytes: u64,
     /// How long to wait for a root; `None` for as long as it takes.
     pub patience: Option<Duration>,
+    /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
+    pub once: bool,
     /// The engine's numbers; the root's view decides the policy.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -25,6 +27,6 @@ impl ReceiverConfig {
     /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (tuning, timing) = (Tuning::default(), Timing::default());
-        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, tuning, timing }
+        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, once: false, tuning, timing }
     }
 }

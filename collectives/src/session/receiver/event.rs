@@ -1,8 +1,10 @@
 //! What the receiver's user learns.
 
 use crate::session::message::{Refusal, Trailer};
+use crate::session::other_build::OtherBuild;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
+use std::time::Duration;
 
 /// What the receiver's user wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,15 @@ pub enum ReceiverEvent {
         /// Its bytes, if known in advance.
         size: Option<u64>,
     },
+    /// A session has turned this host away, ended before it began, or goes on without it. Another is waited for.
+    LeftOut {
+        /// The root's name.
+        host: String,
+        /// What happened.
+        text: String,
+    },
+    /// A host speaks another version of the protocol.
+    OtherVersion(OtherBuild),
     /// This host is a member: data will come.
     Started {
         /// This host's rank.
@@ -26,6 +37,15 @@ pub enum ReceiverEvent {
         via: Via,
         /// How many bytes, if known in advance.
         size: Option<u64>,
+    },
+    /// The root has confirmed that what was verified here is what it sent: it may become visible.
+    Accepted,
+    /// Nothing was heard of the root for so long; it is waited for on.
+    RootSilent {
+        /// How long it has been silent.
+        silence: Duration,
+        /// How much longer it is waited for.
+        left: Duration,
     },
     /// The session is over for this host.
     Ended(End),

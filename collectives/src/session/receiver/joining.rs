@@ -1,5 +1,6 @@
 //! Between invitation and membership.
 
+use super::roots::HeardRoot;
 use super::{ReceiverConfig, ReceiverEndpoint};
 use crate::measure::Responder;
 use crate::membership::timers::{TimerTable, Wait};
@@ -8,22 +9,50 @@ use crate::session::message::{Message, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use std::time::Duration;
 
-/// Asks to join again and again, until a view names this host; answers the root's short probe meanwhile.
+/// A root that is alive lets those who ask know every second: one that has not for so long gives way to another.
+const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
+
+/// Asks to join again and again, until a view names this host; answers the root's probes meanwhile.
 #[derive(Debug)]
 pub(super) struct Joining {
+    root: HeardRoot,
     assembler: Assembler,
     responder: Responder,
+    /// When the root last spoke to this host or of its session, invitations not counted: those can be replayed.
+    answered_at: Instant,
+    answered: bool,
     timers: TimerTable,
 }
 
 impl Joining {
-    pub(super) fn new(now: Instant, endpoint: &ReceiverEndpoint) -> Joining {
+    pub(super) fn new(now: Instant, root: HeardRoot, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None);
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
-        Joining { assembler: Assembler::default(), responder, timers }
+        Joining { root, assembler: Assembler::default(), responder, answered_at: now, answered: false, timers }
+    }
+
+    /// Who was asked.
+    pub(super) fn root(&self) -> &HeardRoot {
+        &self.root
+    }
+
+    /// The root has said something that is no invitation.
+    pub(super) fn hear_answer(&mut self, now: Instant) {
+        (self.answered_at, self.answered) = (now, true);
+    }
+
+    /// Whether the root has ever answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Whether the root has not answered for so long that another may be asked.
+    pub(super) fn is_in_vain(&self, now: Instant) -> bool {
+        now.since(self.answered_at) >= ANSWER_LIMIT
     }
 
     /// Takes a PROBE.
@@ -47,6 +76,7 @@ impl Joining {
             host: station.host.clone(),
             mtu_bytes: station.mtu_bytes,
             free_bytes: *free_bytes,
+            features: 0,
         };
         // At a random moment: requests that collided at the root's port must not collide again.
         let half = timing.join / 2;

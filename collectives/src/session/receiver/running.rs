@@ -4,12 +4,15 @@ use super::{End, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::turn;
 use crate::session::blocks::Blocks;
-use crate::session::message::{Digest, Done, MemberState, Message, Outcome, ViewPart};
-use crate::session::view::{Assembler, View};
+use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Status, Trailer, Verdict, ViewPart};
+use crate::session::view::{Assembler, Standing, View};
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
+
+/// The shortest time between two reports of what a child lacks and this host has freed.
+const GAP_REPORTS: Duration = Duration::from_millis(2);
 
 /// A member of the session.
 #[derive(Debug)]
@@ -22,10 +25,18 @@ pub(super) struct Running {
     blocks: Blocks,
     /// The application has consumed the stream's end.
     complete: bool,
-    /// What became of the stream here, once the application has said so.
-    report: Option<Message>,
-    /// The root has that report.
+    /// The application waits for its disk.
+    syncing: bool,
+    /// What became of the stream here, as the application has said last.
+    report: Option<Done>,
+    /// The root has confirmed that what was verified here is what it sent.
+    accepted: bool,
+    /// The root has the last report.
     confirmed: bool,
+    /// When a child's gap was reported last.
+    reported_gap_at: Option<Instant>,
+    /// When the view was confirmed last.
+    confirmed_view_at: Option<Instant>,
     timers: TimerTable,
 }
 
@@ -48,8 +59,12 @@ impl Running {
             assembler: Assembler::default(),
             blocks,
             complete: false,
+            syncing: false,
             report: None,
+            accepted: false,
             confirmed: false,
+            reported_gap_at: None,
+            confirmed_view_at: None,
             timers,
         }
     }
@@ -73,16 +88,21 @@ impl Running {
         ending
     }
 
-    /// The application's verdict; false if it has given one before.
+    /// Whether the application, which has everything, waits for its disk.
+    pub(super) fn set_syncing(&mut self, syncing: bool) {
+        self.syncing = syncing;
+    }
+
+    /// The application's verdict; false if it has given its last before.
     pub(super) fn conclude(&mut self, now: Instant, report: Done, endpoint: &ReceiverEndpoint) -> bool {
-        if self.report.is_some() {
+        if self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified) {
             return false;
         }
-        if report.outcome != Outcome::Delivered {
+        if !matches!(report.outcome, Outcome::Verified | Outcome::Delivered) {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
-        self.report = Some(Message::Done(report));
+        self.report = Some(report);
         self.timers.set(Wait::Verdict, now + self.turn());
         true
     }
@@ -96,8 +116,12 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) {
         self.blocks.handle_frame(now, frame);
-        for rank in self.blocks.take_orphans() {
-            endpoint.send(root, &Message::Orphan { rank });
+        for (stream, gap) in self.blocks.take_orphans() {
+            // The root sends so much without hearing again that a word now and then is enough.
+            if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
+                self.reported_gap_at = Some(now);
+                endpoint.send(root, &Message::Orphan { stream, gap });
+            }
         }
     }
 
@@ -111,35 +135,50 @@ impl Running {
         if part.epoch > self.view.epoch
             && let Some(view) = self.assembler.take(part)
         {
-            let config = endpoint.config();
-            let Some(rank) = view.rank_of(config.nonce, config.station.mac) else {
+            if !view.extends(&self.view) {
+                endpoint.count_malformed();
+                return None;
+            }
+            if view.members[self.rank.index()].standing == Standing::Gone {
                 return Some(self.end(End::Dropped));
-            };
-            endpoint.adopt(rank, view.epoch);
-            self.blocks.reshape(now, rank, &view);
-            (self.rank, self.digest, self.view) = (rank, part.digest, view);
+            }
+            endpoint.adopt(self.rank, view.epoch);
+            self.blocks.reshape(now, self.rank, &view);
+            (self.digest, self.view) = (part.digest, view);
         }
-        self.confirm(now, part);
+        self.confirm(now, part, endpoint);
         None
     }
 
-    /// A view is confirmed once for each repetition, when its last part comes by.
-    pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart) {
-        if self.view.epoch == part.epoch && self.digest == part.digest && part.at + 1 == part.count {
-            self.timers.set_unless_set(Wait::View, now + self.turn());
+    /// A view is confirmed once for each repetition, whichever of its parts come by.
+    pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
+        if self.view.epoch == part.epoch && self.digest == part.digest {
+            let again = self.confirmed_view_at.map(|at| at + endpoint.config().timing.view / 2);
+            let turn = now + self.turn();
+            self.timers.set_unless_set(Wait::View, again.map_or(turn, |again| again.max(turn)));
         }
     }
 
-    /// Whose reports the root has, and whether the session is over; how it ends for this host, if it does.
-    pub(super) fn on_verdict(&mut self, over: bool, heard: &[u8]) -> Option<End> {
-        let mine = heard.get(self.rank.index() / 8).is_some_and(|byte| byte >> (self.rank.0 % 8) & 1 == 1);
-        if mine && self.report.is_some() {
+    /// What the root knows of all reports; how the session ends for this host, if it does.
+    pub(super) fn on_verdict(&mut self, verdict: &Verdict, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+        if let Some(report) = self.report.as_ref().filter(|report| report.outcome == Outcome::Verified)
+            && !self.accepted
+            && Verdict::names(&verdict.accepted, self.rank)
+            // The root repeats what it confirms: a confirmation of other bytes is none.
+            && verdict.trailer == Some(Trailer { bytes: report.bytes, digest: report.digest })
+        {
+            self.accepted = true;
+            self.timers.clear(Wait::Verdict);
+            endpoint.tell(ReceiverEvent::Accepted);
+        }
+        let last = self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified);
+        if last && Verdict::names(&verdict.heard, self.rank) {
             self.confirmed = true;
             self.timers.clear(Wait::Verdict);
         }
         match self.confirmed {
-            true => (over || self.timers.is_set(Wait::Leave)).then_some(End::Confirmed),
-            false => over.then_some(End::Dropped),
+            true => (verdict.over || self.timers.is_set(Wait::Leave)).then_some(End::Confirmed),
+            false => verdict.over.then(|| self.end(End::Dropped)),
         }
     }
 
@@ -152,17 +191,18 @@ impl Running {
     ) -> Option<End> {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::View, now) {
-            endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest });
+            let arrived = self.blocks.frames();
+            endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });
+            self.confirmed_view_at = Some(now);
         }
         if self.timers.take_due(Wait::Status, now) {
-            let frames = self.blocks.frames() - self.blocks.backlog_frames();
-            endpoint.send(root, &Message::Status { state: self.state(), frames });
+            endpoint.send(root, &Message::Status(self.status()));
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now)
             && let Some(report) = &self.report
         {
-            endpoint.send(root, report);
+            endpoint.send(root, &Message::Done(report.clone()));
             self.timers.set(Wait::Verdict, now + timing.verdict);
         }
         self.blocks.handle_timeout(now);
@@ -177,27 +217,31 @@ impl Running {
         self.timers.next().into_iter().chain(self.blocks.poll_timeout(now)).min()
     }
 
-    /// How a session ends without a word of the root: by whether it has this host's report; without a report,
+    /// How a session ends without a word of the root: by whether it has this host's last report; without one,
     /// `otherwise`.
     pub(super) fn end(&self, otherwise: End) -> End {
-        match (&self.report, self.confirmed) {
-            (_, true) => End::Confirmed,
-            (Some(_), false) => End::Unconfirmed,
-            (None, false) => otherwise,
+        match &self.report {
+            _ if self.confirmed => End::Confirmed,
+            Some(report) if report.outcome != Outcome::Verified => End::Unconfirmed,
+            _ => otherwise,
         }
     }
 
-    fn state(&self) -> MemberState {
-        let backlog_frames = self.blocks.backlog_frames();
-        if self.complete && self.report.is_none() {
-            MemberState::Verifying
-        } else if backlog_frames > self.blocks.slots() / 2 {
-            MemberState::Blocked
-        } else if backlog_frames == 0 && !self.complete {
-            MemberState::Starved
-        } else {
-            MemberState::Alive
-        }
+    fn status(&self) -> Status {
+        let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
+        let waits_for = self.blocks.held_up_by();
+        let state = match &self.report {
+            Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
+            Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
+            Some(_) => MemberState::Done,
+            None if self.complete && self.syncing => MemberState::Syncing,
+            None if self.complete => MemberState::Verifying,
+            None if backlog > self.blocks.slots() / 2 => MemberState::Blocked,
+            None if waits_for.is_some() && self.blocks.is_full() => MemberState::WaitsForChild,
+            None if backlog == 0 => MemberState::Starved,
+            None => MemberState::Alive,
+        };
+        Status { state, waits_for, arrived, consumed: arrived - backlog }
     }
 
     /// How long to wait with what all members say at the same moment.

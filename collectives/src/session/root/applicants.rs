@@ -1,238 +1,275 @@
-//! Who has asked to join a session that has not started, and who was turned away.
+//! Who has asked to join a session that has not started.
+//!
+//! One candidate for each address. It counts when the longest frames have reached it and come back; until then it costs
+//! little, and of those that never do no more are kept than there is room for. Nothing here scans a list for a frame.
 
+use super::TurnedAway;
+use super::offer::{Offer, namesake_text, twin_text};
+use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::message::{Message, Refusal};
-use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::natural_order;
-use ethbcast_transport::wire::HEADER_BYTES;
 use ethbcast_transport::{Instant, MacAddr};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// A host that has asked to join and was let in.
+/// So many may wait to be reached: the oldest gives way to one more. Hosts that are there wait for milliseconds.
+const MOST_UNREACHED: usize = 8192;
+/// While more than so many wait, only who has asked twice is sent a full frame: forged requests come once.
+const FEW_UNREACHED: usize = 64;
+/// A host that was started again takes the place of its former self when that has been silent for so long since.
+const REBOOT_SILENCE: Duration = Duration::from_millis(300);
+
+/// A host that has asked to join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Applicant {
     pub host: String,
     pub mac: MacAddr,
     /// Names this run of its receiver.
     pub nonce: u64,
-    heard_at: Instant,
 }
 
-/// What the root offers, which decides who is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nobody knows yet whether the longest frames reach it.
+    Unreached,
+    /// They do.
+    Reached,
+    /// It will be a member.
+    Admitted,
+}
+
+/// Another run of a receiver that speaks from an address which has one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offer<'a> {
-    /// The root's own name.
-    pub root: &'a str,
-    pub mtu_bytes: u16,
-    pub size: Option<u64>,
-    /// The hosts of the topology, if there is one.
-    pub known_hosts: Option<&'a [String]>,
+struct Rival {
+    nonce: u64,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    applicant: Applicant,
+    standing: Standing,
+    heard_at: Instant,
+    rival: Option<Rival>,
+    /// When it was last let know that the root is alive.
+    greeted_at: Instant,
 }
 
 /// What came of a request to join.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    New,
-    Known,
-    Refused { why: Refusal, text: String, first_time: bool },
+    /// Nothing is to be done.
+    Wait,
+    /// The way to it is to be checked.
+    Check,
+    /// It is to be let know that the root is alive.
+    Greet,
+    /// It is not let in.
+    Refused(Refusal, String),
 }
 
 /// All who have asked to join.
 #[derive(Debug, Default)]
 pub(super) struct Applicants {
-    admitted: Vec<Applicant>,
-    /// Hosts that were turned away, with the reason last given.
-    refused: Vec<(String, Refusal)>,
+    candidates: BTreeMap<MacAddr, Candidate>,
+    /// The first admitted of each name.
+    names: BTreeMap<String, MacAddr>,
+    admitted: usize,
+    /// Those who wait to be reached, in the order in which they came; some of them have gone, or been reached.
+    unreached: VecDeque<(MacAddr, u64)>,
+    unreached_count: usize,
 }
 
 impl Applicants {
-    /// Takes a request to join; an applicant that has not repeated its own for `alive_for` does not stand in the way of
-    /// another.
+    /// Takes a request to join.
     pub(super) fn on_join(
         &mut self,
         now: Instant,
         mac: MacAddr,
         join: &Message,
         offer: Offer<'_>,
-        alive_for: Duration,
+        greet_every: Duration,
     ) -> Answer {
-        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Known };
-        if let Some(applicant) =
-            self.admitted.iter_mut().find(|applicant| applicant.nonce == *nonce && applicant.mac == mac)
-        {
-            applicant.heard_at = now;
-            return Answer::Known;
-        }
-        let alive = |applicant: &&Applicant| now.since(applicant.heard_at) < alive_for;
-        let twin = self.admitted.iter().filter(alive).any(|applicant| applicant.mac == mac);
-        let named = offer.root == host
-            || self.admitted.iter().filter(alive).any(|applicant| applicant.host == *host && applicant.mac != mac);
-        let full = self.admitted.len() >= most_receivers(offer.mtu_bytes);
-        let refused = refusal(host, *mtu_bytes, *free_bytes, offer)
-            .or_else(|| twin.then(|| (Refusal::Twin, twin_text(host))))
-            .or_else(|| (named && offer.known_hosts.is_some()).then(|| (Refusal::Twin, namesake_text(host))))
-            .or_else(|| {
-                full.then(|| (Refusal::Late, "the session is full: send to the rest in a second one".to_owned()))
-            });
-        if let Some((why, text)) = refused {
-            let first_time = !self.refused.iter().any(|(known, _)| known == host);
-            if first_time {
-                self.refused.push((host.clone(), why));
+        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Wait };
+        if let Some(candidate) = self.candidates.get_mut(&mac) {
+            if candidate.applicant.nonce == *nonce {
+                return candidate.hear_again(now, greet_every);
             }
-            return Answer::Refused { why, text, first_time };
+            match candidate.hear_rival(now, *nonce, host) {
+                RivalFate::Waits => return Answer::Wait,
+                RivalFate::Loses(text) => return Answer::Refused(Refusal::Twin, text),
+                RivalFate::Wins => drop(self.remove(mac)),
+            }
         }
-        self.admitted.retain(|applicant| applicant.mac != mac);
-        self.refused.retain(|(refused, _)| refused != host);
-        let host = if named { format!("{host}@{mac}") } else { host.clone() };
-        self.admitted.push(Applicant { host, mac, nonce: *nonce, heard_at: now });
-        Answer::New
+        if let Some((why, text)) = offer.refusal(host, *mtu_bytes, *free_bytes) {
+            return Answer::Refused(why, text);
+        }
+        let applicant = Applicant { host: host.clone(), mac, nonce: *nonce };
+        let (standing, rival) = (Standing::Unreached, None);
+        self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, greeted_at: now });
+        self.unreached.push_back((mac, *nonce));
+        self.unreached_count += 1;
+        if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
+    }
+
+    /// Who waits longest of too many that nobody has reached: it gives way.
+    pub(super) fn evict(&mut self) -> Option<MacAddr> {
+        // Those that have gone or been reached meanwhile fall out of the queue, too.
+        while self.unreached.len() > MOST_UNREACHED {
+            let (mac, nonce) = self.unreached.pop_front()?;
+            let waits =
+                |candidate: &Candidate| candidate.applicant.nonce == nonce && candidate.standing == Standing::Unreached;
+            if self.candidates.get(&mac).is_some_and(waits) {
+                self.remove(mac);
+                return Some(mac);
+            }
+        }
+        None
+    }
+
+    /// The longest frames reach a host.
+    pub(super) fn set_reached(&mut self, mac: MacAddr) -> bool {
+        let waits = |candidate: &&mut Candidate| candidate.standing == Standing::Unreached;
+        let Some(candidate) = self.candidates.get_mut(&mac).filter(waits) else { return false };
+        candidate.standing = Standing::Reached;
+        self.unreached_count -= 1;
+        true
+    }
+
+    /// Lets in a host that was reached; its name in the session.
+    ///
+    /// # Errors
+    /// Why it is not let in, if it is not; it is forgotten then. `None` if it is none of those.
+    pub(super) fn admit(&mut self, mac: MacAddr, offer: Offer<'_>) -> Option<Result<String, (TurnedAway, u64)>> {
+        let reached = |candidate: &&mut Candidate| candidate.standing == Standing::Reached;
+        let candidate = self.candidates.get_mut(&mac).filter(reached)?;
+        let Applicant { host, nonce, .. } = candidate.applicant.clone();
+        let taken = offer.root == host || self.names.contains_key(&host);
+        let longer = format!("{host}@{mac}");
+        let refused = if taken && (offer.needs_names() || longer.len() > MAX_NAME_BYTES) {
+            Some((Refusal::Twin, namesake_text(&host)))
+        } else if self.admitted >= offer.most {
+            let text = format!("the session is full, {} receivers: send to the rest in a second one", self.admitted);
+            Some((Refusal::Late, text))
+        } else {
+            None
+        };
+        if let Some((why, text)) = refused {
+            self.remove(mac);
+            return Some(Err((TurnedAway { host, why, text }, nonce)));
+        }
+        candidate.standing = Standing::Admitted;
+        self.admitted += 1;
+        if taken {
+            candidate.applicant.host.clone_from(&longer);
+        } else {
+            self.names.insert(host, mac);
+        }
+        Some(Ok(candidate.applicant.host.clone()))
+    }
+
+    /// Forgets a host of whose run this is, if it is; whether it counted, and what it was called.
+    pub(super) fn on_leave(&mut self, mac: MacAddr, nonce: u64) -> Option<Gone> {
+        self.candidates.get(&mac).filter(|candidate| candidate.applicant.nonce == nonce)?;
+        self.remove(mac)
+    }
+
+    /// Forgets a host.
+    pub(super) fn remove(&mut self, mac: MacAddr) -> Option<Gone> {
+        let candidate = self.candidates.remove(&mac)?;
+        let Applicant { host, nonce, .. } = candidate.applicant;
+        match candidate.standing {
+            Standing::Unreached => self.unreached_count -= 1,
+            Standing::Reached => {}
+            Standing::Admitted => {
+                self.admitted -= 1;
+                if self.names.get(&host) == Some(&mac) {
+                    self.names.remove(&host);
+                }
+            }
+        }
+        Some(Gone { mac, host, nonce, admitted: candidate.standing == Standing::Admitted })
     }
 
     /// How many would be members.
     pub(super) fn len(&self) -> usize {
-        self.admitted.len()
+        self.admitted
     }
 
-    /// Whether this run of a receiver has been let in.
-    pub(super) fn has(&self, nonce: u64) -> bool {
-        self.admitted.iter().any(|applicant| applicant.nonce == nonce)
+    fn members(&self) -> impl Iterator<Item = &Applicant> + '_ {
+        let admitted = |candidate: &&Candidate| candidate.standing == Standing::Admitted;
+        self.candidates.values().filter(admitted).map(|candidate| &candidate.applicant)
     }
 
     /// Somebody from the middle of the list.
     pub(super) fn sample(&self) -> Option<&Applicant> {
-        self.admitted.get(self.admitted.len() / 2)
+        self.members().nth(self.admitted / 2)
     }
 
-    /// Forgets applicants that have not repeated their request; returns their names.
-    pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration) -> Vec<String> {
-        let gone = self.admitted.extract_if(.., |applicant| now.since(applicant.heard_at) >= alive_for);
-        gone.map(|applicant| applicant.host).collect()
+    /// Forgets those that have not repeated their request for `alive_for`, or for `known_for` if they were let in.
+    pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
+        let silent = |candidate: &&Candidate| {
+            let limit = if candidate.standing == Standing::Admitted { known_for } else { alive_for };
+            now.since(candidate.heard_at) >= limit
+        };
+        let macs: Vec<MacAddr> =
+            self.candidates.values().filter(silent).map(|candidate| candidate.applicant.mac).collect();
+        macs.into_iter().filter_map(|mac| self.remove(mac)).collect()
     }
 
-    /// Those let in, in the order of their ranks (by name, numbers in names by value), and those turned away.
-    pub(super) fn take(&mut self) -> (Vec<Applicant>, Vec<(String, Refusal)>) {
-        let Applicants { mut admitted, refused } = std::mem::take(self);
+    /// The names of those let in, in the order of their ranks.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.ranked().into_iter().map(|applicant| applicant.host).collect()
+    }
+
+    /// Those let in, in the order of their ranks: by name, numbers in names by value.
+    pub(super) fn ranked(&self) -> Vec<Applicant> {
+        let mut admitted: Vec<Applicant> = self.members().cloned().collect();
         admitted.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
-        (admitted, refused)
+        admitted
     }
 }
 
-/// A verdict has a bit for each rank and goes into one frame.
-fn most_receivers(mtu_bytes: u16) -> usize {
-    let bytes = usize::from(mtu_bytes) - HEADER_BYTES - 1;
-    (bytes * 8 - 1).min(MAX_MEMBERS - 1)
+/// A candidate that is none any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub mac: MacAddr,
+    pub host: String,
+    pub nonce: u64,
+    /// Whether it had been let in.
+    pub admitted: bool,
 }
 
-fn twin_text(host: &str) -> String {
-    format!("another receiver of this group already runs on {host}; end it, or choose another group with -g")
+enum RivalFate {
+    Waits,
+    Wins,
+    Loses(String),
 }
 
-fn namesake_text(host: &str) -> String {
-    format!(
-        "another host of this session is called {host}, too; give each the name the topology file has for it, with \
-         --host NAME"
-    )
-}
+impl Candidate {
+    /// It has repeated its request.
+    fn hear_again(&mut self, now: Instant, greet_every: Duration) -> Answer {
+        self.heard_at = now;
+        match self.standing {
+            Standing::Unreached => Answer::Check,
+            _ if now.since(self.greeted_at) >= greet_every => {
+                self.greeted_at = now;
+                Answer::Greet
+            }
+            _ => Answer::Wait,
+        }
+    }
 
-fn refusal(host: &str, mtu_bytes: u16, free_bytes: u64, offer: Offer<'_>) -> Option<(Refusal, String)> {
-    if mtu_bytes < offer.mtu_bytes {
-        let text = format!(
-            "{host} has MTU {mtu_bytes}, the sender {}; raise it on {host}, or send with --mtu {mtu_bytes}",
-            offer.mtu_bytes
-        );
-        return Some((Refusal::SmallMtu, text));
+    /// Another run of a receiver speaks from the same address: one that was started again, if the former one is silent.
+    fn hear_rival(&mut self, now: Instant, nonce: u64, host: &str) -> RivalFate {
+        let rival = self.rival.filter(|rival| rival.nonce == nonce).unwrap_or(Rival { nonce, since: now });
+        self.rival = Some(rival);
+        if self.heard_at > rival.since {
+            return RivalFate::Loses(twin_text(host, &self.applicant.host, self.applicant.mac));
+        }
+        if now.since(self.heard_at) >= REBOOT_SILENCE { RivalFate::Wins } else { RivalFate::Waits }
     }
-    if let Some(size) = offer.size.filter(|&size| size > free_bytes) {
-        let text = format!(
-            "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST"
-        );
-        return Some((Refusal::NoSpace, text));
-    }
-    if offer.known_hosts.is_some_and(|known| !known.iter().any(|name| name == host)) {
-        let text = format!(
-            "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt \
-             there"
-        );
-        return Some((Refusal::NotInTopology, text));
-    }
-    None
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn join(host: &str, nonce: u64) -> Message {
-        Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000 }
-    }
-
-    const OFFER: Offer<'_> = Offer { root: "n0", mtu_bytes: 1500, size: Some(1000), known_hosts: None };
-    const ALIVE: Duration = Duration::from_millis(500);
-
-    fn mac(last: u8) -> MacAddr {
-        MacAddr::new(2, 0, 0, 0, 0, last)
-    }
-
-    #[test]
-    fn ranks_follow_the_numbers_in_the_names() {
-        let mut applicants = Applicants::default();
-        for (host, last) in [("n10", 1), ("n2", 2), ("n1", 3), ("m7", 4)] {
-            assert_eq!(applicants.on_join(Instant::START, mac(last), &join(host, 9), OFFER, ALIVE), Answer::New);
-        }
-        let hosts: Vec<String> = applicants.take().0.into_iter().map(|applicant| applicant.host).collect();
-        assert_eq!(hosts, ["m7", "n1", "n2", "n10"]);
-    }
-
-    #[test]
-    fn a_restarted_receiver_takes_the_place_of_its_silent_former_self_only() {
-        let mut applicants = Applicants::default();
-        applicants.on_join(Instant::START, mac(1), &join("n1", 1), OFFER, ALIVE);
-        let soon = Instant::START + Duration::from_millis(100);
-        assert!(matches!(
-            applicants.on_join(soon, mac(1), &join("n1", 2), OFFER, ALIVE),
-            Answer::Refused { why: Refusal::Twin, .. }
-        ));
-        let later = Instant::START + Duration::from_millis(600);
-        assert_eq!(applicants.on_join(later, mac(1), &join("n1", 2), OFFER, ALIVE), Answer::New);
-        assert_eq!(applicants.len(), 1);
-    }
-
-    #[test]
-    fn namesakes_are_told_apart_by_address_unless_a_topology_must_tell_them_apart() {
-        let mut applicants = Applicants::default();
-        for (last, expected) in [(1, "n1"), (2, "n1@02:00:00:00:00:02")] {
-            assert_eq!(applicants.on_join(Instant::START, mac(last), &join("n1", 1), OFFER, ALIVE), Answer::New);
-            assert_eq!(applicants.admitted.last().map(|applicant| applicant.host.as_str()), Some(expected));
-        }
-        let known = ["n0".to_owned(), "n1".to_owned()];
-        let offer = Offer { known_hosts: Some(&known), ..OFFER };
-        for host in ["n0", "n1"] {
-            let answer = applicants.on_join(Instant::START, mac(9), &join(host, 1), offer, ALIVE);
-            assert!(matches!(answer, Answer::Refused { why: Refusal::Twin, .. }), "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn who_cannot_take_part_is_told_why_and_what_to_do() {
-        let mut applicants = Applicants::default();
-        let known = ["n1".to_owned()];
-        let offer = Offer { root: "n0", mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known) };
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE)
-        else {
-            panic!()
-        };
-        assert!(text.contains("--mtu 1500"));
-        let offer = Offer { mtu_bytes: 1500, ..offer };
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE)
-        else {
-            panic!()
-        };
-        assert!(text.contains("2000"));
-        let offer = Offer { size: None, ..offer };
-        assert_eq!(applicants.on_join(Instant::START, mac(1), &join("n1", 1), offer, ALIVE), Answer::New);
-        let Answer::Refused { text, .. } = applicants.on_join(Instant::START, mac(2), &join("n7", 1), offer, ALIVE)
-        else {
-            panic!()
-        };
-        assert!(text.contains("n7"));
-    }
-}
+mod tests;

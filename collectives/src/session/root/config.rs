@@ -1,12 +1,14 @@
 //! What a root is told at its creation.
 
+use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
-use crate::session::message::Message;
+use crate::session::message::{Message, Stage};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
+use ethbcast_transport::wire::HEADER_BYTES;
 use std::time::Duration;
 
 /// How many receivers a root wants, and how long it waits for them.
@@ -21,10 +23,50 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// How long to wait where nothing else ends it: longer than any machine runs.
+    pub const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
     /// Exactly so many, within a minute.
     pub fn exactly(receivers: usize) -> Wanted {
         Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
     }
+}
+
+/// What becomes of a member that is slower than the others and holds them up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSlow {
+    /// It is served alone, beside the others, and finishes after them.
+    #[default]
+    Demote,
+    /// All are as slow as it is.
+    Wait,
+    /// It is given up.
+    Evict,
+}
+
+/// Names that the frame which invites receivers cannot carry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NamesError {
+    /// One is too long.
+    #[error("the name {name} has {} bytes: choose one of at most {MAX_NAME_BYTES}", name.len())]
+    Long {
+        /// The name.
+        name: String,
+    },
+    /// All together are.
+    #[error(
+        "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
+             for {room_bytes}: choose shorter ones, or a larger MTU"
+    )]
+    Together {
+        /// What they have, in bytes.
+        bytes: usize,
+        /// What there is room for, in bytes.
+        room_bytes: usize,
+        /// The MTU, in bytes.
+        mtu_bytes: u16,
+    },
 }
 
 /// What the root was told about the way.
@@ -52,6 +94,8 @@ pub struct RootConfig {
     pub size: Option<u64>,
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
+    /// The only hosts that are let in, if there are any here.
+    pub hosts: Vec<String>,
     /// How the bytes travel.
     pub route: Route,
     /// What the network costs; without it, that of assumed cables.
@@ -62,6 +106,8 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
+    /// What becomes of a slow member.
+    pub on_slow: OnSlow,
     /// The engine's numbers.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -78,18 +124,51 @@ impl RootConfig {
             source: source.to_owned(),
             size: None,
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
+            hosts: Vec::new(),
             route: Route::default(),
             calibration: None,
             probe: true,
             dry_run: false,
             topology: None,
+            on_slow: OnSlow::default(),
             tuning: Tuning::default(),
             timing: Timing::default(),
         }
     }
 
-    /// What invites receivers.
-    pub(super) fn invitation(&self) -> Message {
+    /// Checks that the names fit into the frame that invites receivers: they travel whole or not at all.
+    ///
+    /// # Errors
+    /// Which do not.
+    pub fn check_names(&self) -> Result<(), NamesError> {
+        let Station { group, host, mtu_bytes, .. } = &self.station;
+        let names = [group, host, &self.source];
+        if let Some(name) = names.into_iter().find(|name| name.len() > MAX_NAME_BYTES) {
+            return Err(NamesError::Long { name: name.clone() });
+        }
+        let (_, body) = self.invitation(Stage::Gathering, Duration::ZERO).encode();
+        let bytes = names.into_iter().map(String::len).sum();
+        let room_bytes = usize::from(*mtu_bytes) - HEADER_BYTES - (body.len() - bytes);
+        if bytes <= room_bytes {
+            return Ok(());
+        }
+        Err(NamesError::Together { bytes, room_bytes, mtu_bytes: *mtu_bytes })
+    }
+
+    /// The hosts that have to be there, if they are known by name.
+    pub(super) fn expected_hosts(&self) -> Vec<String> {
+        if !self.hosts.is_empty() {
+            return self.hosts.clone();
+        }
+        let others = |topology: &Topology| {
+            topology.hosts().iter().filter(|name| **name != self.station.host).cloned().collect::<Vec<_>>()
+        };
+        let all = self.topology.as_ref().map(others).unwrap_or_default();
+        if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }
+    }
+
+    /// What tells receivers of the session, which has been announced for `age`.
+    pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Announce {
             group: group.clone(),
@@ -97,6 +176,8 @@ impl RootConfig {
             source: self.source.clone(),
             size: self.size,
             mtu_bytes: *mtu_bytes,
+            stage,
+            age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
         }
     }
 }

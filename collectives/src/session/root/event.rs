@@ -1,10 +1,12 @@
 //! What the root's user learns.
 
 use super::members::MemberReport;
-use crate::session::message::Refusal;
+use super::refusals::TurnedAway;
+use crate::session::other_build::OtherBuild;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
-use ethbcast_planning::topology::TopologyError;
+use ethbcast_planning::topology::{TopologyError, nodeset};
+use ethbcast_transport::MacAddr;
 use std::time::Duration;
 
 /// What the root's user wants to know.
@@ -24,10 +26,23 @@ pub enum RootEvent {
         /// Why, and what to do.
         text: String,
     },
-    /// A receiver that had joined fell silent before the start.
+    /// A receiver that had joined has gone before the start.
     Left {
         /// Its name.
         host: String,
+        /// Why.
+        text: String,
+    },
+    /// A host speaks another version of the protocol.
+    OtherVersion(OtherBuild),
+    /// The root has been waiting for receivers for some time.
+    Waiting {
+        /// Who is there, in the order of their ranks.
+        joined: Vec<String>,
+        /// Who is not, if it is known who should be.
+        missing: Vec<String>,
+        /// How many it takes to start at once.
+        wanted: Option<usize>,
     },
     /// All members hold the view: data may flow.
     Started {
@@ -37,6 +52,20 @@ pub enum RootEvent {
         via: Via,
         /// How many bytes, if known in advance.
         size: Option<u64>,
+    },
+    /// The session is held up by a member.
+    HeldUp {
+        /// Its name.
+        host: String,
+        /// What it does, or does not do, to be read after its name.
+        text: String,
+    },
+    /// A member was taken out of the others' way: it is served alone from now on.
+    Aside {
+        /// Its name.
+        host: String,
+        /// Why, to be read after its name.
+        text: String,
     },
     /// A member's fate is known.
     Reported(MemberReport),
@@ -50,16 +79,33 @@ pub enum RootFailure {
     /// Too few receivers when patience ended.
     #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
              fewer with --min-receivers",
-        joined.len(), patience.as_secs_f64(), listed(joined, refused))]
+        joined.len(), patience.as_secs_f64(), listed(joined, missing, refused))]
     TooFew {
         /// Who was there.
         joined: Vec<String>,
+        /// Who was not, if it is known who should have been.
+        missing: Vec<String>,
         /// Who was turned away, and why.
-        refused: Vec<(String, Refusal)>,
+        refused: Vec<TurnedAway>,
         /// How many it takes.
         wanted: usize,
         /// How long the root waited.
         patience: Duration,
+    },
+    /// Another root has announced a session of the group, and did so first.
+    #[error(
+        "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
+             with -g"
+    )]
+    GroupTaken {
+        /// Its name.
+        host: String,
+        /// Its address.
+        mac: MacAddr,
+        /// What it sends.
+        offer: String,
+        /// The group.
+        group: String,
     },
     /// No plan can be made for these members.
     #[error(transparent)]
@@ -90,13 +136,16 @@ pub enum NoPlan {
     Unsound(Box<CheckReport>),
 }
 
-fn listed(joined: &[String], refused: &[(String, Refusal)]) -> String {
+fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> String {
     let mut parts = Vec::new();
     if !joined.is_empty() {
-        parts.push(joined.join(", "));
+        parts.push(nodeset::fold(joined));
+    }
+    if !missing.is_empty() {
+        parts.push(format!("not {}", nodeset::fold(missing)));
     }
     if !refused.is_empty() {
-        let refused: Vec<String> = refused.iter().map(|(host, why)| format!("{host}: {}", why.words())).collect();
+        let refused: Vec<String> = refused.iter().map(|away| format!("{}: {}", away.host, away.why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }

@@ -4,7 +4,7 @@ use super::applicants::Applicant;
 use super::{NoPlan, RootConfig, Route};
 use crate::membership::ack_tree::AckTree;
 use crate::session::blocks::most_block_frames;
-use crate::session::view::{MAX_PUSH_FRAMES, View, ViewMember};
+use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::Topology;
@@ -34,7 +34,7 @@ pub(super) fn first_view(
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
         let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
-        ViewMember { host: host.to_owned(), mac, nonce, parent, order, present: true }
+        ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
     let payload_bytes = config.station.mtu_bytes - HEADER_BYTES as u16;

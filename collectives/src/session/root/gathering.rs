@@ -1,24 +1,46 @@
 //! Before a session: the root invites, waits for receivers, and may look at the network while they wait.
 
-use super::applicants::{Answer, Applicants, Offer};
+use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
-use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure};
+use super::offer::HostNames;
+use super::path_check::PathChecks;
+use super::refusals::Refusals;
+use super::rivals::Rivals;
+use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::message::{Message, Refusal};
+use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Calibration, Choice};
-use ethbcast_planning::topology::Topology;
-use ethbcast_transport::wire::{Frame, Peer, Rank};
+use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// After so long the user is told who is there and who is not, and then again and again.
+const FIRST_WORD: Duration = Duration::from_secs(2);
+const BETWEEN_WORDS: Duration = Duration::from_secs(5);
+/// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
+const GREET_EVERY: Duration = Duration::from_secs(1);
+/// Two roots that began within so short a time began at once: the one with the lower address stays.
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
 #[derive(Debug)]
 pub(super) struct Gathering {
     began: Instant,
     applicants: Applicants,
+    checks: PathChecks,
+    /// Those who may be let in, in the order in which the longest frames reached them.
+    reached: VecDeque<MacAddr>,
+    names: HostNames,
+    rivals: Rivals,
+    /// The user will have those who are there.
+    started_by_user: bool,
     /// Measures before the start, when everybody is there and nobody has measured before.
     prober: Option<Prober>,
+    /// Whether that has been done, with whatever result.
+    probed: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
 }
@@ -38,13 +60,26 @@ impl Gathering {
     pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
         let mut timers = TimerTable::default();
         timers.set(Wait::Announce, now);
-        let calibration = config.calibration.clone();
-        Gathering { began: now, applicants: Applicants::default(), prober: None, calibration, timers }
+        timers.set(Wait::Status, now + FIRST_WORD);
+        let identity = config.station.identity(config.session, Rank::ROOT);
+        Gathering {
+            began: now,
+            applicants: Applicants::default(),
+            checks: PathChecks::new(identity, usize::from(config.station.mtu_bytes) - HEADER_BYTES),
+            reached: VecDeque::new(),
+            names: HostNames::new(config),
+            rivals: Rivals::default(),
+            started_by_user: false,
+            prober: None,
+            probed: false,
+            calibration: config.calibration.clone(),
+            timers,
+        }
     }
 
     /// The first view of those who are there, and what it is predicted to take.
     pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice), NoPlan> {
-        first_view(config, &self.applicants.take().0, self.calibration.take())
+        first_view(config, &self.applicants.ranked(), self.calibration.take())
     }
 
     /// The timers that go on in the session: that of invitations.
@@ -52,11 +87,9 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
-    /// Whether it is not too late for the receiver with this nonce: while the network is probed, the number wanted is
-    /// there.
-    pub(super) fn is_open_to(&self, nonce: u64, config: &RootConfig) -> bool {
-        let full = self.prober.is_some() && config.wanted.enough.is_some();
-        !full || self.applicants.has(nonce)
+    /// For how long receivers have been invited.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.since(self.began)
     }
 
     /// Takes a request to join.
@@ -65,70 +98,128 @@ impl Gathering {
         now: Instant,
         from: MacAddr,
         join: &Message,
+        refusals: &mut Refusals,
         endpoint: &mut RootEndpoint,
-    ) -> GatheringStep {
-        let Message::Join { nonce, host, .. } = join else { return GatheringStep::Wait };
-        let config = endpoint.config();
-        let offer = Offer {
-            root: &config.station.host,
-            mtu_bytes: config.station.mtu_bytes,
-            size: config.size,
-            known_hosts: config.topology.as_ref().map(Topology::hosts),
-        };
-        let answer = self.applicants.on_join(now, from, join, offer, config.timing.join * 5);
-        let (receivers, enough) = (self.applicants.len(), config.wanted.enough);
+    ) {
+        let Message::Join { nonce, host, .. } = join else { return };
+        let offer = self.names.offer(endpoint.config());
+        let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
         match answer {
-            Answer::Known => {}
-            Answer::New => {
-                log::info!("{host} ({from}) joined");
-                endpoint.tell(RootEvent::Joined { host: host.clone(), receivers });
-                if enough.is_some_and(|enough| receivers >= enough) {
-                    return self.probe_or_start(now, endpoint);
-                }
-            }
-            Answer::Refused { why, text, first_time } => {
-                endpoint.send(from, &Message::Refuse { nonce: *nonce, why, text: text.clone() });
-                if first_time {
-                    endpoint.tell(RootEvent::Refused { host: host.clone(), text });
-                }
+            Answer::Wait => {}
+            Answer::Check => self.checks.begin(from),
+            Answer::Greet => self.checks.greet(from),
+            Answer::Refused(why, text) => {
+                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), why, text }, endpoint);
             }
         }
-        GatheringStep::Wait
+        if let Some(evicted) = self.applicants.evict() {
+            self.checks.forget(evicted);
+        }
+    }
+
+    /// A receiver, or what outlives it, says that it has ended.
+    pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
+        if let Some(gone) = self.applicants.on_leave(from, nonce) {
+            self.forget(gone, text, endpoint);
+        }
+    }
+
+    fn forget(&mut self, gone: Gone, text: &str, endpoint: &mut RootEndpoint) {
+        self.checks.forget(gone.mac);
+        if gone.admitted {
+            endpoint.tell(RootEvent::Left { host: gone.host, text: text.to_owned() });
+        }
+    }
+
+    /// Takes an invitation of another root: of two of one group the one that began first stays.
+    pub(super) fn on_announce(
+        &mut self,
+        now: Instant,
+        from: (MacAddr, u32),
+        other: &Message,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Message::Announce { host, source, stage, age_millis, .. } = other else { return };
+        let (own, other) = (self.age(now), Duration::from_millis(u64::from(*age_millis)));
+        let is_first = match *stage {
+            Stage::Gathering if own.abs_diff(other) <= AT_ONCE => from.0 < endpoint.station().mac,
+            Stage::Gathering => other > own,
+            Stage::Started | Stage::LateWelcome => true,
+        };
+        if is_first {
+            self.rivals.hear(now, from, (host, source), endpoint);
+        }
+    }
+
+    /// A root that was asked is there: the group is its own.
+    pub(super) fn on_answer(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
+        let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
+        self.rivals.on_answer((frame.source, frame.header.session), nonce, endpoint)
+    }
+
+    /// The user will have those who are there, as soon as there is one.
+    pub(super) fn start_now(&mut self) {
+        self.started_by_user = true;
     }
 
     /// Takes a frame that is no request to join: an answer to a probe, if it belongs here.
-    pub(super) fn handle_frame(
-        &mut self,
-        now: Instant,
-        frame: &Frame<'_>,
-        endpoint: &mut RootEndpoint,
-    ) -> GatheringStep {
-        match &mut self.prober {
-            Some(prober) if matches!(frame.header.kind, kind::ECHO | kind::REPORT) => {
-                prober.handle_frame(now, frame);
-                self.watch_probe()
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
+        if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
+            endpoint.count_stranger();
+        } else if let Some(host) = self.checks.on_echo(frame) {
+            if self.applicants.set_reached(host) {
+                self.reached.push_back(host);
             }
-            _ => {
-                endpoint.count_stranger();
-                GatheringStep::Wait
-            }
+        } else if let Some(prober) = &mut self.prober {
+            prober.handle_frame(now, frame);
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> GatheringStep {
+    pub(super) fn handle_timeout(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
         if self.timers.take_due(Wait::Announce, now) {
-            endpoint.send_to_group(&endpoint.config().invitation());
+            endpoint.send_to_group(&endpoint.config().invitation(Stage::Gathering, self.age(now)));
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
+            self.drop_silent(now, endpoint);
+            self.rivals.ask(endpoint);
+        }
+        if self.timers.take_due(Wait::Status, now) {
+            self.tell_waiting(endpoint);
+            self.timers.set(Wait::Status, now + BETWEEN_WORDS);
+        }
+        for host in self.checks.handle_timeout(now) {
+            self.refuse_unreached(now, host, refusals, endpoint);
         }
         if let Some(prober) = &mut self.prober {
             prober.handle_timeout(now);
-            return self.watch_probe();
         }
-        self.watch(now, endpoint)
+    }
+
+    fn drop_silent(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        let timing = endpoint.config().timing;
+        for gone in self.applicants.drop_silent(now, timing.join * 5, timing.dead) {
+            self.forget(gone, "nothing was heard of it any more", endpoint);
+        }
+    }
+
+    fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
+        let (joined, config) = (self.applicants.names(), endpoint.config());
+        let (missing, wanted) = (missing(&joined, config), config.wanted.enough);
+        endpoint.tell(RootEvent::Waiting { joined, missing, wanted });
+    }
+
+    fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+        let Some(gone) = self.applicants.remove(to) else { return };
+        let bytes = usize::from(endpoint.config().station.mtu_bytes) + ETHERNET_BYTES;
+        let text = format!(
+            "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {}",
+            gone.host
+        );
+        refusals.refuse(now, to, gone.nonce, TurnedAway { host: gone.host, why: Refusal::Path, text }, endpoint);
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.prober.as_mut()?.poll_transmit(now, buffer)
+        let check = self.checks.poll_transmit(now, buffer);
+        check.or_else(|| self.prober.as_mut()?.poll_transmit(now, buffer))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant, config: &RootConfig) -> Option<Deadline> {
@@ -136,29 +227,67 @@ impl Gathering {
             Some(prober) => prober.poll_timeout(now),
             None => Some(Wait::Join.at(self.began + config.wanted.patience)),
         };
-        self.timers.next().into_iter().chain(other).min()
+        let open = (!self.reached.is_empty()).then(|| Wait::Join.at(self.open_at(config))).filter(|open| open.at > now);
+        [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Starts, waits on or gives up, as patience and those who are there demand.
-    fn watch(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> GatheringStep {
-        for host in self.applicants.drop_silent(now, endpoint.config().timing.dead) {
-            endpoint.tell(RootEvent::Left { host });
+    /// Nobody is let in before another root of the group would have been heard.
+    fn open_at(&self, config: &RootConfig) -> Instant {
+        self.began + config.timing.announce * 2
+    }
+
+    /// Lets in who may be; then starts, waits on or gives up, as patience and those who are there demand.
+    pub(super) fn go_on(
+        &mut self,
+        now: Instant,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) -> GatheringStep {
+        if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
+            self.take_calibration(&prober);
         }
-        let wanted = endpoint.config().wanted;
-        if now.since(self.began) < wanted.patience {
+        self.let_in(now, refusals, endpoint);
+        if self.rivals.are_awaited(now) {
             return GatheringStep::Wait;
         }
-        if self.applicants.len() >= wanted.at_least.max(1) {
+        let wanted = endpoint.config().wanted;
+        let (there, is_over) = (self.applicants.len(), self.age(now) >= wanted.patience);
+        let enough = wanted.enough.is_some_and(|enough| there >= enough);
+        if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
             return self.probe_or_start(now, endpoint);
         }
-        let (admitted, refused) = self.applicants.take();
-        let joined = admitted.into_iter().map(|applicant| applicant.host).collect();
+        self.prober = None;
+        if !is_over {
+            return GatheringStep::Wait;
+        }
+        let joined = self.applicants.names();
         GatheringStep::GiveUp(RootFailure::TooFew {
+            missing: missing(&joined, endpoint.config()),
             joined,
-            refused,
+            refused: refusals.all().cloned().collect(),
             wanted: wanted.at_least,
             patience: wanted.patience,
         })
+    }
+
+    fn let_in(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+        if now < self.open_at(endpoint.config()) {
+            return;
+        }
+        let enough = endpoint.config().wanted.enough.unwrap_or(usize::MAX);
+        while self.applicants.len() < enough
+            && let Some(mac) = self.reached.pop_front()
+        {
+            match self.applicants.admit(mac, self.names.offer(endpoint.config())) {
+                Some(Ok(host)) => {
+                    log::info!("{host} ({mac}) joined");
+                    refusals.forget(mac);
+                    endpoint.tell(RootEvent::Joined { host, receivers: self.applicants.len() });
+                }
+                Some(Err((away, nonce))) => refusals.refuse(now, mac, nonce, away, endpoint),
+                None => {}
+            }
+        }
     }
 
     /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.
@@ -169,9 +298,8 @@ impl Gathering {
         // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken for
         // the link's rate.
         let config = endpoint.config();
-        let Some(speaker) = self.applicants.sample().filter(|_| config.probe && self.calibration.is_none()) else {
-            return GatheringStep::Start;
-        };
+        let wanted = config.probe && self.calibration.is_none() && !self.probed;
+        let Some(speaker) = self.applicants.sample().filter(|_| wanted) else { return GatheringStep::Start };
         let targets = vec![Peer { rank: Rank::ROOT, mac: speaker.mac }];
         let identity = config.station.identity(config.session, Rank::NONE);
         let settings = ProbeSettings::short(usize::from(config.station.mtu_bytes));
@@ -179,9 +307,9 @@ impl Gathering {
         GatheringStep::Wait
     }
 
-    /// Goes on to the start when the measurement is done.
-    fn watch_probe(&mut self) -> GatheringStep {
-        let Some(prober) = self.prober.take_if(|prober| prober.is_done()) else { return GatheringStep::Wait };
+    /// Takes what a measurement that is done has found out.
+    fn take_calibration(&mut self, prober: &Prober) {
+        self.probed = true;
         match calibrate(&prober.result()) {
             Ok(calibration) => {
                 log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
@@ -189,13 +317,11 @@ impl Gathering {
             }
             Err(error) => log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed"),
         }
-        GatheringStep::Start
     }
 }
 
-/// Says no to a receiver that asks after the start.
-pub(super) fn refuse_late(to: MacAddr, nonce: u64, group: &str, host: &str, endpoint: &mut RootEndpoint) {
-    let text =
-        format!("the session of group {group} has started without {host}; run `ethbcast recv` before `ethbcast send`");
-    endpoint.send(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+/// Who has to be there, by name, and is not.
+fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
+    let joined: BTreeSet<&str> = joined.iter().map(String::as_str).collect();
+    config.expected_hosts().into_iter().filter(|host| !joined.contains(host.as_str())).collect()
 }

@@ -1,8 +1,9 @@
 //! During a session: what the root knows of each member.
 
 use crate::membership::Timing;
-use crate::membership::presence::{Change, Presence};
-use crate::session::message::{Digest, MemberState, Outcome};
+use crate::membership::presence::{Attendance, Change, Presence};
+use crate::session::message::{Digest, MemberState, Outcome, Status};
+use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
@@ -28,16 +29,95 @@ pub struct MemberReport {
 
 /// A member as the root sees it.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     rank: Rank,
-    /// False once it is no longer part of the view.
-    present: bool,
+    standing: Standing,
     /// The last view it has confirmed.
     ready_epoch: u32,
-    state: MemberState,
-    /// Frames its application has taken.
-    frames: u64,
+    status: Status,
+    /// What it has verified is what was sent.
+    accepted: bool,
+    /// When something moved at it last, or it had nothing to do.
+    moved_at: Instant,
+    /// When its trouble was spoken of last.
+    told_at: Option<Instant>,
     report: Option<MemberReport>,
+}
+
+impl Entry {
+    fn new(now: Instant, rank: Rank, standing: Standing) -> Entry {
+        Entry {
+            rank,
+            standing,
+            ready_epoch: 0,
+            status: Status::default(),
+            accepted: false,
+            moved_at: now,
+            told_at: None,
+            report: None,
+        }
+    }
+
+    pub(super) fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// What it has said of itself last.
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Whether it has confirmed view `epoch`.
+    pub(super) fn is_ready(&self, epoch: u32) -> bool {
+        self.ready_epoch == epoch
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted
+    }
+
+    pub(super) fn is_reported(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Since when nothing has moved.
+    pub(super) fn stuck_for(&self, now: Instant) -> Duration {
+        now.since(self.moved_at)
+    }
+
+    /// Something has moved, or there is nothing that could.
+    pub(super) fn moved(&mut self, now: Instant) {
+        (self.moved_at, self.told_at) = (now, None);
+    }
+
+    /// Time for which nobody knows whether anything moves does not count.
+    pub(super) fn pause(&mut self, period: Duration) {
+        self.moved_at = self.moved_at + period;
+    }
+
+    /// Whether its trouble is to be spoken of, for the first time or again after `every`.
+    pub(super) fn is_to_be_told(&mut self, now: Instant, every: Duration) -> bool {
+        let due = self.told_at.is_none_or(|at| now.since(at) >= every);
+        if due {
+            self.told_at = Some(now);
+        }
+        due
+    }
+}
+
+/// How far a member is on its way from the last byte to its report.
+fn phase(state: MemberState) -> u8 {
+    match state {
+        MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,
+        MemberState::Verifying => 1,
+        MemberState::Syncing => 2,
+        MemberState::Settled => 3,
+        MemberState::Done => 4,
+    }
 }
 
 /// All members but the root.
@@ -50,13 +130,24 @@ pub(super) struct Members {
 impl Members {
     /// So many receivers, all of them there.
     pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
-        let entry =
-            |rank| Entry { rank, present: true, ready_epoch: 0, state: MemberState::Alive, frames: 0, report: None };
-        let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead).suspecting_after(timing.suspect);
-        Members { entries: (1..=receivers).map(Rank).map(entry).collect(), presence }
+        let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
+            .suspecting_after(timing.suspect)
+            .with_patience(timing.patience)
+            .forgiving_own_sleep();
+        let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
+        Members { entries: (1..=receivers).map(entry).collect(), presence }
     }
 
-    fn entry(&mut self, rank: Rank) -> Option<&mut Entry> {
+    /// Every member, by rank.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn entry(&self, rank: Rank) -> Option<&Entry> {
+        self.entries.get(rank.index().checked_sub(1)?)
+    }
+
+    pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
@@ -67,64 +158,114 @@ impl Members {
         }
     }
 
+    /// Whether a member is heard, as far as is known.
+    pub(super) fn is_here(&self, rank: Rank) -> bool {
+        self.presence.standing(rank) == Attendance::Here
+    }
+
+    /// How long a member has been silent.
+    pub(super) fn silence(&self, now: Instant, rank: Rank) -> Duration {
+        self.presence.silence(now, rank)
+    }
+
     /// Looks who has been silent for long.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
         self.presence.look(now)
     }
 
-    /// When the next member would be suspected or counted as dead.
+    /// When the next member would be suspected, away or counted as dead.
     pub(super) fn next_silence(&self) -> Option<Instant> {
         self.presence.next_silence()
     }
 
+    /// Nobody is to be blamed for what has not moved until now.
+    pub(super) fn all_moved(&mut self, now: Instant) {
+        self.entries.iter_mut().for_each(|entry| entry.moved(now));
+    }
+
+    /// Those in place have another place now: what they waited for has changed.
+    pub(super) fn all_moved_in_place(&mut self, now: Instant) {
+        let in_place = self.entries.iter_mut().filter(|entry| entry.standing == Standing::InPlace);
+        in_place.for_each(|entry| entry.moved(now));
+    }
+
     /// A member has confirmed view `epoch`.
-    pub(super) fn set_ready(&mut self, rank: Rank, epoch: u32) {
-        if let Some(entry) = self.entry(rank) {
+    pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
+        if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {
             entry.ready_epoch = epoch;
+            entry.moved(now);
         }
     }
 
-    /// What a member says it is busy with, and how many frames its application has taken.
-    pub(super) fn set_state(&mut self, rank: Rank, state: MemberState, frames: u64) {
-        if let Some(entry) = self.entry(rank) {
-            (entry.state, entry.frames) = (state, frames);
+    /// What a member says of itself; progress is what has never been said before.
+    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status) {
+        let Some(entry) = self.entry_mut(rank) else { return };
+        let before = entry.status;
+        let further = phase(status.state) > phase(before.state);
+        if status.arrived > before.arrived || status.consumed > before.consumed || further {
+            entry.moved(now);
         }
+        entry.status = Status {
+            arrived: status.arrived.max(before.arrived),
+            consumed: status.consumed.max(before.consumed),
+            ..status
+        };
+    }
+
+    /// What a member has verified is what was sent; false if that was known.
+    pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
+        let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
+        entry.accepted = true;
+        entry.moved(now);
+        true
     }
 
     /// Notes how a member fared; false if that was known, or there is no such member.
     pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
-        let entry = self.entry(report.rank).filter(|entry| entry.report.is_none());
+        let entry = self.entry_mut(report.rank).filter(|entry| entry.report.is_none());
         entry.map(|entry| entry.report = Some(report.clone())).is_some()
     }
 
-    /// A member is no part of the view any more; false if it was none before.
-    pub(super) fn remove(&mut self, rank: Rank) -> bool {
-        self.presence.remove(rank);
-        self.entry(rank).is_some_and(|entry| std::mem::take(&mut entry.present))
+    /// A member stands elsewhere in the view; false if it stood there before, or has gone.
+    pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
+        if standing == Standing::Gone {
+            self.presence.remove(rank);
+        }
+        let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
+        entry.map(|entry| entry.standing = standing).is_some()
     }
 
-    /// How many are part of the view.
+    /// How many have not gone.
     pub(super) fn present(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.present).count()
+        self.entries.iter().filter(|entry| entry.standing != Standing::Gone).count()
     }
 
-    /// Whether every member still present has confirmed view `epoch`.
+    /// Whether every member in place has confirmed view `epoch`.
     pub(super) fn all_ready(&self, epoch: u32) -> bool {
-        self.entries.iter().all(|entry| !entry.present || entry.ready_epoch == epoch)
+        let ready = |entry: &Entry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
+        self.entries.iter().all(ready)
+    }
+
+    /// Those who are heard and have not confirmed view `epoch`.
+    pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
+        let lacks = move |entry: &&Entry| {
+            entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
+        };
+        self.entries.iter().filter(lacks).map(Entry::rank)
     }
 
     /// Whether every member's fate is known.
     pub(super) fn all_reported(&self) -> bool {
-        self.entries.iter().all(|entry| entry.report.is_some())
+        self.entries.iter().all(Entry::is_reported)
     }
 
-    /// One bit for each rank whose verdict the root has; rank 0 is bit 0.
-    pub(super) fn heard(&self) -> Vec<u8> {
-        let mut heard = vec![0_u8; self.entries.len() / 8 + 1];
-        for report in self.reports() {
-            heard[report.rank.index() / 8] |= 1 << (report.rank.0 % 8);
+    /// One bit for each rank of which this holds, rank 0 being bit 0.
+    pub(super) fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
+        let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
+        for entry in self.entries.iter().filter(|&entry| has(entry)) {
+            bits[entry.rank.index() / 8] |= 1 << (entry.rank.0 % 8);
         }
-        heard
+        bits
     }
 
     /// How every member fared that is known so far, by rank.
@@ -132,8 +273,9 @@ impl Members {
         self.entries.iter().filter_map(|entry| entry.report.as_ref())
     }
 
-    /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub(super) fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
-        self.entries.iter().filter(|entry| entry.present).map(|entry| (entry.rank, entry.state, entry.frames))
+    /// What each member that has not gone says of itself, by rank.
+    pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
+        let there = self.entries.iter().filter(|entry| entry.standing != Standing::Gone);
+        there.map(|entry| (entry.rank, entry.status))
     }
 }

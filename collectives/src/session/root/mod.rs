@@ -6,33 +6,49 @@
 mod applicants;
 mod closing;
 mod config;
+mod delivery;
 mod event;
 mod first_view;
 mod gathering;
 mod members;
+mod offer;
+mod path_check;
+mod refill;
+mod refusals;
+mod rereading;
+mod rivals;
 mod running;
+mod side;
+mod watch;
 
-pub use config::{RootConfig, Route, Wanted};
+pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
+pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::kind::JOIN;
-use super::message::{MemberState, Message, Trailer};
+use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
+use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
+use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
 use closing::Closing;
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, Machine, Part};
-use gathering::{Gathering, GatheringStep, refuse_late};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
+use gathering::{Gathering, GatheringStep};
+use refusals::Refusals;
 use running::Running;
+use std::ops::Range;
 use std::time::Duration;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
+
+/// Another root of the group is answered no more often than this.
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 enum Phase {
@@ -80,19 +96,37 @@ pub struct Root {
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
+    refusals: Refusals,
+    other_builds: OtherBuilds,
+    /// With how many receivers it started.
+    started_with: usize,
+    /// When another root of the group was told of this one.
+    answered_at: Option<Instant>,
 }
 
 impl Root {
     /// A root that starts inviting at `now`.
     ///
     /// # Panics
-    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
+    /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number, or
+    /// [`RootConfig::check_names`] a name that does not fit.
     pub fn new(now: Instant, config: RootConfig) -> Root {
         config.tuning.check().expect("the root's tuning passes its check");
+        config.check_names().expect("the root's names pass their check");
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
         let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
-        Root { endpoint, phase, trailer: None, choice: None, failure: None }
+        Root {
+            endpoint,
+            phase,
+            trailer: None,
+            choice: None,
+            failure: None,
+            refusals: Refusals::default(),
+            other_builds: OtherBuilds::default(),
+            started_with: 0,
+            answered_at: None,
+        }
     }
 
     /// The next event.
@@ -103,6 +137,19 @@ impl Root {
     /// Why the session did not come about, if it did not.
     pub fn failure(&self) -> Option<&RootFailure> {
         self.failure.as_ref()
+    }
+
+    /// Who asked to join and was turned away, or came too late.
+    pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
+        self.refusals.all()
+    }
+
+    /// Starts with those who are there, or with the first who comes: its user will have nobody else.
+    pub fn start_now(&mut self, now: Instant) {
+        if let Phase::Gathering(gathering) = &mut self.phase {
+            gathering.start_now();
+            self.go_on(now);
+        }
     }
 
     /// Whether everything has been said: nothing more will be sent.
@@ -122,12 +169,12 @@ impl Root {
 
     /// The root's end of the streams, once members are there.
     pub fn streams(&self) -> Option<&Blocks> {
-        self.phase.running().map(Running::blocks)
+        self.phase.running().map(|running| running.delivery().blocks())
     }
 
     /// Frames of the streams so far.
     pub fn stream_stats(&self) -> StreamStats {
-        self.streams().map(Blocks::stats).unwrap_or_default()
+        self.phase.running().map(|running| running.delivery().stats()).unwrap_or_default()
     }
 
     /// Control frames so far.
@@ -145,14 +192,14 @@ impl Root {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())
     }
 
-    /// What each present member is busy with, and the frames its application has taken, by rank.
-    pub fn states(&self) -> impl Iterator<Item = (Rank, MemberState, u64)> + '_ {
+    /// What each member that has not gone says of itself, by rank.
+    pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
-        self.phase.running().is_some_and(Running::wants_data)
+        self.phase.running().is_some_and(|running| running.delivery().wants_data())
     }
 
     /// Whether every application has consumed all that was pushed; certain to come true after
@@ -165,29 +212,69 @@ impl Root {
     /// end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        self.phase.running_mut().map_or(0, |running| running.push(bytes))
+        self.phase.running_mut().map_or(0, |running| running.delivery_mut().push(bytes))
     }
 
     /// Ends a message with what was pushed last: its frames go out at once, and [`is_consumed`](Root::is_consumed) soon
     /// says when every application has consumed them. False, and nothing ended, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Message))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
     /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with
     /// what follows.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.end_message(Ending::Quiet))
+        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
     /// Ends the stream: what was pushed has this many bytes and this digest.
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
-            running.finish(trailer);
+            running.delivery_mut().finish(trailer);
         }
+    }
+
+    /// The bytes of the source that are to be read again, for members that lack them: [`supply`](Root::supply) takes
+    /// them.
+    pub fn wants_again(&self) -> Option<Range<u64>> {
+        self.phase.running().and_then(|running| running.delivery().wanted())
+    }
+
+    /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn supply(&mut self, bytes: &[u8]) {
+        if let Some(running) = self.phase.running_mut() {
+            running.delivery_mut().supply(bytes);
+        }
+    }
+
+    /// What [`wants_again`](Root::wants_again) named cannot be read again: whoever lacks it is lost, and this says why.
+    pub fn deny(&mut self, now: Instant, text: &str) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.deny(now, text, &mut self.endpoint);
+            self.watch_reports(now);
+        }
+    }
+
+    /// Ends the wait for members that are silent, with a verdict if there are none but those to wait for; else this is
+    /// [`abort`](Root::abort). Whether there is a verdict, or the session is over anyway.
+    pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
+        let decided = match &mut self.phase {
+            Phase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
+            Phase::Closing(..) | Phase::Ended(_) => true,
+            Phase::Gathering(_) => false,
+        };
+        if decided {
+            self.watch_reports(now);
+        } else {
+            self.abort(now, text);
+        }
+        decided
     }
 
     /// Gives up and tells everybody why.
@@ -195,6 +282,17 @@ impl Root {
         if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
             self.close(now, Message::Abort { text: text.to_owned() });
         }
+    }
+
+    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`, or
+    /// the last word if that is being said; none when all has been said.
+    pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
+        let message = match &self.phase {
+            Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
+            Phase::Closing(closing, _) => closing.last_word().clone(),
+            Phase::Ended(_) => return None,
+        };
+        Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
     }
 
     /// Says the last word, and will repeat it.
@@ -207,31 +305,102 @@ impl Root {
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(message) = self.endpoint.read(frame) else { return };
-        let Message::Join { nonce, group, host, .. } = &message else { return };
+        let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
             self.endpoint.count_stranger();
             return;
         }
+        if features & ROOT_ASKS != 0 {
+            self.answer_root(frame.source, *nonce);
+            return;
+        }
         match &mut self.phase {
-            Phase::Gathering(gathering) if gathering.is_open_to(*nonce, self.endpoint.config()) => {
-                let step = gathering.on_join(now, frame.source, &message, &mut self.endpoint);
-                self.go_on(now, step);
+            Phase::Gathering(gathering) => {
+                gathering.on_join(now, frame.source, &message, &mut self.refusals, &mut self.endpoint);
             }
             phase => {
-                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce)) {
-                    refuse_late(frame.source, *nonce, group, host, &mut self.endpoint);
+                if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
+                    self.refuse_late(now, frame.source, *nonce, host);
                 }
             }
         }
     }
 
-    /// Goes on from gathering.
-    fn go_on(&mut self, now: Instant, step: GatheringStep) {
-        match step {
+    /// Says no to a receiver that asks after the start.
+    fn refuse_late(&mut self, now: Instant, to: MacAddr, nonce: u64, host: &str) {
+        let (with, wanted) = (self.started_with, self.endpoint.config().wanted);
+        let wanted = wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
+        let text = format!("the session started with {with}{wanted} before {host} asked");
+        let away = TurnedAway { host: host.to_owned(), why: Refusal::Late, text };
+        self.refusals.refuse(now, to, nonce, away, &mut self.endpoint);
+    }
+
+    fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
+        match &mut self.phase {
+            Phase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
+            Phase::Running(running) => {
+                running.on_leave(now, nonce, frame.source, &text, &mut self.endpoint);
+                self.watch_reports(now);
+            }
+            _ => self.endpoint.count_stranger(),
+        }
+    }
+
+    /// Another root announces a session: if it is of this group, one of the two has to go.
+    fn on_announce(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Some(message) = self.endpoint.read(frame) else { return };
+        let (station, Message::Announce { group, .. }) = (self.endpoint.station(), &message) else { return };
+        if *group != station.group || frame.source == station.mac {
+            self.endpoint.count_stranger();
+            return;
+        }
+        let stage = match &mut self.phase {
+            Phase::Gathering(gathering) => {
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
+                Stage::Gathering
+            }
+            Phase::Running(_) => Stage::Started,
+            Phase::Closing(..) | Phase::Ended(_) => return,
+        };
+        // It has begun later, and is to know soon that it has.
+        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
+            self.answered_at = Some(now);
+            let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
+            self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
+        }
+    }
+
+    /// Another root that was asked whether it is there.
+    fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Phase::Gathering(gathering) = &self.phase else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        let taken = gathering.on_answer(frame, &mut self.endpoint);
+        taken.into_iter().for_each(|failure| self.give_up(now, failure));
+    }
+
+    /// Another root asks whether this one is there.
+    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
+        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
+            let text = format!("{} sends to this group already", self.endpoint.station().host);
+            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        }
+    }
+
+    /// Goes on with gathering, if that is what it does.
+    fn go_on(&mut self, now: Instant) {
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        match gathering.go_on(now, &mut self.refusals, &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
-            GatheringStep::GiveUp(failure) => self.fail(now, format!("the sender gave up: {failure}"), failure),
+            GatheringStep::GiveUp(failure) => self.give_up(now, failure),
         }
+    }
+
+    fn give_up(&mut self, now: Instant, failure: RootFailure) {
+        self.fail(now, format!("the sender gave up: {failure}"), failure);
     }
 
     fn fail(&mut self, now: Instant, text: String, failure: RootFailure) {
@@ -251,10 +420,21 @@ impl Root {
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
+                self.started_with = view.members.len() - 1;
                 let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
                 self.phase = Phase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),
+        }
+    }
+
+    /// A frame that only members send.
+    fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
+        if let Some(running) = self.phase.running_mut() {
+            running.handle_frame(now, frame, &mut self.endpoint);
+            self.watch_reports(now);
+        } else {
+            self.endpoint.count_stranger();
         }
     }
 
@@ -268,31 +448,40 @@ impl Root {
 
 impl Machine for Root {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let Ok(frame) = wire::parse(frame) else {
-            self.endpoint.count_malformed();
-            return;
+        let frame = match wire::parse(frame) {
+            Ok(frame) => frame,
+            Err(why) => {
+                self.endpoint.count_malformed();
+                let other = self.other_builds.hear(frame, why);
+                other.into_iter().for_each(|other| self.endpoint.tell(RootEvent::OtherVersion(other)));
+                return;
+            }
         };
+        let kind = frame.header.kind;
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {
-            self.endpoint.count_stranger();
-        } else if frame.header.kind == JOIN {
+            match kind {
+                ANNOUNCE => self.on_announce(now, &frame),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
+        } else if kind == JOIN {
             self.on_join(now, &frame);
+        } else if kind == LEAVE {
+            self.on_leave(now, &frame);
         } else if let Phase::Gathering(gathering) = &mut self.phase {
-            let step = gathering.handle_frame(now, &frame, &mut self.endpoint);
-            self.go_on(now, step);
-        } else if let Some(running) = self.phase.running_mut() {
-            running.handle_frame(now, &frame, &mut self.endpoint);
-            self.watch_reports(now);
+            gathering.handle_frame(now, &frame, &mut self.endpoint);
+            self.go_on(now);
         } else {
-            self.endpoint.count_stranger();
+            self.of_member(now, &frame);
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.phase {
             Phase::Gathering(gathering) => {
-                let step = gathering.handle_timeout(now, &mut self.endpoint);
-                self.go_on(now, step);
+                gathering.handle_timeout(now, &mut self.refusals, &mut self.endpoint);
+                self.go_on(now);
             }
             Phase::Running(running) => {
                 running.handle_timeout(now, &mut self.endpoint);
@@ -308,20 +497,21 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(buffer).or_else(|| match &mut self.phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer),
+            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
         })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match &self.phase {
+        let of_phase = match &self.phase {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => None,
-        }
+            Phase::Ended(_) => return None,
+        };
+        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
     }
 
     fn is_urgent(&self) -> bool {

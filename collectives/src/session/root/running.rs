@@ -1,46 +1,40 @@
-//! The session: the root's view of its members, the stream, and the members' reports.
+//! The session: the root's view of its members, what it sends them, and their reports.
 
+use super::delivery::Delivery;
 use super::members::{MemberReport, Members};
-use super::{RootEndpoint, RootEvent};
+use super::watch::{Finding, Scene, Slow};
+use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::blocks::Blocks;
 use crate::session::is_of_stream;
-use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Trailer};
-use crate::session::view::View;
-use ethbcast_transport::stream::Ending;
+use crate::session::message::{Digest, Done, Message, Outcome, Stage, Status, Trailer, Verdict};
+use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
-const ORPHANED: &str = "the frames it needed died with the host before it";
+/// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
+/// it.
+const VIEWS_TO_ALL: u32 = 3;
 
-/// Whether data may flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    /// Not yet: some member has not confirmed the first view.
-    Held,
-    Open,
-    /// Not any more: the last word has been said.
-    Shut,
-}
-
-/// Keeps the view true and the stream flowing until all members have reported.
+/// Keeps the view true and the streams flowing until all members have reported.
 #[derive(Debug)]
 pub(super) struct Running {
     view: View,
     digest: Digest,
+    /// Whether somebody stands elsewhere than the view that was told last says.
+    changed: bool,
+    /// How often the present view has been repeated.
+    view_sent: u32,
     members: Members,
-    blocks: Blocks,
-    flow: Flow,
-    /// Bytes pushed that do not fill a frame yet.
-    partial: Vec<u8>,
-    /// What the whole stream adds up to, once its end is known.
-    trailer: Option<Trailer>,
-    first_data: Option<Instant>,
+    delivery: Delivery,
     last_report: Option<Instant>,
     /// The verdict on all, once all have reported, until it is taken.
     last_word: Option<Message>,
+    /// When progress was looked at last.
+    watched_at: Instant,
+    /// Who has been slower than the others for how long.
+    slow: Slow,
     timers: TimerTable,
 }
 
@@ -57,14 +51,14 @@ impl Running {
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = Running {
             digest: Digest::default(),
+            changed: false,
+            view_sent: 0,
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
-            blocks: Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning),
-            flow: Flow::Held,
-            partial: Vec::new(),
-            trailer,
-            first_data: None,
+            delivery: Delivery::new(&view, trailer, endpoint),
             last_report: None,
             last_word: None,
+            watched_at: now,
+            slow: Slow::default(),
             timers,
             view,
         };
@@ -76,69 +70,22 @@ impl Running {
         &self.view
     }
 
-    pub(super) fn blocks(&self) -> &Blocks {
-        &self.blocks
-    }
-
     pub(super) fn members(&self) -> &Members {
         &self.members
     }
 
+    pub(super) fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    pub(super) fn delivery_mut(&mut self) -> &mut Delivery {
+        &mut self.delivery
+    }
+
     /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
-        self.last_report.zip(self.first_data).map(|(end, start)| end.since(start)).unwrap_or_default()
-    }
-
-    pub(super) fn wants_data(&self) -> bool {
-        self.flow == Flow::Open && self.trailer.is_none() && self.blocks.has_room()
-    }
-
-    /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or
-    /// for an end.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
-        let payload_bytes = self.blocks.payload_bytes();
-        let mut taken = 0;
-        while taken < bytes.len() && self.wants_data() {
-            let rest = &bytes[taken..];
-            if self.partial.is_empty() && rest.len() > payload_bytes {
-                self.blocks.push(&rest[..payload_bytes], Ending::None);
-                taken += payload_bytes;
-                continue;
-            }
-            if self.partial.len() == payload_bytes {
-                self.blocks.push(&self.partial, Ending::None);
-                self.partial.clear();
-            }
-            let fits = rest.len().min(payload_bytes - self.partial.len());
-            self.partial.extend_from_slice(&rest[..fits]);
-            taken += fits;
-        }
-        taken
-    }
-
-    /// Ends a message with what was pushed last; false while there is no room.
-    pub(super) fn end_message(&mut self, ending: Ending) -> bool {
-        let ready = self.wants_data();
-        if ready {
-            self.blocks.push(&self.partial, ending);
-            self.partial.clear();
-        }
-        ready
-    }
-
-    /// Ends the stream as soon as there is room.
-    pub(super) fn finish(&mut self, trailer: Trailer) {
-        self.trailer = Some(trailer);
-        self.flush_end();
-    }
-
-    fn flush_end(&mut self) {
-        let Some(trailer) = self.trailer else { return };
-        if self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None)) {
-            return;
-        }
-        self.partial.clear();
-        self.blocks.push(&trailer.encode(), Ending::Stream);
+        let span = self.last_report.zip(self.delivery.first_data());
+        span.map(|(end, start)| end.since(start)).unwrap_or_default()
     }
 
     /// The verdict on all, when it has just become known.
@@ -148,63 +95,123 @@ impl Running {
 
     /// The last word has been said: no more data, and no new view.
     pub(super) fn stop(&mut self) {
-        self.flow = Flow::Shut;
+        self.delivery.shut();
+    }
+
+    /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
+    pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
+        let open: Vec<Rank> =
+            self.members.entries().iter().filter(|entry| !entry.is_reported()).map(|entry| entry.rank()).collect();
+        let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
+        let over = open.iter().all(silent);
+        if over {
+            open.into_iter()
+                .for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+        }
+        over
     }
 
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
     /// stranger.
-    pub(super) fn heard_join(&mut self, now: Instant, nonce: u64) -> bool {
-        let rank = self.view.members.iter().position(|member| member.nonce == nonce);
+    pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
+        let rank = self.rank_of(nonce, from);
         if let Some(rank) = rank {
-            self.members.hear(now, Rank(rank as u16));
+            self.members.hear(now, rank);
         }
         rank.is_some()
+    }
+
+    fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
+        self.view.rank_of(nonce, mac).filter(|&rank| rank != Rank::ROOT)
+    }
+
+    /// A member's process has ended, says it or who watches it.
+    pub(super) fn on_leave(
+        &mut self,
+        now: Instant,
+        nonce: u64,
+        from: MacAddr,
+        text: &str,
+        endpoint: &mut RootEndpoint,
+    ) {
+        match self.rank_of(nonce, from) {
+            Some(rank) => {
+                self.lose(now, rank, Outcome::Died, text, endpoint);
+                self.follow_up(now, endpoint);
+            }
+            None => endpoint.count_stranger(),
+        }
+    }
+
+    /// Bytes that are wanted again cannot be had: who lacks them is lost.
+    pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
+        for rank in self.delivery.needy_ranks() {
+            self.lose(now, rank, Outcome::Lost, text, endpoint);
+        }
+        self.follow_up(now, endpoint);
     }
 
     /// Takes a member's frame.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         let rank = frame.header.rank;
-        if !self.view.names(rank, frame.source) {
+        if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             endpoint.count_stranger();
             return;
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
-            self.blocks.handle_frame(now, frame);
-            self.lose_orphans(now, endpoint);
+            self.delivery.handle_frame(now, frame);
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
+            self.follow_up(now, endpoint);
         }
-        self.flush_end();
     }
 
     fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
-            Message::Ready { epoch, digest } if epoch == self.view.epoch && digest == self.digest => {
-                self.members.set_ready(rank, epoch);
-                self.check_ready(endpoint);
+            Message::Ready { epoch, digest, arrived } if epoch == self.view.epoch && digest == self.digest => {
+                self.on_ready(now, rank, arrived, endpoint);
             }
-            Message::Status { state, frames } => self.members.set_state(rank, state, frames),
+            Message::Status(status) => self.members.set_status(now, rank, status),
             // Only a child's parent may say so.
-            Message::Orphan { rank: child } if self.view.serves(rank, child) => {
-                self.lose(now, child, Outcome::Orphaned, ORPHANED, endpoint);
+            Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
+                self.delivery.on_gap(now, stream, gap);
             }
             Message::Done(done) => self.on_done(now, rank, done, endpoint),
             _ => {}
         }
     }
 
-    fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        self.timers.set_unless_set(Wait::Verdict, now);
-        let claimed = done.outcome == Outcome::Delivered;
-        if claimed && self.trailer != Some(Trailer { bytes: done.bytes, digest: done.digest }) {
-            let text = "it claims delivery of other bytes than were sent".to_owned();
-            self.report(now, rank, Done { outcome: Outcome::Damaged, text, ..done }, endpoint);
-        } else {
-            self.report(now, rank, done, endpoint);
+    fn on_ready(&mut self, now: Instant, rank: Rank, arrived: u64, endpoint: &mut RootEndpoint) {
+        self.members.set_ready(now, rank, self.view.epoch);
+        let entry = self.members.entry(rank);
+        if entry.is_some_and(|entry| entry.standing() == Standing::Aside && !entry.is_reported()) {
+            self.delivery.serve_alone(&self.view, rank, arrived);
         }
-        if !claimed {
-            self.drop_member(now, rank, endpoint);
+        self.check_ready(endpoint);
+    }
+
+    fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
+        let sent = self.delivery.trailer();
+        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest });
+        self.timers.set_unless_set(Wait::Verdict, now);
+        match done.outcome {
+            // Nobody has verified what has not been sent to its end.
+            Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
+            Outcome::Verified | Outcome::Delivered if !same => {
+                let text = "it claims delivery of other bytes than were sent".to_owned();
+                self.report(now, rank, Done { outcome: Outcome::Damaged, text, ..done }, endpoint);
+                self.place(now, rank, Standing::Gone);
+            }
+            Outcome::Verified => drop(self.members.accept(now, rank)),
+            Outcome::Delivered => {
+                self.members.accept(now, rank);
+                self.report(now, rank, done, endpoint);
+            }
+            _ => {
+                self.report(now, rank, done, endpoint);
+                self.place(now, rank, Standing::Gone);
+            }
         }
     }
 
@@ -212,62 +219,79 @@ impl Running {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
             // A late receiver asks to join when it hears this, and is told that it is too late.
-            endpoint.send_to_group(&endpoint.config().invitation());
+            endpoint.send_to_group(&endpoint.config().invitation(Stage::Started, Duration::MAX));
             self.timers.set(Wait::Announce, now + timing.announce * 5);
         }
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
         }
+        self.watch_silence(now, endpoint);
         if self.timers.take_due(Wait::Status, now) {
-            endpoint.send_to_group(&Message::Status { state: MemberState::Alive, frames: 0 });
+            endpoint.send_to_group(&Message::Status(Status::default()));
             self.timers.set(Wait::Status, now + timing.status);
+            self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict { over: false, heard: self.members.heard() });
+            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
         }
-        self.watch_silence(now, endpoint);
-        self.blocks.handle_timeout(now);
-        self.flush_end();
-    }
-
-    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if self.flow != Flow::Open {
-            return None;
-        }
-        let length = self.blocks.poll_transmit(now, buffer)?;
-        if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
-            self.first_data = Some(now);
-        }
-        Some(length)
+        self.delivery.handle_timeout(now);
+        self.follow_up(now, endpoint);
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
-        [self.timers.next(), silence, self.blocks.poll_timeout(now)].into_iter().flatten().min()
+        [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
     }
 
-    /// Tells everybody a new view.
+    fn verdict(&self, over: bool) -> Verdict {
+        let heard = self.members.bitmap(|entry| entry.is_reported());
+        let accepted = self.members.bitmap(|entry| entry.is_accepted());
+        Verdict { over, trailer: self.delivery.trailer(), heard, accepted }
+    }
+
+    /// Tells everybody a new view, one for all that has changed.
+    fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+            self.view.epoch += 1;
+            self.delivery.reshape(now, &self.view);
+            self.publish(now, endpoint);
+            self.check_ready(endpoint);
+        }
+    }
+
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         self.digest = self.view.digest();
-        self.blocks.set_epoch(self.view.epoch);
+        self.view_sent = 0;
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
+    /// Sends the view's parts, each time beginning with another, in case the last of a burst are always lost.
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        for part in self.view.parts(self.view.payload_bytes.into()) {
-            endpoint.send_to_group(&Message::View(part));
+        let mut parts: Vec<_> = self.view.parts(self.view.payload_bytes.into()).collect();
+        let first = self.view_sent as usize % parts.len().max(1);
+        parts.rotate_left(first);
+        let alone = if self.view_sent < VIEWS_TO_ALL { Vec::new() } else { self.lacking_view() };
+        for part in parts {
+            let message = Message::View(part);
+            endpoint.send_to_group(&message);
+            alone.iter().for_each(|&mac| endpoint.send(mac, &message));
         }
+        self.view_sent += 1;
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
+    /// The first few of those who are heard and have not confirmed the view.
+    fn lacking_view(&self) -> Vec<MacAddr> {
+        self.members.unready(self.view.epoch).take(4).map(|rank| self.view.members[rank.index()].mac).collect()
+    }
+
     fn check_ready(&mut self, endpoint: &mut RootEndpoint) {
-        if !self.members.all_ready(self.view.epoch) {
-            return;
+        let epoch = self.view.epoch;
+        if self.members.unready(epoch).next().is_none() {
+            self.timers.clear(Wait::View);
         }
-        self.timers.clear(Wait::View);
-        if self.flow == Flow::Held {
-            self.flow = Flow::Open;
+        if self.members.all_ready(epoch) && self.delivery.open() {
             endpoint.tell(RootEvent::Started {
                 receivers: self.members.present(),
                 via: self.view.via,
@@ -276,59 +300,100 @@ impl Running {
         }
     }
 
+    fn host(&self, rank: Rank) -> &str {
+        &self.view.members[rank.index()].host
+    }
+
     /// A member is gone for a reason the root found itself.
     fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
-        log::warn!("lost {}: {text}", self.view.members[rank.index()].host);
+        log::warn!("lost {}: {text}", self.host(rank));
         self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
-        self.drop_member(now, rank, endpoint);
+        self.place(now, rank, Standing::Gone);
     }
 
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        let took = self.first_data.map(|start| now.since(start)).unwrap_or_default();
-        let host = self.view.members[rank.index()].host.clone();
+        let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
+        let host = self.host(rank).to_owned();
         let Done { outcome, bytes, digest, text } = done;
         let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
         if !self.members.set_report(&report) {
             return;
         }
         self.last_report = Some(now);
+        self.delivery.stop_serving(&self.view, rank);
         endpoint.tell(RootEvent::Reported(report));
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict { over: true, heard: self.members.heard() });
+            self.last_word = Some(Message::Verdict(self.verdict(true)));
         }
     }
 
-    /// Takes a member out of the view; its parent takes over its children.
-    fn drop_member(&mut self, now: Instant, rank: Rank, endpoint: &mut RootEndpoint) {
-        if self.flow == Flow::Shut || !self.members.remove(rank) {
-            return;
+    /// A member stands elsewhere from now on: where it was, its parent takes over its children.
+    fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
+        if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
+            self.view.members[rank.index()].standing = standing;
+            self.changed = true;
+            // The others are given time anew: what they waited for has changed.
+            self.members.all_moved_in_place(now);
         }
-        self.view.members[rank.index()].present = false;
-        self.view.epoch += 1;
-        self.blocks.reshape(now, Rank::ROOT, &self.view);
-        self.publish(now, endpoint);
-        self.check_ready(endpoint);
     }
 
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
+                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
                 Change::Gone(rank) => {
-                    self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint)
+                    self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint);
                 }
                 Change::Left(_) => {}
             }
         }
+        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some() {
+            self.timers.set(Wait::View, now);
+        }
     }
 
-    /// Children of the root's own that need frames which are gone.
-    fn lose_orphans(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        for rank in self.blocks.take_orphans() {
-            self.lose(now, rank, Outcome::Orphaned, ORPHANED, endpoint);
+    fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
+        let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
+        let mut findings = scene.look(&mut self.members, since_last);
+        let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        if let Some((slow, why)) = self.slow.take_turn(slow, timing.status, timing.slow) {
+            findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
+                OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
+                _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
+            }));
         }
+        for finding in findings {
+            match finding {
+                Finding::Tell(rank, text) => {
+                    let host = self.host(rank).to_owned();
+                    endpoint.tell(RootEvent::HeldUp { host, text });
+                }
+                Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+            }
+        }
+    }
+
+    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
+    fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
+        if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
+            return;
+        }
+        if self.view.via.is_in_blocks() {
+            let outcome = if self.members.is_here(rank) { Outcome::Stalled } else { Outcome::Silent };
+            return self.lose(now, rank, outcome, text, endpoint);
+        }
+        log::warn!("{} steps aside: {text}", self.host(rank));
+        if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {
+            let host = self.host(rank).to_owned();
+            endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
+        }
+        self.place(now, rank, Standing::Aside);
     }
 }

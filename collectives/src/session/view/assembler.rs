@@ -1,26 +1,49 @@
-//! Puts the parts of a view together.
+//! Puts the parts of views together.
 
 use super::View;
 use crate::session::message::{Digest, ViewPart};
+use std::collections::{BTreeMap, VecDeque};
 
-/// The parts of one view, in whatever order they come.
+/// Views that are collected at the same time: a stray part does not make a receiver forget what it has.
+const VIEWS: usize = 4;
+
+/// The longest view, in bytes: 65 535 members with names of 42 bytes.
+const MAX_VIEW_BYTES: usize = 4 << 20;
+
+/// The parts of a few views, in whatever order they come.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Assembler {
+    /// The one whose part came last is the last.
+    views: VecDeque<Parts>,
+}
+
+/// The parts of one view that are here.
+#[derive(Debug)]
+struct Parts {
     digest: Digest,
-    parts: Vec<Option<Vec<u8>>>,
+    count: u16,
+    parts: BTreeMap<u16, Vec<u8>>,
 }
 
 impl Assembler {
-    /// Takes a part; the view once it is whole and its digest is right. A part of another view forgets those before.
+    /// Takes a part; the view once it is whole and its digest is right.
     pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
-        if self.digest != part.digest || self.parts.len() != usize::from(part.count) {
-            *self = Assembler { digest: part.digest, parts: vec![None; usize::from(part.count)] };
-        }
-        *self.parts.get_mut(usize::from(part.at))? = Some(part.bytes.clone());
-        if self.parts.iter().any(Option::is_none) {
+        if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
             return None;
         }
-        let whole: Vec<u8> = self.parts.iter().flatten().flatten().copied().collect();
-        (*blake3::hash(&whole).as_bytes() == self.digest).then(|| View::decode(&whole)).flatten()
+        let of_same = |parts: &Parts| parts.digest == part.digest && parts.count == part.count;
+        let known = self.views.iter().position(of_same).and_then(|at| self.views.remove(at));
+        let mut view =
+            known.unwrap_or_else(|| Parts { digest: part.digest, count: part.count, parts: BTreeMap::new() });
+        view.parts.insert(part.at, part.bytes.clone());
+        if view.parts.len() < usize::from(view.count) {
+            self.views.push_back(view);
+            if self.views.len() > VIEWS {
+                self.views.pop_front();
+            }
+            return None;
+        }
+        let whole: Vec<u8> = view.parts.into_values().flatten().collect();
+        (*blake3::hash(&whole).as_bytes() == view.digest).then(|| View::decode(&whole)).flatten()
     }
 }

@@ -10,8 +10,8 @@ pub(super) use tree::Tree;
 
 use super::message::{Digest, ViewPart};
 use crate::membership::codec::{BodyReader, BodyWriter};
-use ethbcast_planning::plan::{self, Via};
-use ethbcast_transport::wire::{Peer, Rank};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
 
 /// One member of a view; its rank is its place in the list.
@@ -27,8 +27,32 @@ pub struct ViewMember {
     pub parent: Option<Rank>,
     /// Its place among its parent's children.
     pub order: u16,
-    /// False once it has died or left: it keeps its rank, so that no other changes.
-    pub present: bool,
+    /// Where it stands: it keeps its rank in any case, so that no other changes.
+    pub standing: Standing,
+}
+
+/// Where a member of a view stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Its fate is known, and it is served no more.
+    Gone,
+    /// In the tree, or among the listeners of a cast.
+    InPlace,
+    /// Out of the others' way: bridged in the tree, out of a cast's credit. It is served by the root alone, on a stream
+    /// of its own.
+    Aside,
+}
+
+impl Standing {
+    /// In the order of their numbers on the wire.
+    const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Aside];
+}
+
+impl ViewMember {
+    /// Whether it is in the tree, or among the listeners of a cast.
+    pub fn is_in_place(&self) -> bool {
+        self.standing == Standing::InPlace
+    }
 }
 
 /// A view; rank 0 is the root.
@@ -59,10 +83,16 @@ pub(super) const MAX_PUSH_FRAMES: u8 = 254;
 /// Members a view can have: a rank has 16 bits, and 65 535 stands for "none".
 pub const MAX_MEMBERS: usize = 65_535;
 
+/// The shortest payload of a view's frames, in bytes: a trailer has to fit.
+const MIN_PAYLOAD_BYTES: usize = 64;
+
+/// The most streams of a session in blocks: each takes a feed of at least 64 frames at every member.
+const MAX_STREAMS: usize = 4096;
+
 impl View {
-    /// The ranks of the members that are present.
+    /// The ranks of the members that are in place.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
-        self.members.iter().zip(0..).filter(|(member, _)| member.present).map(|(_, rank)| Rank(rank))
+        self.members.iter().zip(0..).filter(|(member, _)| member.is_in_place()).map(|(_, rank)| Rank(rank))
     }
 
     /// The view as bytes.
@@ -74,7 +104,7 @@ impl View {
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
-            out.u8(u8::from(member.present)).name(&member.host);
+            out.u8(member.standing as u8).name(&member.host);
         }
         out.into_bytes()
     }
@@ -107,7 +137,7 @@ impl View {
         let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
         if self.members.is_empty()
             || parent(0).is_some()
-            || !self.members[0].present
+            || !self.members[0].is_in_place()
             || !(1..self.members.len()).all(sound)
         {
             return false;
@@ -145,14 +175,44 @@ impl View {
         })
     }
 
-    /// Whether the member of this rank, present or not, has this interface.
+    /// Whether this view can follow `present`: the same session, where members only go, step aside, return, or come
+    /// at the end of the list and aside, a few changes later. Nothing is done with one that cannot.
+    pub(super) fn extends(&self, present: &View) -> bool {
+        let steps = self.epoch.wrapping_sub(present.epoch);
+        let changes = 64 + 4 * self.members.len() as u32;
+        let same = |(new, old): (&ViewMember, &ViewMember)| {
+            let stays = old.standing != Standing::Gone || new.standing == Standing::Gone;
+            stays && ViewMember { standing: old.standing, ..new.clone() } == *old
+        };
+        (1..=changes).contains(&steps)
+            && self.terms() == present.terms()
+            && self.members.len() >= present.members.len()
+            && self.members.iter().zip(&present.members).all(same)
+            && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
+            && (self.members.len() == present.members.len() || !self.via.is_in_blocks())
+    }
+
+    /// What never changes from one view to the next.
+    fn terms(&self) -> impl PartialEq + use<> {
+        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, self.size)
+    }
+
+    /// Whether a host with frames of this MTU can take part: its buffers are made for what the view says.
+    pub(super) fn fits(&self, mtu_bytes: u16) -> bool {
+        let payload_bytes = usize::from(self.payload_bytes);
+        let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
+        (MIN_PAYLOAD_BYTES..=usize::from(mtu_bytes).saturating_sub(HEADER_BYTES)).contains(&payload_bytes)
+            && streams <= MAX_STREAMS
+    }
+
+    /// Whether the member of this rank, wherever it stands, has this interface.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }
 
-    /// The rank of a present member.
+    /// The rank of a member that has not gone.
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
-        let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.present;
+        let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
         self.members.iter().position(own).map(|rank| Rank(rank as u16))
     }
 
@@ -163,15 +223,14 @@ impl View {
     /// The trees of all streams, in the order of their numbers.
     pub(super) fn trees(&self) -> Vec<Tree<'_>> {
         if self.via.is_in_blocks() {
-            let blocks = plan::blocks(self.via, 0, self.members.len());
-            return blocks.into_iter().map(|block| Tree::of_block(self, block)).collect();
+            return (0..self.members.len()).map(|block| Tree::of_block(self, block)).collect();
         }
         vec![Tree::new(self)]
     }
 
-    /// Whether a member is present and, in some stream, a child of `parent`.
+    /// Whether a member is in place and, in some stream, a child of `parent`.
     pub(super) fn serves(&self, parent: Rank, child: Rank) -> bool {
-        let present = self.members.get(child.index()).is_some_and(|member| member.present);
+        let present = self.members.get(child.index()).is_some_and(ViewMember::is_in_place);
         present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
     }
 }
@@ -206,7 +265,8 @@ const PART_OVERHEAD_BYTES: usize = 40;
 
 fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     let [a, b, c, d, e, f] = from.array()?;
-    let (nonce, parent, order, present) = (from.u64()?, from.u16()?, from.u16()?, from.u8()? != 0);
+    let (nonce, parent, order) = (from.u64()?, from.u16()?, from.u16()?);
+    let standing = *Standing::ALL.get(usize::from(from.u8()?))?;
     let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);
-    Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, present, host: from.text()? })
+    Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, standing, host: from.text()? })
 }

@@ -11,7 +11,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         nonce: u64::from(rank) * 7,
         parent: rank.checked_sub(1).map(Rank),
         order: 0,
-        present: true,
+        standing: Standing::InPlace,
     };
     View {
         epoch: 3,
@@ -69,7 +69,7 @@ fn the_documented_example_is_what_is_sent() {
         nonce,
         parent,
         order: 0,
-        present: true,
+        standing: Standing::InPlace,
     };
     let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT))];
     let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size: Some(0), members, ..chain(0) };

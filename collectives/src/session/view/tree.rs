@@ -1,15 +1,15 @@
 //! Who sends to whom among the present members of a view; in a cast, who acknowledges to whom.
 
 use super::View;
-use ethbcast_planning::plan::Plan;
+use ethbcast_planning::plan;
 use ethbcast_transport::wire::Rank;
 
-/// The tree of one stream. A member that has gone is bridged: its nearest present ancestor serves its children.
-#[derive(Debug)]
+/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor that is serves its children.
+#[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Tree<'a> {
     view: &'a View,
-    /// The plan of a block; without one the tree is the view's own.
-    block: Option<Plan>,
+    /// The number of a block, each of which has its own tree; without one the tree is the view's own.
+    block: Option<usize>,
 }
 
 impl<'a> Tree<'a> {
@@ -19,47 +19,70 @@ impl<'a> Tree<'a> {
     }
 
     /// The tree of one block of a view in blocks.
-    pub(super) fn of_block(view: &'a View, block: Plan) -> Tree<'a> {
+    pub(super) fn of_block(view: &'a View, block: usize) -> Tree<'a> {
         Tree { view, block: Some(block) }
     }
 
     fn planned_parent(&self, rank: Rank) -> Option<Rank> {
-        match &self.block {
-            Some(plan) => plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
-            None => self.view.members[rank.index()].parent,
+        let View { via, members, .. } = self.view;
+        match self.block {
+            Some(block) => {
+                let parent = plan::block_parent(*via, members.len(), block, rank.index());
+                parent.map(|parent| Rank(parent as u16))
+            }
+            None => members[rank.index()].parent,
         }
     }
 
     /// A member's place among its planned parent's children.
     fn order(&self, rank: Rank) -> usize {
-        match &self.block {
-            Some(plan) => {
-                let siblings = plan.parent(rank.index()).map(|parent| plan.children(parent)).unwrap_or_default();
+        let View { via, members, .. } = self.view;
+        match (self.block, self.planned_parent(rank)) {
+            (Some(block), Some(parent)) => {
+                let siblings = plan::block_children(*via, members.len(), block, parent.index());
                 siblings.iter().position(|&sibling| sibling == rank.index()).unwrap_or(0)
             }
-            None => usize::from(self.view.members[rank.index()].order),
+            _ => usize::from(members[rank.index()].order),
         }
     }
 
-    /// The nearest present ancestor of `rank` along the plan: its parent, or who took over when that one went.
+    /// The nearest ancestor of `rank` along the plan that is in place: its parent, or who took over. None for the root
+    /// and for one that is not in place itself.
     pub(in crate::session) fn parent(&self, rank: Rank) -> Option<Rank> {
         let mut at = self.planned_parent(rank)?;
-        while !self.view.members[at.index()].present {
+        while !self.view.members[at.index()].is_in_place() {
             at = self.planned_parent(at)?;
         }
-        self.view.members[rank.index()].present.then_some(at)
+        self.view.members[rank.index()].is_in_place().then_some(at)
     }
 
-    /// The present members `rank` sends to, in sending order; in a cast those that acknowledge to it.
+    /// The members `rank` sends to, in sending order; in a cast those that acknowledge to it.
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
-        let mut children: Vec<Rank> = self.view.ranks().filter(|&child| self.parent(child) == Some(rank)).collect();
-        children.sort_by_key(|&child| (self.order(child), child));
+        let mut children: Vec<Rank> = match self.block {
+            Some(block) => self.children_in_block(block, rank),
+            None => self.view.ranks().filter(|&child| self.parent(child) == Some(rank)).collect(),
+        };
+        children.sort_by_cached_key(|&child| (self.order(child), child));
         children
+    }
+
+    /// The planned children that are in place, and behind those that are not, theirs.
+    fn children_in_block(&self, block: usize, rank: Rank) -> Vec<Rank> {
+        let (mut found, mut open) = (Vec::new(), vec![rank]);
+        while let Some(at) = open.pop() {
+            for child in plan::block_children(self.view.via, self.view.members.len(), block, at.index()) {
+                let child = Rank(child as u16);
+                let in_place = self.view.members[child.index()].is_in_place();
+                if in_place { &mut found } else { &mut open }.push(child);
+            }
+        }
+        found
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Standing;
     use super::super::tests::chain;
     use ethbcast_planning::plan::Via;
     use ethbcast_transport::wire::Rank;
@@ -68,8 +91,8 @@ mod tests {
     fn when_a_relay_leaves_its_parent_takes_over_its_children() {
         let mut view = chain(5);
         assert_eq!(view.trees()[0].children(Rank(1)), [Rank(2)]);
-        view.members[2].present = false;
-        view.members[3].present = false;
+        view.members[2].standing = Standing::Gone;
+        view.members[3].standing = Standing::Gone;
         let tree = &view.trees()[0];
         assert_eq!(
             (tree.children(Rank(1)), tree.parent(Rank(4)), tree.parent(Rank(3))),
@@ -82,7 +105,7 @@ mod tests {
         for (via, members) in [(Via::ScatterAllgather, 7), (Via::RecursiveDoubling, 8), (Via::RecursiveDoubling, 6)] {
             let mut view = chain(members);
             view.via = via;
-            view.members[3].present = false;
+            view.members[3].standing = Standing::Gone;
             let trees = view.trees();
             assert_eq!(trees.len(), usize::from(members));
             for tree in trees {

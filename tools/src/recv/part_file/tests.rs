@@ -67,11 +67,22 @@ impl DiskFile for ModelFile {
         self.0.lock().sync()
     }
 
-    fn name(self, _path: &Path, _replace: bool) -> Result<()> {
+    fn read_back(&mut self, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut model = self.0.lock();
+        model.call()?;
+        take(&model.on_disk);
+        Ok(())
+    }
+
+    fn name(&mut self, _path: &Path, _replace: bool) -> Result<()> {
         let mut model = self.0.lock();
         model.call()?;
         model.named = true;
         Ok(())
+    }
+
+    fn sync_name(&mut self, _path: &Path) -> Result<()> {
+        self.0.lock().call()
     }
 }
 
@@ -79,8 +90,8 @@ impl DiskFile for ModelFile {
 const CHUNKS: usize = 14;
 const CHUNK_BYTES: usize = 2 << 20;
 
-/// Writes a whole file; whether that succeeded, and what the disk came to.
-fn run(model: Model) -> (bool, Arc<Mutex<Model>>) {
+/// Writes a whole file; what it failed with, if it did, and what the disk came to.
+fn run(model: Model) -> (Option<DiskError>, Arc<Mutex<Model>>) {
     let file = ModelFile(Arc::new(Mutex::new(model)));
     let model = file.0.clone();
     let chunks = (0..CHUNKS).map(|chunk| vec![chunk as u8 + 1; CHUNK_BYTES]);
@@ -88,38 +99,50 @@ fn run(model: Model) -> (bool, Arc<Mutex<Model>>) {
         // Whoever goes on after an error is not believed either.
         let results: Vec<_> = chunks.map(|chunk| part.write_all(&chunk)).collect();
         let first = results.into_iter().find_map(std::result::Result::err);
-        part.publish(Path::new("file"), false).and(first.map_or(Ok(()), Err))
+        let published = part.settle().and_then(|mut file| {
+            let mut read = Vec::new();
+            file.read_back(|bytes| read.extend_from_slice(bytes))?;
+            assert!(is_content(&read), "what is on the disk is what was written");
+            file.publish(Path::new("file"), false)
+        });
+        published.and(first.map_or(Ok(()), Err))
     });
-    (written.is_ok(), model)
+    (written.err(), model)
 }
 
 fn is_whole(model: &Model) -> bool {
+    is_content(&model.on_disk)
+}
+
+fn is_content(bytes: &[u8]) -> bool {
     let expected = (0..CHUNKS).flat_map(|chunk| std::iter::repeat_n(chunk as u8 + 1, CHUNK_BYTES));
-    model.on_disk.iter().copied().eq(expected)
+    bytes.iter().copied().eq(expected)
 }
 
 #[test]
 fn whichever_call_fails_what_succeeds_is_on_the_disk() {
-    let (done, model) = run(Model::default());
+    let (failed, model) = run(Model::default());
     let calls = model.lock().calls;
-    assert!(done && is_whole(&model.lock()) && model.lock().named);
-    assert!(calls >= CHUNKS as u32 + 3, "handle, writes, at least one early sync, last sync and name: {calls}");
+    assert!(failed.is_none() && is_whole(&model.lock()) && model.lock().named);
+    assert!(calls >= CHUNKS as u32 + 5, "handle, writes, an early sync, last sync, reading, name, directory: {calls}");
     for fails_at in 1..=calls {
-        let (done, model) = run(Model { fails_at: Some(fails_at), ..Model::default() });
+        let (failed, model) = run(Model { fails_at: Some(fails_at), ..Model::default() });
         let model = model.lock();
         // The number of early syncs depends on the threads: a call that never came did not fail.
-        let failed = model.calls >= fails_at;
-        assert!(done != failed, "call {fails_at} of {}: success {done}", model.calls);
-        assert!(!done || is_whole(&model), "call {fails_at}: verified, and not on the disk");
+        assert_eq!(failed.is_some(), model.calls >= fails_at, "call {fails_at} of {}", model.calls);
+        assert!(failed.is_some() || is_whole(&model), "call {fails_at}: verified, and not on the disk");
+        // What is said of the name is true: it stays only if nothing but its directory's sync failed.
+        assert_eq!(failed.is_none_or(|failed| failed.in_place), model.named, "call {fails_at}");
+        assert!(!model.named || is_whole(&model), "call {fails_at}: visible, and not on the disk");
     }
 }
 
 #[test]
 fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_was_told() {
     for after in (1..=CHUNKS).map(|chunks| chunks * CHUNK_BYTES) {
-        let (done, model) = run(Model { write_back_fails_after: Some(after), ..Model::default() });
+        let (failed, model) = run(Model { write_back_fails_after: Some(after), ..Model::default() });
         let model = model.lock();
-        assert!(!done && !model.named, "the kernel lost bytes before {after} and the file was shown");
+        assert!(failed.is_some() && !model.named, "the kernel lost bytes before {after} and the file was shown");
         assert!(!is_whole(&model), "the model lost nothing");
     }
 }

@@ -1,8 +1,9 @@
 //! Frames of noise, torn ones, and valid ones that lie.
 
-use ethbcast_collectives::session::{Done, Message, Outcome as Fate, ViewPart};
+use ethbcast_collectives::session::{Done, Message, Outcome as Fate, Verdict, ViewPart};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
+use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
     EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
 };
@@ -136,7 +137,7 @@ impl Vandal {
     fn lie(&mut self, body: Vec<u8>) -> (Kind, Vec<u8>) {
         let message = match self.random.below(6) {
             0 => Message::Abort { text: "it is all over".to_owned() },
-            1 => Message::Verdict { over: true, heard: vec![0xff] },
+            1 => Message::Verdict(Verdict { over: true, trailer: None, heard: vec![0xff], accepted: vec![0xff] }),
             2 => {
                 Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() })
             }
@@ -147,7 +148,7 @@ impl Vandal {
                 count: 1,
                 bytes: body,
             }),
-            4 => Message::Orphan { rank: Rank(1) },
+            4 => Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(1), from: 0, to: 9 } },
             _ => return (if self.random.chance(0.5) { Kind::ACK } else { Kind::HEARTBEAT }, body),
         };
         message.encode()

@@ -7,6 +7,7 @@
 mod designated;
 mod listener;
 mod pace;
+mod readers;
 mod remote;
 mod repair_child;
 mod repair_children;
@@ -15,17 +16,14 @@ mod repairs;
 pub(super) use repair_children::RepairChildren;
 
 use super::boundaries::Boundaries;
-use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure, Outgoing};
-use super::readers::Readers;
 use crate::arq::echo::Behind;
-use crate::arq::evidence::Sent;
 use crate::arq::question::Question;
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{Ack, MacAddr, Peer, Rank};
+use crate::wire::{Ack, MacAddr, Peer};
 use designated::Designation;
 use listener::Listener;
 use pace::Pace;
@@ -92,25 +90,20 @@ impl Cast {
         let remote = self.listeners[at].remote_mut();
         let behind = remote.is_behind(ack);
         if behind {
-            match remote.judge_behind(ack, feed) {
-                Behind::Contradiction if remote.is_behind(ack) => {
-                    self.count_credit();
-                    return AckFrom::Orphan;
-                }
-                Behind::Contradiction => {}
-                judged => {
-                    let timeout = self.timeout(self.question.tries(), feed);
-                    self.question.doubt(now, judged, |_| timeout);
-                    return AckFrom::Known;
-                }
+            let (judged, known) = (remote.judge_behind(ack, feed), remote.known(feed));
+            if judged != Behind::Contradiction {
+                let timeout = self.timeout(self.question.tries(), feed);
+                self.question.doubt(now, judged, |_| timeout);
+                return known;
             }
         }
-        let newly = ack.cursor - remote.cursor();
+        let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
         if let Some(since_last) = since_last {
-            let found = self.find_lost(at, ack);
+            let found = self.find_lost(at, ack, feed);
             found.iter().for_each(|&sequence| self.lose(now, at, sequence));
             // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
             if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
@@ -124,7 +117,17 @@ impl Cast {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        AckFrom::Known.forged_if(behind)
+        self.listeners[at].remote().known(feed).forged_if(behind)
+    }
+
+    /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
+    fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
+        let remote = self.listeners[at].remote_mut();
+        let cursor = remote.cursor();
+        if self.policy == Policy::HolesAllowed && ack.cursor > cursor {
+            let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
+            remote.echo_mut().on_arrival(before, last, ack);
+        }
     }
 
     fn count_credit(&mut self) {
@@ -132,12 +135,15 @@ impl Cast {
     }
 
     /// The frames that an acknowledgement with a new echo proves lost.
-    fn find_lost(&self, at: usize, ack: &Ack<'_>) -> Vec<u64> {
+    fn find_lost(&self, at: usize, ack: &Ack<'_>, feed: &Feed) -> Vec<u64> {
         let remote = self.listeners[at].remote();
+        if self.policy == Policy::InOrderOnly && ack.cursor < remote.from(feed) {
+            return Vec::new(); // It would throw away all that is here.
+        }
         let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
         // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
-        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.rtt().reordering() };
-        remote.evidence(tolerance, ack.covered()).missing(ack, self.next, sent_at).collect()
+        let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
+        remote.evidence(tolerance, ack.covered()).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
     /// Queues a repair for a listener.
@@ -286,109 +292,5 @@ impl Cast {
         let awaited = starved || self.listeners.iter().any(waiting);
         let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };
         self.question.rearm(now, awaited, |_| timeout);
-    }
-}
-
-impl Readers for Cast {
-    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
-        let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
-        let (ack, forged) = Sent { below: self.next, newest, credit: feed.slots() }.believe(ack);
-        self.on_believed(now, at, &ack, feed).forged_if(forged)
-    }
-
-    fn on_timeout(&mut self, now: Instant, feed: &Feed) {
-        if self.question.due().is_some_and(|due| due <= now) {
-            let timeout = self.timeout(self.question.tries() + 1, feed);
-            self.question.on_timeout(now, |_| timeout);
-        }
-    }
-
-    fn due(&self, _now: Instant) -> Option<Instant> {
-        self.question.due()
-    }
-
-    /// What waits for room in the driver needs no timer.
-    fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
-        let repair = self.repairs.ready_at();
-        let paced = self.next < self.bound(feed, boundaries) || repair.is_some_and(|at| at <= now);
-        let pace = paced.then(|| self.pace.ready_at(now)).flatten();
-        pace.or(repair.filter(|&at| at > now))
-    }
-
-    fn poll(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Option<Departure> {
-        if let Some(to) = self.next_asked(feed) {
-            let designated = self.designation.as_ref().map(Designation::rank);
-            let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
-            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
-        }
-        if self.pace.ready_at(now).is_some() {
-            return None;
-        }
-        let bound = self.bound(feed, boundaries);
-        let strict = self.policy == Policy::InOrderOnly;
-        if (strict || self.allowance >= 100 || self.next >= bound)
-            && let Some(repair) = self.send_repair(now, bound, stamps, feed)
-        {
-            return Some(repair);
-        }
-        if strict && !self.repairs.is_empty() {
-            return None;
-        }
-        if self.next >= bound {
-            if feed.head() > self.next {
-                self.arm(now, feed);
-            }
-            return None;
-        }
-        let stamp = stamps.draw(now);
-        Some(Departure { outgoing: self.send_new(now, stamp, feed, boundaries), to: self.group, stamp })
-    }
-
-    /// Hears from now on one that acknowledged to another host, itself a listener here.
-    fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
-        if self.remotes().any(|remote| remote.rank() == peer.rank) {
-            return;
-        }
-        // Whoever it acknowledged to has passed on no more credit than it was given.
-        let limit = self.remotes().map(Remote::limit).min().unwrap_or(self.next);
-        self.listeners.push(Listener::graft(peer, limit, feed, tuning));
-        self.count_credit();
-        self.question.ask();
-        self.arm(now, feed);
-    }
-
-    fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed) {
-        let at = self.remotes().position(|remote| remote.rank() == rank);
-        if let Some(at) = at {
-            feed.remove_reader(self.listeners.swap_remove(at).remote().reader());
-            self.repairs.forget_rank(rank);
-            self.repairs.forget_below(feed.tail());
-            self.count_credit();
-            if let Some(designation) = &mut self.designation {
-                designation.on_removed(&self.listeners, rank);
-            }
-            self.rearm(now, feed);
-        }
-    }
-
-    fn cursors(&self) -> Vec<(Rank, u64)> {
-        self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
-    }
-
-    fn consumed(&self) -> u64 {
-        self.remotes().map(Remote::consumed).min().unwrap_or(u64::MAX)
-    }
-
-    fn have_been_sent(&self, head: u64) -> bool {
-        self.next == head
-    }
-
-    fn memory(&self) -> Memory {
-        Memory {
-            stamps_bytes: self.cast_at.bytes() + self.repairs.bytes(),
-            readers_bytes: self.listeners.capacity() * size_of::<Listener>(),
-            repairs_bytes: self.remotes().map(Remote::repairs_bytes).sum(),
-            ..Memory::default()
-        }
     }
 }

@@ -129,6 +129,13 @@ impl Pace {
         }
     }
 
+    /// A listener has gone: whether the others, too, lose frames is to be seen from frame `next` on.
+    pub(super) fn release(&mut self, next: u64) {
+        self.gap = None;
+        self.from = next;
+        self.generation += 1;
+    }
+
     /// A listener has lost `permille` of a round, during which a frame arrived every `gap`.
     fn judge(&mut self, permille: u64, gap: Duration, next: u64) {
         if permille <= self.tolerated_permille {

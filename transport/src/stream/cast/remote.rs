@@ -6,6 +6,7 @@ use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
 use crate::feed::{Feed, ReaderId};
+use crate::stream::outgoing::AckFrom;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
@@ -116,12 +117,9 @@ impl Remote {
         self.synced
     }
 
-    /// What an acknowledgement is that is behind the cursor. If it proves that the reader does not stand there, it is
+    /// Judges an acknowledgement that is behind the cursor. If it proves that the reader does not stand there, it is
     /// served as if it had been grafted anew, from what is still kept.
     pub(super) fn judge_behind(&mut self, ack: &Ack<'_>, feed: &mut Feed) -> Behind {
-        if !self.synced {
-            return Behind::Contradiction;
-        }
         let judged = self.echo.judge_behind(ack);
         if judged == Behind::Contradiction {
             feed.rewind(self.reader);
@@ -132,15 +130,27 @@ impl Remote {
         judged
     }
 
-    /// Whether an acknowledgement is behind the cursor; of a reader that has not said yet where it stands, behind what
-    /// is kept.
+    /// Whether an acknowledgement is behind the cursor. The first word of one that was grafted never is.
     pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
-        ack.cursor < self.cursor
+        self.synced && ack.cursor < self.cursor
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor; if its echo is news, the time since the last such
-    /// one.
+    /// The first frame that it can be sent from here: its cursor, unless what it needs is gone.
+    pub(super) fn from(&self, feed: &Feed) -> u64 {
+        self.cursor.max(feed.tail())
+    }
+
+    /// What it is known to be: who needs frames that are gone, or not.
+    pub(super) fn known(&self, feed: &Feed) -> AckFrom {
+        AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
+    }
+
+    /// Takes a valid acknowledgement that is not old; if its echo is news, the time since the last such one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
+        if !self.synced && ack.cursor < self.cursor {
+            // It is further behind than all who were heard here: so may its credit be.
+            self.limit = ack.body.limit;
+        }
         self.synced = true;
         self.cursor = ack.cursor;
         // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes
@@ -154,6 +164,21 @@ impl Remote {
         self.follow(feed);
         self.outstanding.settle(ack);
         self.echo.take(now, ack)
+    }
+
+    /// How much earlier than another that has arrived a frame must have been sent to be lost, and not just overtaken.
+    pub(super) fn tolerance(&self) -> Duration {
+        self.echo.tolerance()
+    }
+
+    /// The same of a frame that came here and there from elsewhere, of which `otherwise` holds without evidence.
+    pub(super) fn tolerance_from_elsewhere(&self, otherwise: Duration) -> Duration {
+        self.echo.disorder().max(otherwise)
+    }
+
+    /// What its echoes have shown.
+    pub(super) fn echo_mut(&mut self) -> &mut Echo {
+        &mut self.echo
     }
 
     /// What its newest echo proves, by an acknowledgement that speaks about all frames below `covered`.

@@ -40,9 +40,9 @@ impl OwnArrivals {
         self.at.get(sequence)
     }
 
-    /// How much longer a frame may be on its way to a repair child.
-    fn wait(&self, now: Instant, sequence: u64) -> Duration {
-        self.tolerance.saturating_sub(Stamp::of(now).since(self.get(sequence)))
+    /// How much longer a frame may be on its way to a repair child, of which so much is tolerated.
+    fn wait(&self, now: Instant, sequence: u64, tolerance: Duration) -> Duration {
+        tolerance.saturating_sub(Stamp::of(now).since(self.get(sequence)))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -90,7 +90,8 @@ impl RepairChild {
 
     /// When the first repair that may still be on its way from the root may go from here.
     pub(super) fn held_until(&self, now: Instant, arrivals: &OwnArrivals) -> Option<Instant> {
-        let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence));
+        let tolerance = self.tolerance(arrivals);
+        let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence, tolerance));
         waits.min().filter(|wait| !wait.is_zero()).map(|wait| now + wait)
     }
 
@@ -98,16 +99,14 @@ impl RepairChild {
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
         let behind = self.remote.is_behind(ack);
         if behind {
-            match self.remote.judge_behind(ack, feed) {
-                Behind::Contradiction if self.remote.is_behind(ack) => return AckFrom::Orphan,
-                Behind::Contradiction => {}
-                judged => {
-                    let prompt = self.is_prompt(feed);
-                    self.question.doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
-                    return AckFrom::Known;
-                }
+            let judged = self.remote.judge_behind(ack, feed);
+            if judged != Behind::Contradiction {
+                let prompt = self.is_prompt(feed);
+                self.question.doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
+                return self.remote.known(feed);
             }
         }
+        self.note_arrival(ack, arrivals);
         let remote = &self.remote;
         let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
         let only_consuming = standing && ack.body.consumed <= remote.consumed();
@@ -116,16 +115,32 @@ impl RepairChild {
         self.ask_if_in_doubt(now, ack, feed, arrivals);
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
-        AckFrom::Known.forged_if(behind)
+        self.remote.known(feed).forged_if(behind)
+    }
+
+    /// How much later than here a frame may arrive there.
+    fn tolerance(&self, arrivals: &OwnArrivals) -> Duration {
+        self.remote.tolerance_from_elsewhere(arrivals.tolerance)
+    }
+
+    /// If the frame at its cursor has arrived, and nothing sent as late as the repair has, the repair was for nothing:
+    /// the wait for the root's frame had been too short.
+    fn note_arrival(&mut self, ack: &Ack<'_>, arrivals: &OwnArrivals) {
+        let cursor = self.remote.cursor();
+        let repaired = self.remote.outstanding().get(cursor).filter(|&stamp| stamp != Stamp::NONE);
+        if let Some(repaired) = repaired.filter(|stamp| ack.cursor > cursor && stamp.is_after(Stamp(ack.echo))) {
+            self.remote.echo_mut().on_late(repaired.since(arrivals.get(cursor)));
+        }
     }
 
     /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
     /// may have come from the root.
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
-        let from_root = self.remote.evidence(arrivals.tolerance, ack.covered());
-        let repaired = self.remote.evidence(self.remote.rtt().reordering(), ack.covered());
-        let judged = from_root
-            .search(ack.cursor..feed.highest(), |evidence, sequence| evidence.overtook(arrivals.get(sequence)));
+        let from_root = self.remote.evidence(self.tolerance(arrivals), ack.covered());
+        let repaired = self.remote.evidence(self.remote.tolerance(), ack.covered());
+        let judged = from_root.search(self.remote.from(feed)..feed.highest(), |evidence, sequence| {
+            evidence.overtook(arrivals.get(sequence))
+        });
         for (sequence, _) in judged {
             let outstanding = self.remote.outstanding_mut();
             let lost =
@@ -140,7 +155,8 @@ impl RepairChild {
     /// echo of something sent later from here. If nothing was, a question is.
     fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let rtt = self.remote.rtt();
-        let answer_within = rtt.smoothed().unwrap_or_default() * 2 + rtt.reordering_max();
+        let answer_within =
+            rtt.smoothed().unwrap_or_default() * 2 + self.remote.tolerance_from_elsewhere(rtt.reordering_max());
         let since = |stamp: Stamp| Stamp::of(now).since(stamp);
         let beyond = ack.covered();
         let should_be_there = feed.keeps(beyond) && since(arrivals.get(beyond)) > answer_within;
@@ -154,7 +170,8 @@ impl RepairChild {
         self.remote.follow(feed);
         if late && self.remote.lacks(sequence) {
             // Whatever brought it here may have brought it there as well.
-            self.question.hasten(now + self.remote.rtt().reordering_max());
+            let tolerance = self.remote.tolerance_from_elsewhere(self.remote.rtt().reordering_max());
+            self.question.hasten(now + tolerance);
         } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries() == 0 {
             self.rearm(now, feed, arrivals);
         }
@@ -178,7 +195,8 @@ impl RepairChild {
             self.asked = stamps.draw(now);
             Outgoing::Heartbeat { highest: feed.highest(), designated: None }
         } else {
-            let may_go = |sequence: &u64| arrivals.wait(now, *sequence).is_zero();
+            let tolerance = self.tolerance(arrivals);
+            let may_go = |sequence: &u64| arrivals.wait(now, *sequence, tolerance).is_zero();
             let outstanding = self.remote.outstanding_mut();
             let sequence = outstanding.queued().find(may_go)?;
             self.asked = stamps.draw(now);
@@ -198,6 +216,13 @@ impl RepairChild {
         let unconsumed = remote.consumed() < arrivals.awaited;
         let lacks = !remote.is_synced() || remote.cursor() < feed.head();
         lacks || self.is_starved(feed) || unconsumed || remote.retains(feed)
+    }
+
+    /// Whether nothing goes on here without it: it has no credit, or keeps the feed full, or there is nothing else to
+    /// wait for.
+    pub(super) fn holds_up(&self, feed: &Feed) -> bool {
+        let last = feed.is_complete() && self.remote.cursor() < feed.head();
+        self.is_starved(feed) || self.remote.retains(feed) || last
     }
 
     /// Whether its credit is used up, as far as is known.

@@ -94,6 +94,11 @@ impl Readers for RepairChildren {
         self.remotes().map(Remote::limit).min().unwrap_or(u64::MAX)
     }
 
+    fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
+        let holding = self.children.iter().filter(|child| child.holds_up(feed)).map(RepairChild::remote);
+        holding.min_by_key(|remote| (remote.limit(), remote.below())).map(Remote::rank)
+    }
+
     fn consumed(&self) -> u64 {
         self.remotes().map(Remote::consumed).min().unwrap_or(u64::MAX)
     }

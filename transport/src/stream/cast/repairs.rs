@@ -138,29 +138,55 @@ const MOST: usize = 128;
 /// How many of the last repairs ask for an acknowledgement.
 const ASKING: usize = 4;
 
-/// The repairs that one reader is owed, with the stamp under which each was last sent to this reader alone: none while
-/// it is queued. In rising order.
+/// A repair that one reader is owed.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    sequence: u64,
+    /// Under which it was last sent to this reader alone; none while it is queued.
+    stamp: Stamp,
+    /// Under which it was sent the time before; none if that was not to this reader alone.
+    before: Stamp,
+}
+
+impl Owed {
+    /// It is queued again.
+    fn withdraw(&mut self) {
+        if self.stamp != Stamp::NONE {
+            (self.before, self.stamp) = (self.stamp, Stamp::NONE);
+        }
+    }
+}
+
+/// The repairs that one reader is owed, in rising order.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
-    entries: Vec<(u64, Stamp)>,
+    entries: Vec<Owed>,
 }
 
 impl Outstanding {
     fn find(&self, sequence: u64) -> Result<usize, usize> {
-        self.entries.binary_search_by_key(&sequence, |&(sequence, _)| sequence)
+        self.entries.binary_search_by_key(&sequence, |owed| owed.sequence)
     }
 
     /// The stamp of the last transmission to this reader alone; no stamp while the frame is queued.
     pub(super) fn get(&self, sequence: u64) -> Option<Stamp> {
-        self.find(sequence).ok().map(|at| self.entries[at].1)
+        self.find(sequence).ok().map(|at| self.entries[at].stamp)
+    }
+
+    /// The stamps of the last transmission and of the one before it, if the first was under `cast_at` to all.
+    pub(super) fn transmissions(&self, sequence: u64, cast_at: Stamp) -> (Stamp, Stamp) {
+        let known = |stamp: Stamp, otherwise: Stamp| if stamp == Stamp::NONE { otherwise } else { stamp };
+        let Ok(at) = self.find(sequence) else { return (cast_at, cast_at) };
+        let before = known(self.entries[at].before, cast_at);
+        (before, known(self.entries[at].stamp, before))
     }
 
     /// Queues a repair, for the first time or again; false if there is no room.
     pub(super) fn queue(&mut self, sequence: u64) -> bool {
         match self.find(sequence) {
-            Ok(at) => self.entries[at].1 = Stamp::NONE,
+            Ok(at) => self.entries[at].withdraw(),
             Err(_) if self.entries.len() >= MOST => return false,
-            Err(at) => self.entries.insert(at, (sequence, Stamp::NONE)),
+            Err(at) => self.entries.insert(at, Owed { sequence, stamp: Stamp::NONE, before: Stamp::NONE }),
         }
         true
     }
@@ -168,7 +194,7 @@ impl Outstanding {
     /// A queued repair has been sent.
     pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
         if let Ok(at) = self.find(sequence) {
-            self.entries[at].1 = stamp;
+            self.entries[at].stamp = stamp;
         }
     }
 
@@ -182,13 +208,13 @@ impl Outstanding {
     /// Forgets what has arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>) {
         if !self.entries.is_empty() {
-            self.entries.retain(|&(sequence, _)| !ack.has(sequence));
+            self.entries.retain(|owed| !ack.has(owed.sequence));
         }
     }
 
     /// What is queued, lowest number first.
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries.iter().filter(|(_, stamp)| *stamp == Stamp::NONE).map(|&(sequence, _)| sequence)
+        self.entries.iter().filter(|owed| owed.stamp == Stamp::NONE).map(|owed| owed.sequence)
     }
 
     /// Whether there is hardly room for others, so that only an acknowledgement helps. As the frame that asks for it
@@ -199,11 +225,11 @@ impl Outstanding {
 
     /// Whether any has been sent and not settled.
     pub(super) fn is_sent(&self) -> bool {
-        self.entries.iter().any(|&(_, stamp)| stamp != Stamp::NONE)
+        self.entries.iter().any(|owed| owed.stamp != Stamp::NONE)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<(u64, Stamp)>()
+        self.entries.capacity() * size_of::<Owed>()
     }
 }
 

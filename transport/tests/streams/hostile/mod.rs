@@ -164,7 +164,7 @@ impl Seen {
     fn turn(&mut self, world: &World, host: usize, stream: &mut Stream, now: Instant) {
         let replay = &world.replay;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
-        self.orphans.extend(stream.take_orphans().into_iter().map(|rank| (host, rank)));
+        self.orphans.extend(stream.take_orphans().into_iter().map(|orphan| (host, orphan.rank)));
         if host == 0 {
             return world.case.push(stream, &mut self.pushed);
         }

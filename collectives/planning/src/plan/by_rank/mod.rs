@@ -102,16 +102,54 @@ pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
 /// # Panics
 /// Unless `number < ranks` and `via` [is in blocks](Via::is_in_blocks).
 pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>> {
+    (0..ranks).map(|rank| block_parent(via, ranks, number, rank)).collect()
+}
+
+/// Whom `rank` receives block `number` from, found without the others' plans; ranks are counted from the root.
+///
+/// # Panics
+/// Unless `number` and `rank` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
+pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Option<usize> {
     assert!(via.is_in_blocks(), "{via} does not travel in blocks");
-    assert!(number < ranks, "there are as many blocks as ranks");
-    let doubles = via == Via::RecursiveDoubling && ranks.is_power_of_two();
-    let mut parents: Vec<Option<usize>> = (0..ranks).map(binomial_parent).collect();
-    let mut last = number;
-    for rank in (1..ranks).map(|steps| (number + steps) % ranks).filter(|&rank| !is_on_way_down(rank, number)) {
-        parents[rank] = Some(if doubles { rank ^ highest_bit(rank ^ number) } else { last });
-        last = rank;
+    assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
+    if is_on_way_down(rank, number) {
+        return binomial_parent(rank);
     }
-    parents
+    if doubles(via, ranks) {
+        return Some(rank ^ highest_bit(rank ^ number));
+    }
+    let before = (1..ranks).map(|steps| (rank + ranks - steps) % ranks);
+    before.into_iter().find(|&before| before == number || !is_on_way_down(before, number))
+}
+
+/// Whom `rank` sends block `number` to, in sending order, found without the others' plans; ranks are counted from the
+/// root.
+///
+/// # Panics
+/// As [`block_parent`].
+pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec<usize> {
+    assert!(via.is_in_blocks(), "{via} does not travel in blocks");
+    assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
+    let way_down = std::iter::successors(Some(number), |&at| binomial_parent(at));
+    let down = way_down.into_iter().find(|&at| binomial_parent(at) == Some(rank));
+    let mut children: Vec<usize> = down.into_iter().collect();
+    if doubles(via, ranks) {
+        // Who has the block before step s gives it to the rank that differs by that step's bit.
+        let steps = (0..ranks.ilog2()).map(|step| 1 << step).filter(|&bit| bit > rank ^ number);
+        let mut others: Vec<usize> =
+            steps.map(|bit| rank ^ bit).filter(|&other| !is_on_way_down(other, number)).collect();
+        others.sort_by_key(|&other| other ^ number);
+        children.extend(others);
+    } else if rank == number || !is_on_way_down(rank, number) {
+        let mut after = (1..ranks).map(|steps| (rank + steps) % ranks).take_while(|&after| after != number);
+        children.extend(after.find(|&after| !is_on_way_down(after, number)));
+    }
+    children
+}
+
+/// Whether blocks go by recursive doubling, and not round.
+fn doubles(via: Via, ranks: usize) -> bool {
+    via == Via::RecursiveDoubling && ranks.is_power_of_two()
 }
 
 /// Whether block `number` passes `rank` on its way down the binomial tree: whether `rank` is `number` without some of

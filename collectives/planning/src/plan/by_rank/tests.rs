@@ -147,3 +147,17 @@ fn every_block_is_a_tree_with_the_scatters_path_in_it() {
 fn only_ways_in_blocks_have_blocks() {
     block_parents(Via::Chain, 4, 0);
 }
+
+#[test]
+fn a_rank_finds_its_own_place_in_every_block_without_the_others_plans() {
+    for (via, ranks) in (1..=17).flat_map(|ranks| [(Via::ScatterAllgather, ranks), (Via::RecursiveDoubling, ranks)]) {
+        for number in 0..ranks {
+            let plan = block(via, 0, ranks, number);
+            for rank in 0..ranks {
+                let place = (block_parent(via, ranks, number, rank), block_children(via, ranks, number, rank));
+                let planned = (plan.parent(rank), plan.children(rank).to_vec());
+                assert_eq!(place, planned, "{via}, {ranks} ranks, block {number}, rank {rank}");
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which frame of a stream is which of the whole: how frames are dealt to the streams of a session.
+
+use crate::session::view::View;
+
+/// Frames are dealt to so many streams in turn, a block of consecutive ones to each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) struct Dealing {
+    streams: u64,
+    block_frames: u64,
+}
+
+impl Dealing {
+    /// How the frames of this view's session are dealt, unless messages end among them.
+    pub(in crate::session) fn new(view: &View) -> Dealing {
+        let in_blocks = view.via.is_in_blocks();
+        Dealing {
+            streams: if in_blocks { view.members.len() as u64 } else { 1 },
+            block_frames: if in_blocks { u64::from(view.segment_frames.max(1)) } else { u64::MAX },
+        }
+    }
+
+    /// Frames dealt to one stream before the next has its turn.
+    pub(in crate::session) fn block_frames(self) -> u64 {
+        self.block_frames
+    }
+
+    /// The number in the whole of frame `sequence` of the stream at place `at`.
+    pub(in crate::session) fn in_whole(self, at: usize, sequence: u64) -> u64 {
+        if self.streams == 1 {
+            return sequence;
+        }
+        let (round, within) = (sequence / self.block_frames, sequence % self.block_frames);
+        (round.saturating_mul(self.streams) + at as u64).saturating_mul(self.block_frames).saturating_add(within)
+    }
+
+    /// How many of the first `whole` frames go to the stream at place `at`.
+    pub(in crate::session) fn of_stream(self, at: usize, whole: u64) -> u64 {
+        if self.streams == 1 {
+            return whole;
+        }
+        let round = self.streams * self.block_frames;
+        let rest = (whole % round).saturating_sub(at as u64 * self.block_frames);
+        whole / round * self.block_frames + rest.min(self.block_frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_of_the_whole_is_one_of_one_stream() {
+        for (streams, block_frames) in [(1, u64::MAX), (3, 1), (4, 5), (7, 64)] {
+            let dealing = Dealing { streams, block_frames };
+            let mut counts = vec![0; streams as usize];
+            for whole in 0..1000 {
+                let place = |at: usize| dealing.in_whole(at, counts[at]) == whole;
+                let at = (0..counts.len()).find(|&at| place(at)).expect("it has been dealt to somebody");
+                counts[at] += 1;
+                let expected: Vec<u64> = (0..counts.len()).map(|at| dealing.of_stream(at, whole + 1)).collect();
+                assert_eq!(counts, expected, "{dealing:?} after {whole}");
+            }
+        }
+    }
+}

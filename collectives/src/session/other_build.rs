@@ -1,0 +1,96 @@
+//! Hosts that speak another version of the protocol: the user is told once of each.
+
+use super::kind;
+use crate::membership::codec::BodyReader;
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{self, OtherVersion, Reject, VERSION};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// So many addresses are remembered; of more nothing is said.
+const MOST_TOLD: usize = 64;
+
+/// A host with another build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherBuild {
+    /// Its address.
+    pub mac: MacAddr,
+    /// Its name, if it has said it where it can be read.
+    pub host: Option<String>,
+    /// The version it speaks.
+    pub version: u8,
+}
+
+impl fmt::Display for OtherBuild {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OtherBuild { mac, host, version } = self;
+        match host {
+            Some(host) => write!(formatter, "{host} ({mac})")?,
+            None => write!(formatter, "{mac}")?,
+        }
+        write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: install the same build")
+    }
+}
+
+/// Of whom the user has been told.
+#[derive(Debug, Default)]
+pub(super) struct OtherBuilds {
+    told: BTreeSet<MacAddr>,
+}
+
+impl OtherBuilds {
+    /// Takes note of a frame that was not understood; whose it is, if the user is to be told.
+    pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
+        let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
+        let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MOST_TOLD;
+        (is_news && self.told.insert(source)).then(|| OtherBuild { mac: source, host: name(version, frame), version })
+    }
+}
+
+/// The host's name in an ANNOUNCE or JOIN of version 1.
+fn name(version: u8, frame: &[u8]) -> Option<String> {
+    let frame = wire::parse_version(version, frame).ok().filter(|_| version == 1)?;
+    let mut from = BodyReader::new(frame.payload);
+    // Size and MTU, or nonce, room and MTU; then the group and the host.
+    from.bytes(if frame.header.kind == kind::ANNOUNCE { 10 } else { 18 })?;
+    let (_, host) = (from.text()?, from.text()?);
+    Some(host).filter(|host| !host.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::codec::BodyWriter;
+    use ethbcast_transport::wire::{EtherType, Identity, Rank, StreamId};
+
+    #[test]
+    fn a_host_of_another_build_is_named_once() {
+        let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
+        let identity =
+            Identity { session: 1, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT };
+        let mut body = BodyWriter::default();
+        body.u64(1).u64(2).u16(1500).name("g").name("n7");
+        let mut frame = vec![0; 200];
+        let length = identity.write(&mut frame, mac, &identity.header(kind::JOIN), &body.into_bytes());
+        frame.truncate(length);
+        // Version and checksum, as that build would have written them.
+        frame[16] = 1;
+        frame[42..46].fill(0);
+        let checksum = crc32(&frame).to_be_bytes();
+        frame[42..46].copy_from_slice(&checksum);
+        let mut builds = OtherBuilds::default();
+        let why = wire::parse(&frame).expect_err("another version");
+        let build = builds.hear(&frame, why).expect("news");
+        assert!(build.to_string().starts_with("n7 (02:00:00:00:00:07) speaks version 1 of the protocol"), "{build}");
+        assert_eq!(builds.hear(&frame, why), None, "once");
+        (frame[11], frame[16]) = (8, 9);
+        let why = wire::parse(&frame).expect_err("another version");
+        let build = builds.hear(&frame, why).expect("news");
+        assert_eq!((build.host, build.version), (None, 9), "nobody knows how that version is laid out");
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+        !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+    }
+}

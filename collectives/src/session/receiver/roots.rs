@@ -1,0 +1,179 @@
+//! The roots that a receiver has heard, and which of them it asks next.
+
+use crate::session::message::{Message, Stage};
+use ethbcast_transport::{Instant, MacAddr};
+use std::time::Duration;
+
+/// So many are remembered; one more takes the place of the one heard least recently. Whoever forges invitations by the
+/// thousand delays a receiver, and keeps it from no root that answers.
+const MOST: usize = 8;
+
+/// What a root offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeardRoot {
+    pub mac: MacAddr,
+    pub session: u32,
+    pub host: String,
+    pub source: String,
+    pub size: Option<u64>,
+    stage: Stage,
+    heard_at: Instant,
+    /// When it was asked last.
+    asked_at: Option<Instant>,
+    /// Not asked before this moment: it has said no.
+    closed_until: Instant,
+    /// The user knows that its session goes on without this host.
+    told: bool,
+}
+
+/// What an invitation means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The root may be asked.
+    Open,
+    /// Its session has started without this host, which is news.
+    Running,
+    /// Nothing new.
+    Closed,
+}
+
+/// The roots heard lately.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    roots: Vec<HeardRoot>,
+}
+
+impl Roots {
+    /// Takes an invitation; `bound` is the root that this host has asked, which is not forgotten.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        (mac, session): (MacAddr, u32),
+        invitation: &Message,
+        bound: Option<MacAddr>,
+    ) -> Heard {
+        let Message::Announce { host, source, size, stage, .. } = invitation else { return Heard::Closed };
+        let known = self.roots.iter_mut().find(|root| root.mac == mac && root.session == session);
+        if let Some(root) = known {
+            (root.heard_at, root.stage) = (now, *stage);
+            return root.judge(now);
+        }
+        // A root has one session at a time.
+        self.roots.retain(|root| root.mac != mac);
+        if self.roots.len() >= MOST {
+            let others = self.roots.iter().enumerate().filter(|(_, root)| Some(root.mac) != bound);
+            if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.heard_at) {
+                self.roots.remove(oldest);
+            }
+        }
+        let (host, source) = (host.clone(), source.clone());
+        let (asked_at, closed_until, told) = (None, Instant::START, false);
+        let mut root = HeardRoot {
+            mac,
+            session,
+            host,
+            source,
+            size: *size,
+            stage: *stage,
+            heard_at: now,
+            asked_at,
+            closed_until,
+            told,
+        };
+        let heard = root.judge(now);
+        self.roots.push(root);
+        heard
+    }
+
+    /// The root to be asked now: of those heard within `alive_for` the one that was asked least recently.
+    pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<HeardRoot> {
+        let open = |root: &&mut HeardRoot| root.is_open(now) && now.since(root.heard_at) < alive_for;
+        let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.asked_at)?;
+        root.asked_at = Some(now);
+        Some(root.clone())
+    }
+
+    /// Whether there is another session than this one to be asked for.
+    pub(super) fn has_other(&self, now: Instant, than: &HeardRoot, alive_for: Duration) -> bool {
+        let other = |root: &HeardRoot| {
+            let differs = (root.mac, root.session) != (than.mac, than.session);
+            differs && root.is_open(now) && now.since(root.heard_at) < alive_for
+        };
+        self.roots.iter().any(other)
+    }
+
+    /// What a root said or did is told already; it is not asked before this moment.
+    pub(super) fn close(&mut self, mac: MacAddr, until: Instant) {
+        if let Some(root) = self.roots.iter_mut().find(|root| root.mac == mac) {
+            (root.closed_until, root.told) = (until, true);
+        }
+    }
+}
+
+impl HeardRoot {
+    fn is_open(&self, now: Instant) -> bool {
+        self.stage != Stage::Started && self.closed_until <= now
+    }
+
+    fn judge(&mut self, now: Instant) -> Heard {
+        if self.is_open(now) {
+            Heard::Open
+        } else if self.stage == Stage::Started && !std::mem::replace(&mut self.told, true) {
+            Heard::Running
+        } else {
+            Heard::Closed
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    fn invitation(stage: Stage) -> Message {
+        let (group, host, source) = ("g".to_owned(), "n0".to_owned(), "file".to_owned());
+        Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage, age_millis: 0 }
+    }
+
+    fn mac(last: u8) -> MacAddr {
+        MacAddr::new(2, 0, 0, 0, 0, last)
+    }
+
+    const ALIVE: Duration = Duration::from_millis(1500);
+
+    #[test]
+    fn roots_are_asked_in_turn_and_one_that_said_no_later() {
+        let mut roots = Roots::default();
+        for last in 1..=3 {
+            assert_eq!(roots.hear(at(0), (mac(last), 1), &invitation(Stage::Gathering), None), Heard::Open);
+        }
+        let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
+        let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
+        assert_eq!(asked, [Some(mac(1)), Some(mac(2)), Some(mac(3)), Some(mac(1))]);
+        roots.close(mac(2), at(1000));
+        assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
+        let asked = roots.choose(at(1000), ALIVE).expect("it is open again");
+        assert_eq!(asked.mac, mac(2));
+        assert!(roots.has_other(at(1000), &asked, ALIVE) && !roots.has_other(at(1500), &asked, ALIVE));
+    }
+
+    #[test]
+    fn a_session_that_has_started_is_news_once_and_a_thousand_forged_ones_are_no_more_than_eight() {
+        let mut roots = Roots::default();
+        roots.hear(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
+        for expected in [Heard::Running, Heard::Closed] {
+            assert_eq!(roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None), expected);
+        }
+        assert_eq!(roots.hear(at(2), (mac(1), 2), &invitation(Stage::Gathering), None), Heard::Open, "the next one");
+        for number in 0..1000_u16 {
+            let [a, b] = number.to_be_bytes();
+            roots.hear(at(3), (MacAddr::new(2, 9, 0, 0, a, b), 1), &invitation(Stage::Gathering), Some(mac(1)));
+        }
+        assert_eq!(roots.roots.len(), MOST);
+        assert!(roots.roots.iter().any(|root| root.mac == mac(1)), "the one that was asked stays");
+    }
+}

@@ -1,0 +1,288 @@
+//! What the root sends: the stream to all who are in place, streams of their own to those who are aside, and what is
+//! lacking since a relay died.
+
+use super::refill::Refills;
+use super::rereading::Extent;
+use super::side::Sides;
+use super::{RootConfig, RootEndpoint};
+use crate::session::blocks::{Blocks, SIDE};
+use crate::session::message::Trailer;
+use crate::session::view::{Standing, View};
+use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
+use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
+use std::ops::Range;
+
+/// Whether data may flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// Not yet: some member has not confirmed the first view.
+    Held,
+    Open,
+    /// Not any more: the last word has been said.
+    Shut,
+}
+
+/// For whom something is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needy {
+    /// One that is aside.
+    Aside(Rank),
+    /// One that lacks frames of the stream at this place.
+    Gap(Rank, usize),
+}
+
+/// The root's streams and what goes into them.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    identity: Identity,
+    tuning: Tuning,
+    blocks: Blocks,
+    flow: Flow,
+    /// Bytes pushed that do not fill a frame yet.
+    partial: Vec<u8>,
+    /// What the whole stream adds up to, once its end is known.
+    trailer: Option<Trailer>,
+    sides: Sides,
+    refills: Refills,
+    /// Where the members are to whom lacking frames go, by rank.
+    macs: Vec<MacAddr>,
+    first_data: Option<Instant>,
+}
+
+impl Delivery {
+    pub(super) fn new(view: &View, trailer: Option<Trailer>, endpoint: &RootEndpoint) -> Delivery {
+        let RootConfig { station, tuning, .. } = endpoint.config();
+        Delivery {
+            identity: endpoint.identity(),
+            blocks: Blocks::new(endpoint.identity(), station.group_mac, view, tuning),
+            tuning: tuning.clone(),
+            flow: Flow::Held,
+            partial: Vec::new(),
+            trailer,
+            sides: Sides::default(),
+            refills: Refills::default(),
+            macs: view.members.iter().map(|member| member.mac).collect(),
+            first_data: None,
+        }
+    }
+
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// What the whole stream adds up to, once its end is known.
+    pub(super) fn trailer(&self) -> Option<Trailer> {
+        self.trailer
+    }
+
+    /// When the first data frame was sent.
+    pub(super) fn first_data(&self) -> Option<Instant> {
+        self.first_data
+    }
+
+    /// Frames of all streams so far.
+    pub(super) fn stats(&self) -> StreamStats {
+        self.blocks.stats() + self.sides.stats()
+    }
+
+    /// Everybody is ready: data may flow; whether it did not before.
+    pub(super) fn open(&mut self) -> bool {
+        let held = self.flow == Flow::Held;
+        if held {
+            self.flow = Flow::Open;
+        }
+        held
+    }
+
+    /// The last word has been said: no more data.
+    pub(super) fn shut(&mut self) {
+        self.flow = Flow::Shut;
+    }
+
+    pub(super) fn is_shut(&self) -> bool {
+        self.flow == Flow::Shut
+    }
+
+    pub(super) fn wants_data(&self) -> bool {
+        self.flow == Flow::Open && self.trailer.is_none() && self.blocks.has_room()
+    }
+
+    /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or
+    /// for an end.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
+        let payload_bytes = self.blocks.payload_bytes();
+        let mut taken = 0;
+        while taken < bytes.len() && self.wants_data() {
+            let rest = &bytes[taken..];
+            if self.partial.is_empty() && rest.len() > payload_bytes {
+                self.blocks.push(&rest[..payload_bytes], Ending::None);
+                taken += payload_bytes;
+                continue;
+            }
+            if self.partial.len() == payload_bytes {
+                self.blocks.push(&self.partial, Ending::None);
+                self.partial.clear();
+            }
+            let fits = rest.len().min(payload_bytes - self.partial.len());
+            self.partial.extend_from_slice(&rest[..fits]);
+            taken += fits;
+        }
+        taken
+    }
+
+    /// Ends a message with what was pushed last; false while there is no room.
+    pub(super) fn end_message(&mut self, ending: Ending) -> bool {
+        let ready = self.wants_data();
+        if ready {
+            self.blocks.push(&self.partial, ending);
+            self.partial.clear();
+        }
+        ready
+    }
+
+    /// Ends the stream as soon as there is room.
+    pub(super) fn finish(&mut self, trailer: Trailer) {
+        self.trailer = Some(trailer);
+        self.end_streams();
+    }
+
+    /// Ends every stream that has come to its end and has room.
+    pub(super) fn end_streams(&mut self) {
+        let Some(trailer) = self.trailer else { return };
+        let extent = self.extent();
+        self.sides.finish(&extent);
+        self.refills.finish(&extent);
+        if self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None)) {
+            return;
+        }
+        self.partial.clear();
+        self.blocks.push(&trailer.encode(), Ending::Stream);
+    }
+
+    fn extent(&self) -> Extent {
+        let (blocks, trailer) = (&self.blocks, self.trailer);
+        Extent::new(blocks.dealing(), blocks.payload_bytes(), blocks.frames(), trailer)
+    }
+
+    /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
+    fn needy(&self) -> Option<(Needy, Range<u64>)> {
+        let extent = self.extent();
+        let gap = self.refills.wanted(&extent).map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
+        gap.or_else(|| self.sides.wanted(&extent).map(|(rank, bytes)| (Needy::Aside(rank), bytes)))
+            .filter(|_| self.flow != Flow::Shut)
+    }
+
+    /// The bytes of the source that are to be read again.
+    pub(super) fn wanted(&self) -> Option<Range<u64>> {
+        self.needy().map(|(_, bytes)| bytes)
+    }
+
+    /// Takes the bytes that are wanted.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub(super) fn supply(&mut self, bytes: &[u8]) {
+        let Some((needy, range)) = self.needy() else { return };
+        assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
+        match needy {
+            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, self.blocks.payload_bytes()),
+            Needy::Aside(rank) => self.sides.supply(rank, bytes),
+        }
+        self.end_streams();
+    }
+
+    /// Who cannot be served unless the source is read again.
+    pub(super) fn needy_ranks(&self) -> Vec<Rank> {
+        let mut ranks = self.refills.ranks();
+        ranks.extend(self.needy().map(|(Needy::Gap(rank, _) | Needy::Aside(rank), _)| rank));
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// A member that is aside has said where it stands: it is served from there on.
+    pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
+        // Nobody has got further than the stream.
+        self.sides.invite(rank, first.min(self.blocks.frames()));
+        self.sides.open(self.identity, view, &self.tuning);
+        self.end_streams();
+    }
+
+    /// A member needs nothing any more.
+    pub(super) fn stop_serving(&mut self, view: &View, rank: Rank) {
+        self.sides.retain(|served| served != rank);
+        self.refills.retain(|served| served != rank);
+        self.sides.open(self.identity, view, &self.tuning);
+    }
+
+    /// Whether a member that is aside is being served.
+    pub(super) fn serves_alone(&self, rank: Rank) -> bool {
+        self.sides.serves(rank)
+    }
+
+    /// A relay has said what a child of its lacks.
+    pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
+        if let Some(at) = self.blocks.place(stream).filter(|_| gap.from < gap.to && gap.to <= self.blocks.frames()) {
+            self.refills.report(now, at, gap);
+            self.end_streams();
+        }
+    }
+
+    /// Takes a frame of a stream.
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.stream.0 & SIDE != 0 {
+            self.sides.handle_frame(now, frame);
+        } else {
+            self.blocks.handle_frame(now, frame);
+            for (stream, gap) in self.blocks.take_orphans() {
+                self.on_gap(now, stream, gap);
+            }
+        }
+        self.end_streams();
+    }
+
+    /// Follows a new view.
+    pub(super) fn reshape(&mut self, now: Instant, view: &View) {
+        self.blocks.reshape(now, Rank::ROOT, view);
+        let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
+        self.sides.retain(|rank| stands(rank, Standing::Aside));
+        self.sides.open(self.identity, view, &self.tuning);
+        self.refills.retain(|rank| stands(rank, Standing::InPlace));
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.blocks.handle_timeout(now);
+        self.sides.handle_timeout(now);
+        self.refills.handle_timeout(now);
+        self.end_streams();
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if self.flow != Flow::Open {
+            return None;
+        }
+        if let Some((rank, frame)) = self.refills.poll() {
+            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
+        }
+        if self.sides.are_due()
+            && let Some(length) = self.sides.poll_transmit(now, false, buffer)
+        {
+            return Some(length);
+        }
+        if let Some(length) = self.blocks.poll_transmit(now, buffer) {
+            if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
+                self.first_data = Some(now);
+            }
+            self.sides.main_sent(now);
+            return Some(length);
+        }
+        let over = !self.sides.is_empty() && self.blocks.is_settled();
+        self.sides.poll_transmit(now, over, buffer)
+    }
+
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let timeouts = [self.blocks.poll_timeout(now), self.sides.poll_timeout(now), self.refills.poll_timeout()];
+        timeouts.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether the longest frames reach those who ask to join, and come back.
+//!
+//! A switch port with a smaller MTU lets control messages pass and drops the data: the most common mistake with jumbo
+//! frames, and a session with such a member would never end. So each is sent one PROBE of full length before it counts.
+
+use crate::measure::write_ping;
+use ethbcast_transport::wire::{Frame, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// An answer is waited for so long, so often: of a thousand hosts behind links that lose every third frame, two to four
+/// are not reached by then, and they ask again.
+const ANSWER_LIMIT: Duration = Duration::from_millis(100);
+const TRIES: u32 = 12;
+/// So many may be on their way before one is answered, and so many again after a while: hosts that are there answer
+/// within it, and those that are not hold nobody up. At MTU 1500 that is 40 Mbit/s at most.
+const AT_ONCE: u32 = 32;
+const REFILL: Duration = Duration::from_millis(10);
+/// Numbers of tests from here on are those of this check; the short probe before the start counts below.
+const FIRST_TEST: u32 = 1 << 31;
+
+/// One that is being checked.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    tries: u32,
+    first_test: u32,
+    /// When the last PROBE left.
+    sent_at: Option<Instant>,
+}
+
+/// The checks under way.
+#[derive(Debug)]
+pub(super) struct PathChecks {
+    identity: Identity,
+    payload_bytes: usize,
+    checks: BTreeMap<MacAddr, Check>,
+    /// Who is to be sent a PROBE.
+    queue: VecDeque<MacAddr>,
+    /// Who is to be sent a short one, to know that its root is alive.
+    greetings: VecDeque<MacAddr>,
+    /// Who was sent one, and when.
+    sent: VecDeque<(Instant, MacAddr)>,
+    credit: u32,
+    refill_at: Instant,
+    next_test: u32,
+}
+
+impl PathChecks {
+    /// Checks with frames of so many bytes of payload.
+    pub(super) fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
+        PathChecks {
+            identity,
+            payload_bytes,
+            checks: BTreeMap::new(),
+            queue: VecDeque::new(),
+            greetings: VecDeque::new(),
+            sent: VecDeque::new(),
+            credit: AT_ONCE,
+            refill_at: Instant::START,
+            next_test: FIRST_TEST,
+        }
+    }
+
+    /// Checks the way to a host, unless that is under way.
+    pub(super) fn begin(&mut self, host: MacAddr) {
+        if !self.checks.contains_key(&host) {
+            self.checks.insert(host, Check { tries: 0, first_test: 0, sent_at: None });
+            self.queue.push_back(host);
+        }
+    }
+
+    /// Lets a host know that its root is alive; it need not answer.
+    pub(super) fn greet(&mut self, host: MacAddr) {
+        self.greetings.push_back(host);
+    }
+
+    /// Nobody wants to know any more.
+    pub(super) fn forget(&mut self, host: MacAddr) {
+        self.checks.remove(&host);
+    }
+
+    /// Takes an ECHO; who has been reached by it.
+    pub(super) fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
+        let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
+        let own = (check.first_test..self.next_test).contains(&frame.header.stamp);
+        if !own || frame.payload.len() < self.payload_bytes {
+            return None;
+        }
+        self.checks.remove(&frame.source);
+        self.credit = (self.credit + 1).min(AT_ONCE);
+        Some(frame.source)
+    }
+
+    /// Who has not been reached, for all tries.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
+        if self.refill_at <= now {
+            (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);
+        }
+        let mut unreached = Vec::new();
+        while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
+            self.sent.pop_front();
+            // The last PROBE of a check that is still open.
+            let Some(check) = self.checks.get(&host).filter(|check| check.sent_at == Some(sent_at)) else { continue };
+            if check.tries < TRIES {
+                self.queue.push_back(host);
+            } else {
+                self.checks.remove(&host);
+                unreached.push(host);
+            }
+        }
+        unreached
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if let Some(host) = self.greetings.pop_front() {
+            return Some(self.write(buffer, host, 0));
+        }
+        while self.credit > 0 {
+            let host = self.queue.pop_front()?;
+            let test = self.next_test;
+            let Some(check) = self.checks.get_mut(&host) else { continue };
+            if check.tries == 0 {
+                check.first_test = test;
+            }
+            (check.tries, check.sent_at) = (check.tries + 1, Some(now));
+            self.sent.push_back((now, host));
+            self.credit -= 1;
+            return Some(self.write(buffer, host, self.payload_bytes));
+        }
+        None
+    }
+
+    fn write(&mut self, buffer: &mut [u8], to: MacAddr, payload_bytes: usize) -> usize {
+        let test = self.next_test;
+        self.next_test = test.checked_add(1).unwrap_or(FIRST_TEST);
+        write_ping(buffer, &self.identity, to, test, payload_bytes)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
+        let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
+        refill.into_iter().chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Responder, kind};
+    use ethbcast_transport::Part;
+    use ethbcast_transport::wire::{EtherType, Rank, StreamId, parse};
+
+    fn identity(last: u16) -> Identity {
+        let mac = MacAddr::new(2, 0, 0, 0, (last >> 8) as u8, last as u8);
+        Identity { session: 7, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    /// Sends all there is; those for whom `reaches` says so answer. Who was reached.
+    fn run(checks: &mut PathChecks, now: Instant, reaches: impl Fn(u16, usize) -> bool) -> Vec<MacAddr> {
+        let (mut buffer, mut reached) = (vec![0; 9100], Vec::new());
+        while let Some(length) = checks.poll_transmit(now, &mut buffer) {
+            let to = u16::from_be_bytes([buffer[4], buffer[5]]);
+            if !reaches(to, length) {
+                continue;
+            }
+            let mut responder = Responder::new(identity(to), 9000, None);
+            let frame = parse(&buffer[..length]).expect("an own frame");
+            assert_eq!(frame.header.kind, kind::PROBE);
+            responder.handle_frame(now, &frame);
+            let mut answer = vec![0; 9100];
+            let length = responder.poll_transmit(now, &mut answer).expect("an answer");
+            reached.extend(checks.on_echo(&parse(&answer[..length]).expect("a frame")));
+        }
+        reached
+    }
+
+    #[test]
+    fn a_thousand_that_are_there_are_reached_at_once_however_many_are_not() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac));
+        assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
+        assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
+        assert!(checks.handle_timeout(at(100)).is_empty());
+        // Every second one is a ghost: they cost a while, and no more.
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac));
+        let mut reached = 0;
+        for tick in 0..20 {
+            checks.handle_timeout(at(400 + 10 * tick));
+            reached += run(&mut checks, at(400 + 10 * tick), |host, _| host % 2 == 0).len();
+        }
+        assert_eq!(reached, 500);
+    }
+
+    #[test]
+    fn whom_only_short_frames_reach_is_found_out_after_some_tries() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        checks.begin(identity(1).mac);
+        for tick in 1..=12 {
+            assert!(run(&mut checks, at(100 * tick - 100), |_, length| length <= 1514).is_empty());
+            let unreached = checks.handle_timeout(at(100 * tick));
+            assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} tries");
+        }
+        assert!(checks.poll_timeout().is_none());
+    }
+}

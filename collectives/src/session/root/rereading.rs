@@ -1,0 +1,46 @@
+//! What of the source is read again, and where it is in the stream.
+
+use crate::session::blocks::Dealing;
+use crate::session::message::Trailer;
+use std::ops::Range;
+
+/// Bytes that are read again at a time.
+const MOST_BYTES: u64 = 128 << 10;
+
+/// A stream of whole frames, as far as it has been sent: where its frames are in the source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    dealing: Dealing,
+    payload_bytes: u64,
+    /// Full frames that have been pushed so far.
+    frames: u64,
+    trailer: Option<Trailer>,
+}
+
+impl Extent {
+    /// A stream of which so many frames have been pushed; all of them once the trailer is known.
+    pub(super) fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, trailer: Option<Trailer>) -> Extent {
+        let payload_bytes = payload_bytes as u64;
+        let frames = trailer.map_or(pushed, |trailer| trailer.bytes.div_ceil(payload_bytes));
+        Extent { dealing, payload_bytes, frames, trailer }
+    }
+
+    /// The trailer, if frame `sequence` of the stream at place `at` carries it.
+    pub(super) fn trailer_at(&self, at: usize, sequence: u64) -> Option<Trailer> {
+        self.trailer.filter(|_| sequence == self.dealing.of_stream(at, self.frames))
+    }
+
+    /// Where frame `sequence` of the stream at place `at`, and at most `frames` that follow it there, are in the
+    /// source. None if it has not been sent yet, or is no frame of the source.
+    pub(super) fn bytes_of(&self, at: usize, sequence: u64, frames: u64) -> Option<Range<u64>> {
+        let whole = self.dealing.in_whole(at, sequence);
+        let block = self.dealing.block_frames();
+        let in_a_row = (block - sequence % block).min(frames).min((MOST_BYTES / self.payload_bytes).max(1));
+        let end = (whole + in_a_row).min(self.frames);
+        let bytes = |frame: u64| {
+            let at = frame * self.payload_bytes;
+            self.trailer.map_or(at, |trailer| at.min(trailer.bytes))
+        };
+        (whole < end).then(|| bytes(whole)..bytes(end))
+    }
+}

@@ -1,0 +1,166 @@
+//! Members that are aside: each is served alone, on a stream of its own that begins where it stands.
+
+use super::rereading::Extent;
+use crate::session::blocks::{FIRST_STREAM, SIDE, alone};
+use crate::session::message::Trailer;
+use crate::session::view::View;
+use ethbcast_transport::stream::{Ending, Stream, StreamStats};
+use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
+use ethbcast_transport::{Deadline, Instant, Part, Tuning};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Members served at the same time: each takes a feed; the others wait.
+const MOST_SIDES: usize = 16;
+
+/// Frames of the main stream for each one of those aside, while both have some: a fifth of the link is theirs.
+const MAIN_FRAMES: u32 = 4;
+
+/// Turns that those aside may have saved up.
+const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
+
+/// When the main stream has had nothing to send for so long it is somebody else who holds it up, and the link is free.
+const IDLE: Duration = Duration::from_millis(5);
+
+/// A member that is served alone.
+#[derive(Debug)]
+struct Side {
+    rank: Rank,
+    stream: Stream,
+}
+
+/// All members that are served alone.
+#[derive(Debug, Default)]
+pub(super) struct Sides {
+    sides: Vec<Side>,
+    /// Who waits to be served, and from which frame on.
+    waiting: VecDeque<(Rank, u64)>,
+    /// The side whose turn it is.
+    turn: usize,
+    /// Frames of the main stream since the last of a side.
+    saved: u32,
+    main_at: Instant,
+    /// Frames of sides that have been closed.
+    closed: StreamStats,
+}
+
+impl Sides {
+    /// Whether a member is served.
+    pub(super) fn serves(&self, rank: Rank) -> bool {
+        self.sides.iter().any(|side| side.rank == rank)
+    }
+
+    /// A member is to be served from frame `first` on.
+    pub(super) fn invite(&mut self, rank: Rank, first: u64) {
+        if !self.serves(rank) && self.waiting.iter().all(|&(waiting, _)| waiting != rank) {
+            self.waiting.push_back((rank, first));
+        }
+    }
+
+    /// Begins to serve those who wait, as many as can be.
+    pub(super) fn open(&mut self, identity: Identity, view: &View, tuning: &Tuning) {
+        while self.sides.len() < MOST_SIDES
+            && let Some((rank, first)) = self.waiting.pop_front()
+        {
+            log::info!("rank {rank} is served alone from frame {first}");
+            let identity = Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity };
+            self.sides.push(Side { rank, stream: alone(identity, view, rank, first, tuning) });
+        }
+        self.sides.iter_mut().for_each(|side| side.stream.set_epoch(view.epoch as u8));
+    }
+
+    /// Ends to serve all but those of whom this holds.
+    pub(super) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
+        self.waiting.retain(|&(rank, _)| keep(rank));
+        for side in self.sides.extract_if(.., |side| !keep(side.rank)) {
+            self.closed = self.closed + side.stream.stats();
+        }
+        self.turn = 0;
+    }
+
+    /// Frames of all sides so far.
+    pub(super) fn stats(&self) -> StreamStats {
+        self.sides.iter().fold(self.closed, |sum, side| sum + side.stream.stats())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sides.is_empty()
+    }
+
+    /// What of the source is to be read for whom, and from which frame on.
+    pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
+        let wanted = |side: &Side| {
+            let feed = side.stream.feed();
+            let room = feed.limit() - feed.head();
+            let bytes = extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())?;
+            Some((side.rank, bytes))
+        };
+        // Whoever has least in stock first.
+        let open = self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), wanted(side)?)));
+        open.min_by_key(|&(head, _)| head).map(|(_, wanted)| wanted)
+    }
+
+    /// Takes what was wanted for a member.
+    pub(super) fn supply(&mut self, rank: Rank, bytes: &[u8]) {
+        let Some(side) = self.sides.iter_mut().find(|side| side.rank == rank) else { return };
+        for payload in bytes.chunks(side.stream.payload_bytes()) {
+            assert!(side.stream.push(payload, Ending::None), "no more was wanted than there is room for");
+        }
+    }
+
+    /// Ends each stream that has come to where the trailer is.
+    pub(super) fn finish(&mut self, extent: &Extent) {
+        for side in &mut self.sides {
+            let feed = side.stream.feed();
+            let trailer: Option<Trailer> = extent.trailer_at(0, feed.head()).filter(|_| feed.last().is_none());
+            if let Some(trailer) = trailer.filter(|_| feed.head() < feed.limit()) {
+                assert!(side.stream.push(&trailer.encode(), Ending::Stream), "there is room");
+            }
+        }
+    }
+
+    /// Takes a frame of a member that is served alone.
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) {
+            side.stream.handle_frame(now, frame);
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.sides.iter_mut().for_each(|side| side.stream.handle_timeout(now));
+    }
+
+    /// A frame of the main stream has been sent.
+    pub(super) fn main_sent(&mut self, now: Instant) {
+        self.main_at = now;
+        self.saved = (self.saved + 1).min(MOST_SAVED);
+    }
+
+    /// Whether a side has its turn before the main stream.
+    pub(super) fn are_due(&self) -> bool {
+        !self.sides.is_empty() && self.saved >= MAIN_FRAMES
+    }
+
+    /// Writes the next frame of a side, if it may go: in its turn, or because the main stream is `over` or idle.
+    pub(super) fn poll_transmit(&mut self, now: Instant, over: bool, buffer: &mut [u8]) -> Option<usize> {
+        if self.sides.is_empty() || !(over || self.saved >= MAIN_FRAMES || self.main_at + IDLE <= now) {
+            return None;
+        }
+        let count = self.sides.len();
+        let turns = (0..count).map(|step| (self.turn + step) % count);
+        let (at, length) = turns.into_iter().find_map(|at| {
+            let length = self.sides[at].stream.poll_transmit(now, buffer)?;
+            Some((at, length))
+        })?;
+        self.turn = (at + 1) % count;
+        self.saved = self.saved.saturating_sub(MAIN_FRAMES);
+        Some(length)
+    }
+
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let idle = (!self.sides.is_empty()).then_some(self.main_at + IDLE).filter(|&at| at > now);
+        let idle = idle.map(|at| crate::membership::timers::Wait::Side.at(at));
+        self.sides.iter().filter_map(|side| side.stream.poll_timeout(now)).chain(idle).min()
+    }
+}

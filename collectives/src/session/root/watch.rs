@@ -1,0 +1,248 @@
+//! Who makes no progress though it is heard, who holds up the others, and what is to be done about it.
+
+use super::delivery::Delivery;
+use super::members::{Entry, Members};
+use crate::membership::Timing;
+use crate::session::message::MemberState;
+use crate::session::view::{Standing, View};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::time::Duration;
+
+/// Without progress for so long a member is spoken of.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+
+/// And again each time after so much more.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
+const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
+
+/// What a look at the members has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// It is waited for, and why.
+    Tell(Rank, String),
+    /// It holds up the others: it is to step aside.
+    StepAside(Rank, String),
+    /// It has been waited for long enough.
+    GiveUp(Rank, String),
+}
+
+/// What a member has still to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// To confirm the present view.
+    Confirmation,
+    /// To take frames that have been sent.
+    Frames,
+    /// To verify and sync what it has, or to make it visible.
+    Verdict,
+    /// To report what it says it has done.
+    Report,
+}
+
+impl Owed {
+    /// What a member owes while `frames` frames have been sent under view `epoch`; nothing if nothing can move.
+    fn by(entry: &Entry, epoch: u32, frames: u64) -> Option<Owed> {
+        let status = entry.status();
+        if entry.is_reported() || entry.standing() == Standing::Gone {
+            return None;
+        }
+        if !entry.is_ready(epoch) {
+            return Some(Owed::Confirmation);
+        }
+        match status.state {
+            MemberState::Verifying | MemberState::Syncing => Some(Owed::Verdict),
+            MemberState::Settled | MemberState::Done => Some(Owed::Report),
+            _ => (status.arrived < frames || status.consumed < status.arrived).then_some(Owed::Frames),
+        }
+    }
+
+    /// How long nothing may move.
+    fn limit(self, timing: &Timing) -> Duration {
+        if self == Owed::Verdict { timing.sync } else { timing.stall }
+    }
+
+    /// What holds a member up, to be read after its name; `from` is who sends to it.
+    fn words(self, entry: &Entry, from: &str) -> String {
+        let state = entry.status().state;
+        match self {
+            Owed::Confirmation => "has not confirmed the view: frames to it or from it are lost".to_owned(),
+            Owed::Frames if state == MemberState::Blocked => {
+                "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
+            }
+            Owed::Frames => format!("makes no progress: nothing gets through between {from} and it"),
+            Owed::Verdict => state.words().to_owned(),
+            Owed::Report => format!("{}, but its report does not arrive", state.words()),
+        }
+    }
+}
+
+/// The root's own side of a look at the members.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub now: Instant,
+    pub view: &'a View,
+    pub timing: &'a Timing,
+    pub delivery: &'a Delivery,
+}
+
+impl Scene<'_> {
+    fn host(&self, rank: Rank) -> &str {
+        &self.view.members[rank.index()].host
+    }
+
+    /// Follows who waits for whom, from the root on, to where it ends: who waits, and the member that holds all up.
+    fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
+        let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
+        // A circle cannot be, but what members say is no proof.
+        for _ in members.entries() {
+            let status = members.entry(at)?.status();
+            let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
+            let in_place = |next: &Rank| members.entry(*next).is_some_and(|one| one.standing() == Standing::InPlace);
+            match next.filter(in_place) {
+                Some(next) => (from, at) = (at, next),
+                None => break,
+            }
+        }
+        Some((from, at))
+    }
+
+    /// Looks who makes no progress, `period` after the last look.
+    pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
+        if period >= self.timing.dead / 2 {
+            // This host has slept itself: what moved meanwhile is still to be heard.
+            members.all_moved(self.now);
+            return Vec::new();
+        }
+        let bottleneck = self.bottleneck(members);
+        let (frames, full) = (self.delivery.blocks().frames(), self.delivery.blocks().is_full());
+        let mut findings = Vec::new();
+        for rank in (1..=members.entries().len() as u16).map(Rank) {
+            let silence = members.silence(self.now, rank);
+            let Some(entry) = members.entry_mut(rank) else { continue };
+            let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
+            let owed = Owed::by(entry, self.view.epoch, frames).filter(|&owed| !(waits && owed == Owed::Frames));
+            // Everybody may have what was sent, and the root waits to be told so.
+            let unheard = full && bottleneck == Some((Rank::ROOT, rank)) && !entry.is_reported();
+            let owed = owed.or(unheard.then_some(Owed::Frames));
+            match owed {
+                None => entry.moved(self.now),
+                Some(_) if silence >= self.timing.suspect => {
+                    entry.pause(period);
+                    findings.extend(self.of_silent(entry, silence));
+                }
+                Some(owed) => findings.extend(self.of_stuck(entry, owed, bottleneck)),
+            }
+        }
+        findings
+    }
+
+    /// What to say of one that is silent.
+    fn of_silent(&self, entry: &mut Entry, silence: Duration) -> Option<Finding> {
+        let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
+        (silence >= TOLD_AFTER && entry.is_to_be_told(self.now, TOLD_EVERY)).then(|| {
+            let text = format!("has been silent for {} s and is waited for, for {left} s at most", silence.as_secs());
+            Finding::Tell(entry.rank(), text)
+        })
+    }
+
+    /// What to do about one that is heard and makes no progress.
+    fn of_stuck(&self, entry: &mut Entry, owed: Owed, bottleneck: Option<(Rank, Rank)>) -> Option<Finding> {
+        let (rank, stuck) = (entry.rank(), entry.stuck_for(self.now));
+        if stuck < TOLD_AFTER.min(self.timing.stall) {
+            return None;
+        }
+        let in_place = entry.standing() == Standing::InPlace;
+        let limit = owed.limit(self.timing);
+        let hop = bottleneck.filter(|&(from, at)| at == rank || from == rank);
+        let from = hop.map_or(Rank::ROOT, |(from, _)| from);
+        // Those behind or beside the one that holds all up cannot move; half as long again, and they are spoken of.
+        if in_place && owed == Owed::Frames && hop.is_none() && stuck < limit * 3 / 2 {
+            return None;
+        }
+        let culprit = hop.is_none_or(|(_, at)| at == rank);
+        let words = if culprit {
+            owed.words(entry, self.host(from))
+        } else {
+            let behind = bottleneck.map_or(Rank::ROOT, |(_, at)| at);
+            format!("makes no progress: nothing gets through between it and {}", self.host(behind))
+        };
+        if in_place && stuck >= limit && matches!(owed, Owed::Frames | Owed::Confirmation) {
+            // Which end of a hop is at fault does not show: both are served by the root from now on.
+            return Some(Finding::StepAside(rank, words));
+        }
+        if stuck >= limit.max(self.timing.patience) {
+            return Some(Finding::GiveUp(rank, format!("it {words} ({} s)", stuck.as_secs())));
+        }
+        let told = culprit && entry.is_to_be_told(self.now, TOLD_EVERY);
+        told.then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
+    }
+
+    /// The member in place that is slower than the rest and holds them up; and why.
+    pub(super) fn slowest(&self, members: &Members) -> Option<(Rank, &'static str)> {
+        let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
+        if in_place.len() < 2 {
+            return None;
+        }
+        let blocked: Vec<&&Entry> =
+            in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).collect();
+        if let Some(entry) = blocked.first().filter(|_| blocked.len() * 2 < in_place.len()) {
+            return Some((entry.rank(), SLOW_DISK));
+        }
+        let first = self.delivery.blocks().held_up_by()?;
+        if self.view.via == Via::Cast {
+            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
+            arrived.sort_unstable();
+            let behind = members.entry(first)?.status().arrived + self.delivery.blocks().slots() / 4
+                < arrived[arrived.len() / 2];
+            return behind.then_some((first, SLOW_CABLE));
+        }
+        // A relay's feed is full only because of who comes behind it.
+        let full = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::WaitsForChild);
+        let (from, at) = self.bottleneck(members)?;
+        (full(from) && !full(at)).then_some((at, SLOW_CABLE))
+    }
+
+    /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
+    /// them, for then which end is at fault does not show.
+    pub(super) fn ends(&self, members: &Members, slow: Rank) -> Vec<Rank> {
+        let stuck = members.entry(slow).is_some_and(|entry| entry.stuck_for(self.now) >= TOLD_AFTER / 2);
+        let from = self.bottleneck(members).filter(|&(from, at)| stuck && at == slow && from != Rank::ROOT);
+        from.map(|(from, _)| from).into_iter().chain([slow]).collect()
+    }
+}
+
+/// For how long somebody has been slower than the others.
+#[derive(Debug, Default)]
+pub(super) struct Slow {
+    found: Option<(Rank, Duration)>,
+}
+
+impl Slow {
+    /// Takes what a look has found, `period` after the last; the same, once it has been found for `limit`. Now and then
+    /// it may be missed: what was found then counts down.
+    pub(super) fn take_turn(
+        &mut self,
+        slow: Option<(Rank, &'static str)>,
+        period: Duration,
+        limit: Duration,
+    ) -> Option<(Rank, &'static str)> {
+        let (rank, lasted) = match (slow, self.found) {
+            (Some((rank, _)), Some((known, lasted))) if rank == known => (rank, lasted + period),
+            (_, Some((known, lasted))) if lasted > period => (known, lasted - period),
+            (Some((rank, _)), _) => (rank, period),
+            (None, _) => {
+                self.found = None;
+                return None;
+            }
+        };
+        self.found = Some((rank, lasted));
+        let enough = slow.filter(|&(found, _)| found == rank && lasted >= limit)?;
+        self.found = None;
+        Some(enough)
+    }
+}

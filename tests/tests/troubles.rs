@@ -1,0 +1,141 @@
+//! Sessions in which hosts half work: links that lose one kind of frame one way, outages, deaths, readers that stop.
+//!
+//! In each of them every host that can be reached has its bytes, the session ends, and the culprit is named.
+
+use ethbcast_collectives::session::{Outcome, Timing, kind};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Absence, Case, Played, play, star};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults};
+use ethbcast_transport::wire::{Kind, parse};
+use std::time::Duration;
+
+const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+const RECEIVERS: usize = 7;
+/// The host in trouble.
+const N4: usize = 4;
+
+fn timing() -> Timing {
+    let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(4));
+    Timing { stall, patience, sync: Duration::from_secs(6), ..Timing::default() }
+}
+
+/// Seven receivers, 4 MB: a third of a second.
+fn case(via: Via) -> Case {
+    Case { timing: timing(), mtu_bytes: 1500, ..Case::new(via, RECEIVERS, 4_000_000) }.with_feed(256)
+}
+
+fn played(case: &Case, faults: impl Faults, replay: &str) -> Played {
+    play(case, &star(case, RATE_BITS_PER_SECOND), 1, faults, replay)
+}
+
+/// All but `n4` have everything, no later than `within`.
+fn others_delivered(played: &Played, within: Duration, replay: &str) {
+    for (rank, (fate, took)) in played.fates.iter().zip(&played.each_took).enumerate() {
+        if rank + 1 != N4 {
+            assert_eq!(*fate, Outcome::Delivered, "{replay}: n{} of {:?} {:?}", rank + 1, played.fates, played.words);
+            assert!(*took <= within, "{replay}: n{} took {took:?}: {:?}", rank + 1, played.each_took);
+        }
+    }
+}
+
+/// Loses the frames of some kinds that n4 sends, or is sent.
+fn one_way(kinds: &'static [Kind], from_n4: bool, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
+    move |delivery: &Delivery<'_>| {
+        let concerned = if from_n4 { delivery.from == Some(N4) } else { delivery.to == N4 };
+        let late = delivery.at.since(ethbcast_transport::Instant::START) >= after;
+        let lost = concerned && late && parse(delivery.frame).is_ok_and(|frame| kinds.contains(&frame.header.kind));
+        if lost { Fate::Drop } else { Fate::Deliver }
+    }
+}
+
+#[test]
+fn a_link_that_loses_one_kind_of_frame_one_way_holds_up_nobody_for_long() {
+    const KINDS: [(&str, &[Kind]); 8] = [
+        ("ACK", &[Kind::ACK]),
+        ("DATA", &[Kind::DATA]),
+        ("HEARTBEAT", &[Kind::HEARTBEAT]),
+        ("VIEW and READY", &[kind::VIEW, kind::READY]),
+        ("STATUS", &[kind::STATUS]),
+        ("DONE", &[kind::DONE]),
+        ("VERDICT", &[kind::VERDICT]),
+        ("DATA and ACK", &[Kind::DATA, Kind::ACK]),
+    ];
+    for (via, (name, kinds)) in [Via::Chain, Via::Cast].into_iter().flat_map(|via| KINDS.map(|kinds| (via, kinds))) {
+        for (from_n4, after_ms) in [(true, 0), (false, 0), (true, 150), (false, 150)] {
+            let replay = format!("{via}: {name} {} n4 lost after {after_ms} ms", if from_n4 { "from" } else { "to" });
+            let case = case(via);
+            let faults = one_way(kinds, from_n4, Duration::from_millis(after_ms));
+            let played = played(&case, faults, &replay);
+            let limit = case.timing.stall + Duration::from_secs(3);
+            others_delivered(&played, limit, &replay);
+            let end = case.timing.patience + case.timing.dead + case.timing.stall + Duration::from_secs(3);
+            // Whoever never had a view goes on listening for another root.
+            assert!(
+                kinds.contains(&kind::VIEW) || played.quiet_at <= end,
+                "{replay}: quiet only after {:?}",
+                played.quiet_at
+            );
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_stops_keeps_the_others_no_longer_than_the_stall_limit_and_is_named() {
+    for via in [Via::Chain, Via::Cast] {
+        let mut case = case(via);
+        case.stops = Some((N4, 1_000_000));
+        let replay = format!("{via}: n4's reader stops");
+        let played = played(&case, NoFaults, &replay);
+        others_delivered(&played, case.timing.stall + Duration::from_secs(3), &replay);
+        assert_eq!(played.fates[N4 - 1], Outcome::Stalled, "{replay}");
+        assert!(played.words[N4 - 1].contains("disk"), "{replay}: {}", played.words[N4 - 1]);
+    }
+}
+
+#[test]
+fn whoever_is_out_for_a_while_comes_back_and_gets_everything() {
+    let hosts = [("the root", 0), ("a relay", N4), ("the last", RECEIVERS)];
+    for (via, (name, host)) in [Via::Chain, Via::Cast].into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
+        for (lasts_ms, paused) in [(500, true), (500, false), (1600, true), (1600, false), (3000, true), (3000, false)]
+        {
+            for from_ms in [30, 150, 300] {
+                let mut case = case(via);
+                case.timing.patience = Duration::from_secs(10);
+                let (from, lasts) = (Duration::from_millis(from_ms), Duration::from_millis(lasts_ms));
+                case.absences = vec![Absence { host, from, lasts, paused }];
+                let replay = format!("{via}: {name} out for {lasts:?} from {from:?} on, paused {paused}");
+                let played = played(&case, NoFaults, &replay);
+                assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{replay}: {:?}", played.words);
+                let most = lasts + Duration::from_secs(2);
+                assert!(played.took <= most, "{replay}: {:?}", played.each_took);
+            }
+        }
+    }
+}
+
+#[test]
+fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let via = [Via::Chain, Via::Chain, Via::Binary, Via::Cast][random.below(4) as usize];
+        let mut case = case(via);
+        case.timing.patience = Duration::ZERO;
+        let first = 1 + random.below(RECEIVERS as u64) as usize;
+        let dead: Vec<usize> = (0..2 + random.below(3) as usize).map(|step| 1 + (first + step) % RECEIVERS).collect();
+        let at = random.below(400);
+        case.crashes = dead
+            .iter()
+            .map(|&host| (host, Duration::from_millis(at + if random.chance(0.5) { 0 } else { random.below(100) })))
+            .collect();
+        let loss = [0.0, 0.01][random.below(2) as usize];
+        let replay = format!("{via}, seed {seed}: {:?} die, loss {loss}", case.crashes);
+        let played = played(&case, RandomFaults::new(seed).loss(loss), &replay);
+        for (at, fate) in played.fates.iter().enumerate() {
+            let died = dead.contains(&(at + 1));
+            let right =
+                if died { matches!(fate, Outcome::Silent | Outcome::Delivered) } else { *fate == Outcome::Delivered };
+            assert!(right, "{replay}: n{} {fate:?}: {:?} {:?}", at + 1, played.fates, played.words);
+        }
+        assert!(played.took < Duration::from_secs(4), "{replay}: {:?}", played.each_took);
+    }
+}

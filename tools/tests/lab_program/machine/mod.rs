@@ -1,0 +1,15 @@
+//! What happens to the machine under a transfer: to SOURCE, to the disk, to the interface, to the process.
+
+mod outage;
+mod part_files;
+mod reading_back;
+mod source;
+mod watcher;
+
+use crate::harness::one_switch;
+use ethbcast_lab::LabConfig;
+
+/// Cables on which 16 MiB take 2.8 s, so that there is a middle of the transfer for something to happen in.
+fn slow(hosts: usize) -> LabConfig {
+    LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(hosts) }
+}

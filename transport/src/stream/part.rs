@@ -1,0 +1,59 @@
+//! A stream as a part of a machine: which of its ends a frame is for, and when it wants to be called.
+
+use super::Stream;
+use super::intake::Intake;
+use crate::machine::{Deadline, Timer};
+use crate::part::Part;
+use crate::time::Instant;
+use crate::wire::{Frame, Kind, Reject};
+
+/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
+const BULK_FRAMES: u64 = 64;
+
+impl Part for Stream {
+    /// Takes a frame; one of another session or stream is ignored.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if frame.header.session != self.identity.session {
+            return self.stats.strangers += 1;
+        }
+        if frame.header.stream != self.identity.stream {
+            return;
+        }
+        match frame.header.kind {
+            Kind::DATA => self.on_data(now, frame),
+            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
+            Kind::ACK => self.on_ack(now, frame),
+            _ => {}
+        }
+    }
+
+    fn handle_reject(&mut self, _reject: Reject) {
+        self.stats.malformed += 1;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(intake) = &mut self.intake {
+            intake.on_timeout(now, &self.feed, &mut self.stats);
+        }
+        self.readers.on_timeout(now, &self.feed);
+    }
+
+    /// Acknowledgements first: they are what others wait for.
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.poll_ack(now, buffer).or_else(|| self.poll_data(now, buffer))
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let deadline = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
+        let ack = deadline(self.intake.as_ref().and_then(Intake::due), Timer::ACK);
+        let pace = deadline(self.readers.held_until(now, &self.feed, &self.boundaries), Timer::PACE);
+        [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
+    }
+
+    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
+    fn is_urgent(&self) -> bool {
+        let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
+        let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;
+        !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
+    }
+}

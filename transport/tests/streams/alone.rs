@@ -1,0 +1,185 @@
+//! Receivers that were put aside, and that a stream of their own serves from where they stand.
+
+use crate::hosts::{at, hosts, peer};
+use crate::relays::{Host, MAIN, PAYLOAD_BYTES, ending, identity, network, take_exact, tree};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
+use ethbcast_transport::stream::Stream;
+use ethbcast_transport::wire::{StreamId, group_mac};
+use ethbcast_transport::{Instant, Tuning};
+use std::time::Duration;
+
+const RUNS: u64 = 300;
+/// The number of the stream that serves one alone.
+const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
+
+/// How a receiver was put aside, drawn by a seed.
+struct World {
+    hosts: usize,
+    frames: u64,
+    cast: bool,
+    /// Who hears nothing for a while.
+    deaf: usize,
+    from: Instant,
+    until: Instant,
+    /// When it is put aside, when the root serves it alone, and when it learns of that.
+    aside: Instant,
+    served: Instant,
+    learns: Instant,
+    /// By how much the root is wrong about where it stands: it has got further, or not so far.
+    further: u64,
+    less: u64,
+    loss: f64,
+    tuning: Tuning,
+}
+
+impl World {
+    fn draw(random: &mut Random) -> World {
+        let cast = random.below(2) == 0;
+        let hosts = 3 + random.below(if cast { 18 } else { 4 }) as usize;
+        let from = Instant::START + Duration::from_micros(random.below(30_000));
+        let aside = from + Duration::from_millis(20);
+        let served = aside + Duration::from_micros(1 + random.below(60_000));
+        let tuning = match random.below(4) {
+            0 => Tuning::paper(),
+            1 if cast => Tuning::push_pull(),
+            _ => Tuning::default(),
+        };
+        World {
+            hosts,
+            frames: 1 + random.below(1500),
+            cast,
+            deaf: 1 + random.below(hosts as u64 - 1) as usize,
+            from,
+            // In a third of the worlds it hears the main stream again before it knows that it is served alone.
+            until: aside + Duration::from_micros(random.below(100_000)),
+            aside,
+            served,
+            learns: served + Duration::from_micros(random.below(40_000)),
+            further: random.below(3) * random.below(40),
+            less: random.below(2) * random.below(20),
+            loss: [0.0, 0.01, 0.1][random.below(3) as usize],
+            tuning: tuning.with_feed_frames(64),
+        }
+    }
+
+    fn machines(&self) -> Vec<Host> {
+        match self.cast {
+            true => {
+                let tuning = |host: usize| self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1));
+                hosts(self.hosts, tuning, |_| 0).into_iter().map(|lone| Host::new(lone.part)).collect()
+            }
+            false => tree(self.hosts, &self.tuning, |host| host - 1),
+        }
+    }
+
+    fn faults(&self, seed: u64) -> impl Faults {
+        let mut random = RandomFaults::new(seed).loss(self.loss).reorder(0.02, Duration::from_micros(400));
+        let (deaf, outage) = (self.deaf, self.from..self.until);
+        move |delivery: &Delivery<'_>| {
+            let cut = delivery.to == deaf || delivery.from == Some(deaf);
+            if cut && outage.contains(&delivery.at) { Fate::Drop } else { random.fate(delivery) }
+        }
+    }
+
+    /// The others go on without it.
+    fn put_aside(&self, now: Instant, host: usize, stream: &mut Stream) {
+        let next = self.deaf + 1;
+        let reads = |stream: &Stream| stream.cursors().iter().any(|(rank, _)| rank.index() == self.deaf);
+        if !self.cast && host + 1 == self.deaf && next < self.hosts {
+            stream.graft_child(now, peer(next));
+        }
+        if !self.cast && host == next {
+            stream.set_parent(peer(self.deaf - 1));
+        }
+        if reads(stream) {
+            stream.remove_reader(now, peer(self.deaf).rank);
+        }
+    }
+
+    /// The root serves it alone, from about where it stands.
+    fn serve_alone(&self, cursor: u64, root: &mut Host) {
+        let first = (cursor.saturating_sub(self.further) + self.less).min(self.frames - 1);
+        root.streams.push(Stream::origin_at(
+            identity(0, SIDE),
+            PAYLOAD_BYTES,
+            first,
+            peer(self.deaf),
+            self.tuning.clone(),
+        ));
+    }
+}
+
+/// Pushes what there is room for, up to `frames`.
+fn push(stream: &mut Stream, frames: u64) {
+    while stream.feed().head() < frames {
+        let next = stream.feed().head();
+        if !stream.push(&next.to_be_bytes(), ending(next, frames)) {
+            return;
+        }
+    }
+}
+
+/// Plays one seed.
+fn play(seed: u64) {
+    let mut random = Random::new(seed);
+    let world = World::draw(&mut random);
+    let World { hosts, frames, deaf, .. } = world;
+    let replay = format!(
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams alone \
+         ({hosts} hosts, {frames} frames, {deaf} of a cast: {}, loss {})",
+        world.cast, world.loss
+    );
+    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
+    let mut simulation = Simulation::new(&network(hosts, &settings), world.machines(), world.faults(seed));
+    simulation.set_event_limit(3_000_000);
+    let (mut taken, mut stands_at, mut learned) = (vec![0; hosts], 0, false);
+    let mut settled = vec![false; hosts];
+    let outcome = simulation.run(at(60_000), |host, machine, now| {
+        machine.streams.iter().for_each(|stream| stream.audit().unwrap_or_else(|why| panic!("{replay}: {why}")));
+        if now >= world.aside && !std::mem::replace(&mut settled[host], true) && host != deaf {
+            world.put_aside(now, host, &mut machine.streams[0]);
+        }
+        let mut wakes = vec![world.aside, world.served, world.learns];
+        wakes.retain(|&wake| wake > now);
+        if host == 0 {
+            if now >= world.served && machine.streams.len() == 1 {
+                world.serve_alone(stands_at, machine);
+            }
+            machine.streams.iter_mut().for_each(|stream| push(stream, frames));
+            let orphans = machine.streams.last_mut().expect("a stream").take_orphans();
+            for orphan in orphans {
+                (orphan.from..orphan.to).for_each(|sequence| machine.write_again(now, deaf, sequence, frames));
+            }
+            return wakes.into_iter().min();
+        }
+        let stream = &mut machine.streams[0];
+        if host == deaf {
+            if now >= world.learns && !std::mem::replace(&mut learned, true) {
+                stream.set_number(now, SIDE);
+                stream.set_parent(peer(0));
+            }
+            stands_at = if now < world.served { stream.feed().head() } else { stands_at };
+        }
+        taken[host] = take_exact(stream, now, taken[host], &replay);
+        wakes.into_iter().min()
+    });
+    assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {taken:?} taken");
+    (1..hosts).for_each(|host| assert_eq!(taken[host], frames, "{replay}: host {host}"));
+    let root = &simulation.machines()[0];
+    let everywhere = |stream: &Stream| stream.cursors().iter().all(|&(_, cursor)| cursor == frames);
+    let cursors: Vec<_> = root.streams.iter().map(Stream::cursors).collect();
+    assert!(root.streams.iter().all(everywhere), "{replay}: {cursors:?}");
+    let alone = root.streams[1].stats();
+    if std::env::var_os("ETHBCAST_SHOW").is_some() {
+        println!("{seed}: {} from {stands_at} of {frames} {alone:?} at {outcome:?}", world.cast);
+    }
+    assert!(alone.data_sent <= frames - stands_at.min(frames) + world.further.max(64), "{replay}: {alone:?}");
+}
+
+#[test]
+fn who_was_put_aside_gets_the_rest_alone_and_nobody_else_waits() {
+    match std::env::var("ETHBCAST_SEED").ok() {
+        Some(seed) => play(seed.parse().expect("a seed is a number")),
+        None => (0..RUNS).for_each(play),
+    }
+}

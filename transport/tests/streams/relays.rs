@@ -1,0 +1,105 @@
+//! Hosts of a tree by unicast, each with its stream, perhaps another beside it, and frames that the test writes.
+
+use crate::hosts::peer;
+use ethbcast_transport::sim::{HostSettings, Network, host_mac};
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
+use ethbcast_transport::wire::{self, EtherType, Identity, Rank, StreamId};
+use ethbcast_transport::{Deadline, Instant, Machine, Part, Tuning};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The longest payload of a test frame, in bytes.
+pub const PAYLOAD_BYTES: usize = 100;
+/// The longest frame.
+const FRAME_BYTES: usize = 200;
+/// The number of the stream that everybody takes part in.
+pub const MAIN: StreamId = StreamId(1);
+
+/// A host: its streams, and frames that are none of theirs.
+pub struct Host {
+    pub streams: Vec<Stream>,
+    pub outbox: VecDeque<Vec<u8>>,
+}
+
+impl Host {
+    /// A host with one stream.
+    pub fn new(stream: Stream) -> Host {
+        Host { streams: vec![stream], outbox: VecDeque::new() }
+    }
+
+    /// Sends frame `sequence` of so many to a host, by the newest stream, which may not have it any more.
+    pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, frames: u64) {
+        let mut buffer = vec![0; FRAME_BYTES];
+        let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
+        let stream = self.streams.last_mut().expect("a host has a stream");
+        let length = stream.write_again(now, &mut buffer, host_mac(to), sequence, &payload, ending);
+        buffer.truncate(length);
+        self.outbox.push_back(buffer);
+    }
+}
+
+impl Machine for Host {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        if let Ok(frame) = wire::parse(frame) {
+            self.streams.iter_mut().for_each(|stream| stream.handle_frame(now, &frame));
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if let Some(frame) = self.outbox.pop_front() {
+            buffer[..frame.len()].copy_from_slice(&frame);
+            return Some(frame.len());
+        }
+        self.streams.iter_mut().find_map(|stream| stream.poll_transmit(now, buffer))
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.streams.iter().filter_map(|stream| stream.poll_timeout(now)).min()
+    }
+}
+
+/// Who `host` is in the stream of this number.
+pub fn identity(host: usize, stream: StreamId) -> Identity {
+    let (rank, mac) = (Rank(host as u16), host_mac(host));
+    Identity { session: 77, stream, rank, mac, ether_type: EtherType::DEFAULT }
+}
+
+/// So many hosts, of which `parent` says from whom each has its frames.
+pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> Vec<Host> {
+    let stream = |host: usize| {
+        let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
+        let outlet = Outlet::Lanes(children);
+        if host == 0 {
+            return Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone());
+        }
+        let (identity, parent) = (identity(host, MAIN), peer(parent(host)));
+        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, parent, &outlet, tuning.clone());
+        stream.set_origin(peer(0));
+        stream
+    };
+    (0..hosts).map(|host| Host::new(stream(host))).collect()
+}
+
+/// A network for them at 100 Mbit/s.
+pub fn network(hosts: usize, settings: &HostSettings) -> Network {
+    Network::star(hosts, ethbcast_transport::sim::Cable::new(100_000_000, Duration::from_micros(5)), settings)
+}
+
+/// How frame `sequence` of so many ends.
+pub fn ending(sequence: u64, frames: u64) -> Ending {
+    if sequence + 1 == frames { Ending::Stream } else { Ending::None }
+}
+
+/// The application takes everything that is there, and it is what it is to be; how many frames it has by then.
+pub fn take_exact(stream: &mut Stream, now: Instant, mut taken: u64, replay: &str) -> u64 {
+    while let Some((payload, _)) = stream.peek() {
+        assert_eq!(payload, taken.to_be_bytes(), "{replay}");
+        stream.consume(now);
+        taken += 1;
+    }
+    taken
+}
