@@ -102,10 +102,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         last_words = frame;
     }
     if !last_words.is_empty() {
-        for _ in 0..TIMES {
+        for time in 0..TIMES {
+            sleep(if time == 0 { Duration::ZERO } else { PAUSE });
             // One that does not leave is as good as lost.
             drop(sender.send(&last_words));
-            sleep(PAUSE);
         }
     }
     Ok(())

@@ -177,7 +177,7 @@ impl Session {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
         let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
-        let mut teller = Teller::new(options);
+        let mut teller = Teller::new(options, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let mut cancelled = false;
@@ -238,7 +238,7 @@ impl Session {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let mut receiver = Receiver::new(self.clock.now(), config);
-        let mut teller = Teller::new(options);
+        let mut teller = Teller::new(options, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             if options.cancel.is_cancelled() {
