@@ -103,6 +103,14 @@ impl Bar {
                 let slowest = slowest.map(|(host, state)| format!("slowest {host} ({state:?})").to_lowercase());
                 self.put(Show::Moved(*bytes, slowest));
             }
+            Progress::Sender(RootEvent::HeldUp { host, text }) => self.line(format!("waiting: {host} {text}")),
+            Progress::Sender(RootEvent::Aside { host, text }) => {
+                self.line(format!("{host} {text}: it is served beside the others from now on"));
+            }
+            Progress::Receiver(ReceiverEvent::RootSilent { silence, left }) => {
+                let (silence, left) = (silence.as_secs(), left.as_secs());
+                self.line(format!("the sender has been silent for {silence} s; it is waited for, {left} s at most"));
+            }
             Progress::Sender(RootEvent::Reported(report)) if report.outcome != Outcome::Delivered => {
                 self.line(format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
             }

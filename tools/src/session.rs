@@ -65,6 +65,7 @@ pub fn failure(error: Error) -> Failure {
         }
         Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
         | Error::SenderSilent
+        | Error::TimedOut
         | Error::Unconfirmed => Code::Nobody,
         // A refusal is a matter of time if the session was full or had begun.
         Error::Refused { why: Refusal::Late, .. } => Code::Nobody,

@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod patience;
 mod perf;
 mod plan;
 mod probe;
@@ -10,6 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
@@ -84,6 +86,12 @@ pub struct SendArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// How long to wait for whoever is silent.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    /// How long to bear with whoever makes no progress.
+    #[command(flatten)]
+    pub stall: StallArgs,
     /// Start as soon as N receivers have joined; fewer within --max-wait is a failure, unless --min-receivers will do.
     /// With neither of these nor --hosts, send lists on a terminal who joins, and starts at Enter.
     #[arg(short = 'n', long, value_name = "N", value_parser = receivers())]
@@ -138,6 +146,9 @@ pub struct RecvArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// How long to wait for a silent sender.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Replace DEST if it exists.
     #[arg(short, long)]
     pub force: bool,

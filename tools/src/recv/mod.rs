@@ -39,6 +39,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let dest = Dest::resolve(&args.dest, args.force)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    args.patience.apply(&mut options);
     let _watcher = watch(&session, &mut options);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();

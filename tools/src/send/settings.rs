@@ -26,6 +26,8 @@ impl Settings {
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
+        args.patience.apply(&mut options);
+        args.stall.apply(&mut options);
         options.route = match &args.plan {
             Some(path) => Route::Saved(read_plan(path)?),
             None => read_route(&args.via)?,

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// What receivers are told when the whole has taken too long.
+pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer than it may";
+
 /// What a sender's watcher says when its process has gone.
 pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
 /// The same for a receiver.

@@ -261,16 +261,20 @@ impl Root {
         }
     }
 
-    /// Ends the wait for members that are silent; if there are none but those to wait for, with a verdict, else as
-    /// [`abort`](Root::abort).
-    pub fn stop_waiting(&mut self, now: Instant, text: &str) {
-        if let Phase::Running(running) = &mut self.phase
-            && running.give_up_waiting(now, &mut self.endpoint)
-        {
+    /// Ends the wait for members that are silent, with a verdict if there are none but those to wait for; else this is
+    /// [`abort`](Root::abort). Whether there is a verdict, or the session is over anyway.
+    pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
+        let decided = match &mut self.phase {
+            Phase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
+            Phase::Closing(..) | Phase::Ended(_) => true,
+            Phase::Gathering(_) => false,
+        };
+        if decided {
             self.watch_reports(now);
         } else {
             self.abort(now, text);
         }
+        decided
     }
 
     /// Gives up and tells everybody why.

@@ -355,7 +355,7 @@ impl Running {
         for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
-                Change::Away(rank) => self.step_aside(now, rank, "it is silent", endpoint),
+                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
                 Change::Gone(rank) => {
                     self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint);
                 }

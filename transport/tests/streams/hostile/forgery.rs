@@ -124,14 +124,13 @@ pub const TO_SENDERS: &[Forgery] = &[
 impl Forgery {
     /// Which frame a receiver of this may have with other bytes than the root's.
     pub fn spoils(self, victim: &Stream, frames: u64) -> Option<u64> {
-        match self {
-            Data(at, flags, _) => {
-                let sequence = at.at(victim, frames);
-                let last = sequence == frames - 1;
-                (sequence < frames && last == (flags & LAST != 0)).then_some(sequence)
-            }
-            _ => None,
-        }
+        let Data(at, ..) = self else { return None };
+        Some(at.at(victim, frames)).filter(|&sequence| sequence < frames)
+    }
+
+    /// Whether it says that the stream ends with it.
+    pub fn ends(self) -> bool {
+        matches!(self, Data(_, flags, _) if flags & LAST != 0)
     }
 
     /// The frame: in the name of host `from`, for `victim`, host `to` of a stream of so many frames. `newest` is the
