@@ -186,10 +186,9 @@ impl Flight {
         let covered = (ack.covered() - self.cursor) as usize;
         if let Some(frame) =
             self.frames.front().filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor)
+            && self.echo.on_arrival(frame.before, frame.stamp, ack)
         {
-            if self.echo.on_arrival(frame.before, frame.stamp, ack) {
-                self.window.undo_cut();
-            }
+            self.window.undo_cut();
         }
         for (sequence, frame) in (self.cursor..).zip(self.frames.iter_mut().take(covered)) {
             if frame.state == FrameState::Arrived || !ack.has(sequence) {
