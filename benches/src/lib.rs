@@ -8,6 +8,7 @@ pub mod bed;
 pub mod chart;
 pub mod cluster;
 pub mod ends;
+pub mod faults;
 pub mod interrupt;
 pub mod messages;
 pub mod mpi;

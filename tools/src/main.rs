@@ -16,6 +16,7 @@ mod simulate;
 mod topo;
 mod topology_file;
 mod units;
+mod watcher;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Watch(args) => watcher::run(&args),
     };
     exit::finish(result)
 }

@@ -6,10 +6,12 @@
 use crate::exit::say;
 use crate::units;
 use ethbcast_collectives::session::{Options, Outcome, Progress, ReceiverEvent, RootEvent};
+use ethbcast_planning::topology::nodeset;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,9 @@ const WITH_SIZE: &str = "{bytes:>10} / {total_bytes} [{wide_bar}] {binary_bytes_
 const WITHOUT_SIZE: &str = "{bytes:>10} {spinner} {binary_bytes_per_sec} {msg}";
 /// What may wait to be shown: the lines of a thousand receivers that join at once. What comes then is not shown.
 const WAITING: usize = 1024;
+/// After so long a wait is spoken of again, and then each time after twice as long, or after ten minutes more.
+const FIRST_WORD: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// How long the last lines may take to appear.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
@@ -24,6 +29,9 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub struct Bar {
     screen: Mutex<Option<Screen>>,
+    quiet: bool,
+    /// How many receivers have joined.
+    joined: AtomicUsize,
 }
 
 /// The thread that writes.
@@ -42,12 +50,14 @@ enum Show {
     Start(Option<u64>),
     /// So many bytes, and who is slowest.
     Moved(u64, Option<String>),
+    /// What is waited for, until something else is or the stream begins.
+    Waiting(String),
 }
 
 impl Bar {
     /// Shows what happens to sessions with these options; nothing at all if `quiet`.
     pub fn show(options: Options, quiet: bool) -> (Options, Arc<Bar>) {
-        let bar = Arc::new(Bar::default());
+        let bar = Arc::new(Bar { quiet, ..Bar::default() });
         let shown = Arc::clone(&bar);
         let options = if quiet { options } else { options.on_progress(move |progress| shown.update(&progress)) };
         (options, bar)
@@ -56,10 +66,15 @@ impl Bar {
     fn update(&self, progress: &Progress<'_>) {
         match progress {
             Progress::Sender(RootEvent::Joined { host, receivers }) => {
+                self.joined.store(*receivers, Ordering::Relaxed);
                 self.line(format!("{host} joined ({receivers})"))
+            }
+            Progress::Sender(RootEvent::Waiting { joined, missing, wanted }) => {
+                self.line(waiting(joined, missing, *wanted));
             }
             Progress::Sender(RootEvent::Refused { host, text }) => self.line(format!("{host} turned away: {text}")),
             Progress::Sender(RootEvent::Left { host, text }) => {
+                self.joined.fetch_sub(1, Ordering::Relaxed);
                 self.line(format!("{host} left before the start: {text}"))
             }
             Progress::Sender(RootEvent::OtherVersion(other))
@@ -68,10 +83,12 @@ impl Bar {
             }
             Progress::Receiver(ReceiverEvent::LeftOut { host, text }) => {
                 self.line(format!("{host}: {text}; waiting for the next session"));
+                self.put(Show::Waiting("the next session".to_owned()));
             }
             Progress::Receiver(ReceiverEvent::Invited { host, source, size }) => {
                 let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
                 self.line(format!("{host} offers {source}, {size}"));
+                self.put(Show::Waiting(format!("{host} to start")));
             }
             Progress::Sender(RootEvent::Started { receivers, via, size }) => {
                 let what = size.map_or("a stream".to_owned(), units::bytes);
@@ -86,6 +103,14 @@ impl Bar {
                 let slowest = slowest.map(|(host, state)| format!("slowest {host} ({state:?})").to_lowercase());
                 self.put(Show::Moved(*bytes, slowest));
             }
+            Progress::Sender(RootEvent::HeldUp { host, text }) => self.line(format!("waiting: {host} {text}")),
+            Progress::Sender(RootEvent::Aside { host, text }) => {
+                self.line(format!("{host} {text}: it is served beside the others from now on"));
+            }
+            Progress::Receiver(ReceiverEvent::RootSilent { silence, left }) => {
+                let (silence, left) = (silence.as_secs(), left.as_secs());
+                self.line(format!("the sender has been silent for {silence} s; it is waited for, {left} s at most"));
+            }
             Progress::Sender(RootEvent::Reported(report)) if report.outcome != Outcome::Delivered => {
                 self.line(format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
             }
@@ -93,12 +118,27 @@ impl Bar {
         }
     }
 
-    fn line(&self, text: String) {
+    /// Shows a line, unless nothing is to be shown.
+    pub fn line(&self, text: String) {
         self.put(Show::Line(text));
+    }
+
+    /// Says what is waited for, at once and now and then, until the stream begins.
+    pub fn wait_for(&self, what: String) {
+        self.line(format!("waiting for {what}"));
+        self.put(Show::Waiting(what));
+    }
+
+    /// How many receivers have joined.
+    pub fn joined(&self) -> usize {
+        self.joined.load(Ordering::Relaxed)
     }
 
     /// Puts something into the queue. The thread is started with the first, when signals are blocked already.
     fn put(&self, show: Show) {
+        if self.quiet {
+            return;
+        }
         let mut screen = self.screen.lock();
         if screen.is_none() {
             *screen = Screen::start().ok();
@@ -130,23 +170,68 @@ impl Screen {
 /// Shows what comes until nothing more can come.
 fn run(queue: &Receiver<Show>) {
     let mut bar: Option<ProgressBar> = None;
-    for show in queue {
+    let mut wait: Option<LongWait> = None;
+    loop {
+        let show = match wait.as_ref().map(LongWait::left) {
+            Some(left) => queue.recv_timeout(left),
+            None => queue.recv().map_err(RecvTimeoutError::from),
+        };
         match (show, &bar) {
-            (Show::Line(text), Some(bar)) => bar.suspend(|| say(&text)),
-            (Show::Line(text), None) => say(&text),
-            (Show::Start(size), _) => bar = Some(new_bar(size)),
-            (Show::Moved(bytes, slowest), Some(bar)) if !bar.is_hidden() => {
+            (Err(RecvTimeoutError::Disconnected), _) => break,
+            (Err(RecvTimeoutError::Timeout), _) => wait.iter_mut().for_each(LongWait::tell),
+            (Ok(Show::Line(text)), Some(bar)) => bar.suspend(|| say(&text)),
+            (Ok(Show::Line(text)), None) => say(&text),
+            (Ok(Show::Waiting(what)), _) => wait = Some(LongWait::new(what)),
+            (Ok(Show::Start(size)), _) => (bar, wait) = (Some(new_bar(size)), None),
+            (Ok(Show::Moved(bytes, slowest)), Some(bar)) if !bar.is_hidden() => {
                 bar.set_position(bytes);
                 if let Some(slowest) = slowest {
                     bar.set_message(slowest);
                 }
             }
-            (Show::Moved(..), _) => {}
+            (Ok(Show::Moved(..)), _) => {}
         }
     }
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+/// A wait that the user hears of less and less often.
+#[derive(Debug)]
+struct LongWait {
+    what: String,
+    since: Instant,
+    pause: Duration,
+}
+
+impl LongWait {
+    fn new(what: String) -> LongWait {
+        LongWait { what, since: Instant::now(), pause: FIRST_WORD }
+    }
+
+    /// Until the next word.
+    fn left(&self) -> Duration {
+        (self.since + self.pause).saturating_duration_since(Instant::now())
+    }
+
+    fn tell(&mut self) {
+        say(format_args!("still waiting for {}, {} s so far", self.what, self.since.elapsed().as_secs()));
+        self.pause = (self.pause * 2).min(self.pause + LONGEST_PAUSE);
+    }
+}
+
+/// Who is there, and who is not.
+fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
+    let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
+    let mut text = format!("waiting: {}{wanted} receivers are there", joined.len());
+    if !joined.is_empty() {
+        text += &format!(", {}", nodeset::fold(joined));
+    }
+    if !missing.is_empty() {
+        text += &format!("; missing: {}", nodeset::fold(missing));
+    }
+    text
 }
 
 /// On a stderr that is no terminal indicatif draws nothing.

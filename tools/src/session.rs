@@ -3,6 +3,7 @@
 use crate::args::WireArgs;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::signals::Interrupt;
+use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
@@ -40,6 +41,20 @@ pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Res
     Ok((Session::open(group, options).map_err(failure)?, interrupt))
 }
 
+/// Has another process watch this one, if there can be one: without it an end of this one is found out by its silence.
+pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
+    match Watcher::start(&session.interface().name) {
+        Ok((watcher, last_words)) => {
+            options.last_words = Some(last_words);
+            Some(watcher)
+        }
+        Err(error) => {
+            log::warn!("no process to watch this one: {error}");
+            None
+        }
+    }
+}
+
 /// An error of the library with its exit code.
 pub fn failure(error: Error) -> Failure {
     let code = match &error {
@@ -48,11 +63,14 @@ pub fn failure(error: Error) -> Failure {
             let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
             return Failure::new(Code::Nobody, format!("no sender was heard; {help}"));
         }
-        Error::NotStarted(RootFailure::TooFew { .. }) | Error::SenderSilent | Error::Unconfirmed => Code::Nobody,
+        Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
+        | Error::SenderSilent
+        | Error::TimedOut
+        | Error::Unconfirmed => Code::Nobody,
         // A refusal is a matter of time if the session was full or had begun.
         Error::Refused { why: Refusal::Late, .. } => Code::Nobody,
         Error::NotStarted(RootFailure::NoPlan(_)) | Error::NotInTopology { .. } => Code::Usage,
-        Error::Refused { why: Refusal::NotInTopology, .. } => Code::Usage,
+        Error::Refused { why: Refusal::NotInTopology | Refusal::NotWanted, .. } | Error::Names(_) => Code::Usage,
         Error::Undelivered(_) | Error::Aborted(_) | Error::Dropped => Code::SomeFailed,
         Error::Damaged(_) => Code::Integrity,
         _ => Code::System,
@@ -64,6 +82,7 @@ pub fn failure(error: Error) -> Failure {
 fn station_failure(error: &StationError) -> Failure {
     match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
+        StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),
         StationError::LargeMtu { wanted, interface, available } => {
             let text = format!("--mtu {wanted} is more than interface {interface} carries: use at most {available}");
             Failure::new(Code::Usage, text)

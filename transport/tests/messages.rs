@@ -2,6 +2,8 @@
 
 #[path = "messages/bad_input.rs"]
 mod bad_input;
+#[path = "messages/hostile.rs"]
+mod hostile;
 #[path = "messages/play.rs"]
 mod play;
 #[path = "messages/urgency.rs"]

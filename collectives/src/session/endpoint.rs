@@ -4,8 +4,8 @@ use super::kind;
 use super::message::Message;
 use crate::membership::control::{self, ControlQueue};
 use crate::membership::{ControlStats, Station};
-use ethbcast_transport::wire::{Identity, Kind, Rank};
-use ethbcast_transport::{Instant, MacAddr};
+use ethbcast_transport::wire::{self, Identity, Kind, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 const MOST_WAITING: usize = 8192;
 /// Answers to hosts that are no members that may wait. Who gets none asks again.
 const MOST_ANSWERS: usize = 64;
-/// While there is anything else to send, between two such answers: a thousandth of a fast link's frames.
+/// Between two such answers: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
@@ -84,6 +84,22 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
+    /// A control message as a whole frame, which somebody else may send for this host.
+    pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
+        let (kind, body) = message.encode();
+        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
+        let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
+        frame.truncate(length);
+        frame
+    }
+
+    /// Queues a control message that is of another session.
+    pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
+        let (kind, body) = message.encode();
+        let identity = Identity { session, ..self.identity };
+        self.control.put(to, control::header(&identity, kind, self.epoch), body);
+    }
+
     /// Queues an answer to a host that is no member.
     pub(super) fn answer(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
@@ -98,14 +114,17 @@ impl<C, E> Endpoint<C, E> {
     /// Writes the control message that has waited longest as a frame, or now and then an answer.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let control = self.control.poll(&self.station, &mut self.stats, buffer);
-        control.or_else(|| if self.next_answer <= now { self.poll_answer(now, buffer) } else { None })
+        if control.is_some() || now < self.next_answer {
+            return control;
+        }
+        let answer = self.answers.poll(&self.station, &mut self.stats, buffer)?;
+        self.next_answer = now + BETWEEN_ANSWERS;
+        Some(answer)
     }
 
-    /// Writes an answer, when there is nothing else to send.
-    pub(super) fn poll_answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let length = self.answers.poll(&self.station, &mut self.stats, buffer)?;
-        self.next_answer = now + BETWEEN_ANSWERS;
-        Some(length)
+    /// When the next answer may be given, if one waits.
+    pub(super) fn next_answer(&self) -> Option<Deadline> {
+        (!self.answers.is_empty()).then_some(Deadline { at: self.next_answer, why: Timer("answer") })
     }
 
     /// Whether no control message waits. An answer does not keep a session from its end.

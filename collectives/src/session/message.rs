@@ -11,6 +11,9 @@ pub type Digest = [u8; 32];
 /// Stands for "not known in advance" where a size is announced.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
+/// In the features of a JOIN: no receiver asks to be a member, but another root whether this one is there.
+pub(super) const ROOT_ASKS: u32 = 1 << 31;
+
 /// Declares an enum whose values go over the wire as one byte, counted from 0.
 macro_rules! wire_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $value:literal,)* }) => {
@@ -259,7 +262,8 @@ pub enum Message {
         mtu_bytes: u16,
         /// Its room for data, in bytes.
         free_bytes: u64,
-        /// What it can do beside what every receiver of its version can: a bit for each, none so far.
+        /// What it can do beside what every receiver of its version can: a bit for each, none so far. Bit 31: it is a
+        /// root that asks whether this one is there.
         features: u32,
     },
     /// A receiver has ended, or a process that outlives it says so for it.

@@ -42,6 +42,14 @@ impl Run {
         Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
     }
 
+    /// Starts a command whose stdout is a pipe out of which so many bytes are read per second.
+    pub fn read_slowly(name: &str, command: Command, bytes_per_second: u64) -> Run {
+        let mut run = Run::unread(name, command);
+        let pipe = run.unread.take().expect("not read yet");
+        run.readers.push(collect(Paced { pipe, bytes_per_second, done_bytes: 0, started: run.started }, &run.stdout));
+        run
+    }
+
     /// A program on this machine itself, outside every lab, with nothing on its stdin.
     pub fn here(program: &str, arguments: &[&str]) -> Run {
         let mut command = Command::new(program);
@@ -115,6 +123,24 @@ impl Drop for Run {
         // Only fails for a process that has ended, which is what is wanted.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// A pipe that is not read faster than this.
+struct Paced<R> {
+    pipe: R,
+    bytes_per_second: u64,
+    done_bytes: u64,
+    started: Instant,
+}
+
+impl<R: Read> Read for Paced<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let due = Duration::from_secs_f64(self.done_bytes as f64 / self.bytes_per_second as f64);
+        thread::sleep(due.saturating_sub(self.started.elapsed()));
+        let count = self.pipe.read(buffer)?;
+        self.done_bytes += count as u64;
+        Ok(count)
     }
 }
 

@@ -3,6 +3,7 @@
 //! These tests need root, and fail without it: a test that skips itself says nothing.
 
 mod cables;
+mod faults;
 mod frames;
 mod life;
 

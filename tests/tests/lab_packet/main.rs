@@ -5,6 +5,7 @@
 mod interface;
 mod loops;
 mod network;
+mod outages;
 mod receive;
 mod script;
 mod send;

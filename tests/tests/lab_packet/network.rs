@@ -53,6 +53,13 @@ impl Cable {
         run(&format!("ip netns exec {} {command}", self.hosts[host]));
     }
 
+    /// Lays it again after it was taken away, with these addresses at its ends.
+    pub fn lay_again(&self, mac_a: &str, mac_b: &str) {
+        let [a, b] = &self.hosts;
+        run(&format!("ip link add eth0 netns {a} address {mac_a} type veth peer name eth0 netns {b} address {mac_b}"));
+        self.hosts.iter().for_each(|host| run(&format!("ip -n {host} link set eth0 up")));
+    }
+
     /// Limits what host 0 can send.
     pub fn shape(&self, rate: &str, burst: &str, limit: &str) {
         self.command(0, &format!("tc qdisc add dev eth0 root tbf rate {rate} burst {burst} limit {limit}"));

@@ -100,7 +100,7 @@ fn the_last_words_are_sent_after_the_break_but_not_for_ever() {
 #[test]
 fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
     let cable = Cable::lay(1500);
-    let mut a = cable.open(0, |_| {});
+    let mut a = cable.open(0, |config| config.outage_limit = Duration::ZERO);
     let waker = Waker::new().expect("a descriptor is free");
     let mut idle = Script::default();
     let error = std::thread::scope(|scope| {
@@ -114,7 +114,8 @@ fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
     assert!(error.to_string().contains("eth0 went down"), "{error}");
 
     let mut sending = Script::sending([frame(ethbcast_transport::MacAddr::BROADCAST, 0, 46)]);
-    let error = a.transmit(&mut sending, ethbcast_transport::Instant::START).expect_err("the interface is down");
+    let later = ethbcast_transport::Instant::START + Duration::from_secs(60);
+    let error = a.transmit(&mut sending, later).expect_err("the interface is down");
     assert!(matches!(error, DriveError::InterfaceDown { .. }), "{error}");
 }
 

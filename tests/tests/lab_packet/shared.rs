@@ -237,7 +237,7 @@ fn stopping_sends_the_last_words_and_leaves_no_thread() {
 #[test]
 fn an_interface_that_goes_down_ends_every_wait_and_every_later_call() {
     let cable = Cable::lay(1500);
-    let [a, _b] = oracles(&cable, |_| {});
+    let [a, _b] = oracles(&cable, |config| config.outage_limit = Duration::ZERO);
     let down = |error: &DriveError| matches!(error, DriveError::InterfaceDown { .. });
     std::thread::scope(|scope| {
         let waiting = [(); 2].map(|()| scope.spawn(|| a.wait(None, |_, _| ControlFlow::<()>::Continue(()))));
@@ -255,7 +255,7 @@ fn an_interface_that_goes_down_ends_every_wait_and_every_later_call() {
 #[test]
 fn what_the_keeper_meets_is_told_to_the_next_caller() {
     let cable = Cable::lay(1500);
-    let [a, _b] = oracles(&cable, |_| {});
+    let [a, _b] = oracles(&cable, |config| config.outage_limit = Duration::ZERO);
     std::thread::sleep(Duration::from_millis(20));
     cable.command(0, "ip link set eth0 down");
     std::thread::sleep(Duration::from_millis(20));

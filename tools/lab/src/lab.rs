@@ -10,7 +10,8 @@ use crate::counters;
 use crate::counters::HostCounters;
 use crate::down::{Removed, take_down};
 use crate::error::LabError;
-use crate::names::{SWITCHES, namespace_of};
+use crate::faults::{self, Cable, LinkFault};
+use crate::names::{HOST_INTERFACE, SWITCHES, namespace_of};
 use crate::netns::{inside, lab_namespaces, members_of, own_host};
 use crate::program::require_root;
 use crate::script::lose_instead;
@@ -149,6 +150,52 @@ impl Lab {
     pub fn set_loss(&self, host: &str, fraction: f64) -> Result<(), LabError> {
         check_loss(fraction)?;
         self.run_on(host, || set_loss(&lose_instead(fraction)))?
+    }
+
+    /// Makes a host lose the frames that one of these faults says, in place of the faults it had; `&[]` for none. What
+    /// [`Lab::set_loss`] has set stays.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `nft` from doing so.
+    pub fn set_faults(&self, host: &str, faults: &[LinkFault]) -> Result<(), LabError> {
+        self.cable_of(host)?.set(faults)
+    }
+
+    /// How many frames a host's faults have taken since they were set: with 0, a test of them has tested nothing.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    pub fn faulted_frames(&self, host: &str) -> Result<u64, LabError> {
+        self.cable_of(host)?.taken_frames()
+    }
+
+    fn cable_of(&self, host: &str) -> Result<Cable, LabError> {
+        Cable::find(host, self.namespace(host)?, self.switches_namespace())
+    }
+
+    /// The Ethernet address of a host, for [`LinkFault::peer`].
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `ip` from saying it.
+    pub fn mac(&self, host: &str) -> Result<String, LabError> {
+        self.run_on(host, faults::mac)?
+    }
+
+    /// Switches a host's interface on or off, as its administrator does: its sockets are told (`ENETDOWN`).
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    pub fn set_link(&self, host: &str, up: bool) -> Result<(), LabError> {
+        self.run_on(host, || faults::switch(HOST_INTERFACE, up))?
+    }
+
+    /// Switches the port of a host at its switch on or off: the host loses its carrier, and the interface stays up.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    pub fn set_port(&self, host: &str, up: bool) -> Result<(), LabError> {
+        self.namespace(host)?;
+        inside(&self.switches_namespace(), || faults::switch(&faults::port_to(host)?, up))?
     }
 
     /// What has gone over a host's cable so far; costs one run of `nft`, a few milliseconds.

@@ -83,12 +83,18 @@ fn shape(config: &LabConfig, interface: &str, queue_bytes: u32) -> String {
 ///
 /// A loss above 0 is never rounded down to none.
 pub(crate) fn lose(fraction: f64) -> String {
-    let dropped_steps = (fraction * LOSS_STEPS).round().clamp(1.0, LOSS_STEPS - 1.0);
     format!(
         "table netdev {LOSS_TABLE} {{ chain ingress {{ \
          type filter hook ingress device \"{HOST_INTERFACE}\" priority 0; \
-         numgen random mod {LOSS_STEPS} < {dropped_steps} counter drop; }}; }}\n"
+         {} counter drop; }}; }}\n",
+        chance(fraction)
     )
+}
+
+/// The condition that this fraction of frames meets, at random.
+pub(crate) fn chance(fraction: f64) -> String {
+    let dropped_steps = (fraction * LOSS_STEPS).round().clamp(1.0, LOSS_STEPS - 1.0);
+    format!("numgen random mod {LOSS_STEPS} < {dropped_steps}")
 }
 
 /// For `nft` in a host's namespace: drops this fraction of arriving frames from now on, whatever was set before.
@@ -102,8 +108,16 @@ pub(crate) fn lose_instead(fraction: f64) -> String {
 
 /// The frames the loss rule has dropped, from `nft list ruleset`; 0 when there is no rule.
 pub(crate) fn lost_frames(ruleset: &str) -> u64 {
-    let after = ruleset.split_once("counter packets ").map(|(_, after)| after);
-    after.and_then(|after| after.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    counted_frames(ruleset, LOSS_TABLE)
+}
+
+/// The frames that the rules of one table have counted, from `nft list ruleset`; 0 when there is no such table.
+pub(crate) fn counted_frames(ruleset: &str, table: &str) -> u64 {
+    let opening = format!("table netdev {table} {{");
+    let inside = ruleset.split_once(&opening).map_or("", |(_, after)| after);
+    let inside = inside.split("\ntable ").next().unwrap_or_default();
+    let counts = inside.split("counter packets ").skip(1);
+    counts.filter_map(|after| after.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]
@@ -163,7 +177,14 @@ mod tests {
 
     #[test]
     fn lost_frames_are_read_from_the_rules_own_counter() {
-        assert_eq!(lost_frames("\t\tnumgen random mod 10 < 1 counter packets 17 bytes 1020 drop\n"), 17);
+        let table = |name: &str, frames: [u64; 2]| {
+            let rules = frames.map(|frames| format!("\t\tcounter packets {frames} bytes 1020 drop\n")).concat();
+            format!("table netdev {name} {{\n\tchain c {{\n{rules}\t}}\n}}\n")
+        };
+        let ruleset = table("other", [1, 2]) + &table("ethbcast_lab", [17, 0]) + &table("third", [4, 5]);
+        assert_eq!(lost_frames(&ruleset), 17);
+        assert_eq!(counted_frames(&ruleset, "third"), 9);
+        assert_eq!(counted_frames(&ruleset, "oth"), 0);
         assert_eq!(lost_frames(""), 0);
     }
 }

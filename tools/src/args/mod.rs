@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod patience;
 mod perf;
 mod plan;
 mod probe;
@@ -10,6 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
@@ -49,6 +51,9 @@ pub enum Command {
     Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
+    /// Says that a process has ended which could not say so itself; started by send and recv.
+    #[command(hide = true)]
+    Watch(WatchArgs),
 }
 
 /// What `send` and `recv` have in common.
@@ -81,13 +86,24 @@ pub struct SendArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// Start as soon as N receivers have joined; fewer within --max-wait is a failure.
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "min_receivers", value_parser = receivers())]
+    /// How long to wait for whoever is silent.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    /// How long to bear with whoever makes no progress.
+    #[command(flatten)]
+    pub stall: StallArgs,
+    /// Start as soon as N receivers have joined; fewer within --max-wait is a failure, unless --min-receivers will do.
+    /// With neither of these nor --hosts, send lists on a terminal who joins, and starts at Enter.
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers())]
     pub receivers: Option<u16>,
     /// After --max-wait, start with whoever is there if they are at least N.
     #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers())]
     pub min_receivers: Option<u16>,
-    /// How long to wait for receivers.
+    /// Send to these hosts, such as n[1-31], and to no others: start as soon as all are there (or -n of them). Who is
+    /// missing is named.
+    #[arg(long, value_name = "NODESET")]
+    pub hosts: Option<String>,
+    /// How long to wait for receivers; 60 seconds without it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial,
@@ -130,6 +146,9 @@ pub struct RecvArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// How long to wait for a silent sender.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Replace DEST if it exists.
     #[arg(short, long)]
     pub force: bool,
@@ -137,9 +156,13 @@ pub struct RecvArgs {
     /// file as it is read back after it was synced, which is the default for a block device.
     #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
     pub verify: Option<Verify>,
-    /// Give up if no sender is heard within this time; without it, wait for ever.
+    /// Give up if no sender takes this host within this time; without it, wait for ever.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
+    /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for
+    /// the next session.
+    #[arg(long)]
+    pub once: bool,
     /// File to write, or a directory to put the file into under its own name; `-` is stdout.
     pub dest: OsString,
 }
@@ -151,6 +174,14 @@ pub enum Verify {
     Received,
     /// What came, and what is read back.
     Read,
+}
+
+/// `ethbcast watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The interface of the session.
+    #[arg(long, value_name = "IFACE")]
+    pub interface: String,
 }
 
 /// `ethbcast lab`.

@@ -10,13 +10,13 @@ mod unnamed_file;
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
-use crate::session::{failure, open, options};
+use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
 use dest::Dest;
 use disk::Disk;
-use ethbcast_collectives::session::ReceiveReport;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::write_behind;
+use ethbcast_collectives::session::{ReceiveReport, Session};
 use std::time::Duration;
 
 /// How long the disk thread may take to end.
@@ -39,10 +39,14 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let dest = Dest::resolve(&args.dest, args.force)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    args.patience.apply(&mut options);
+    let _watcher = watch(&session, &mut options);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
     let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
     let left = if dest.is_device() { "DEST is overwritten in part" } else { "nothing was left at DEST" };
+    options.once = args.once;
+    bar.wait_for(sender_of(&session));
     let (disk, path) = Disk::new(dest, read_back);
     let (writer, sink) = write_behind(disk, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
@@ -59,6 +63,12 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
     report::print(&report, path.get(), args.wire.json, args.wire.quiet || args.dest == "-")?;
     verdict(&report, &interrupt, left)
+}
+
+/// Whose bytes are waited for.
+fn sender_of(session: &Session) -> String {
+    let (station, interface) = (session.station(), &session.interface().name);
+    format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
 }
 
 /// What the run comes to; `left` is what it leaves where it fails.

@@ -1,5 +1,6 @@
 //! `ethbcast send`: a file or stdin to every receiver of a group.
 
+mod audience;
 mod dry_run;
 mod report;
 mod settings;
@@ -9,7 +10,7 @@ mod unchanged;
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
-use crate::session::{failure, open};
+use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::live::read_ahead;
@@ -32,11 +33,14 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_host(&session.station().host)?;
     let input = Input::open(&args.source, args.allow_changing)?;
+    let _watcher = watch(&session, &mut options);
     (options.source, options.size) = (input.name, input.size);
+    audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
     let source = source.reading_again_from(input.rest);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
+    audience::start_at_enter(&bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
     let sent = session.run_root(&options, &mut sending);

@@ -3,7 +3,7 @@
 use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{MemberReport, Outcome, SendReport};
+use ethbcast_collectives::session::{MemberReport, Outcome, SendReport, TurnedAway};
 use ethbcast_planning::duration;
 use serde_json::json;
 
@@ -54,12 +54,14 @@ impl Report<'_> {
             )
         };
         let lines: String = self.sent.receivers.iter().map(line).collect();
+        let away: String =
+            self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted =
             self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
+            "{lines}{away}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
              again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
@@ -95,6 +97,7 @@ impl Report<'_> {
                 "control_received": self.sent.control.received + self.sent.stream.acks_received,
             },
             "receivers": receivers,
+            "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
         })
     }
 
@@ -134,6 +137,10 @@ impl Report<'_> {
         }
         "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
     }
+}
+
+fn left_out_json(away: &TurnedAway) -> serde_json::Value {
+    json!({ "host": away.host, "reason": away.text })
 }
 
 fn receiver_json(report: &MemberReport) -> serde_json::Value {

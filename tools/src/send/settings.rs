@@ -1,12 +1,14 @@
 //! What the arguments of `send` mean.
 
 use crate::args::SendArgs;
-use crate::exit::{Code, fail};
+use crate::exit::{Code, Failure, fail};
 use crate::route::{check_preset, read_calibration, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::session::{Options, Route};
+use ethbcast_collectives::session::{Options, Route, Start};
 use ethbcast_planning::topology::nodeset;
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 /// The resolved arguments.
@@ -24,6 +26,8 @@ impl Settings {
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
+        args.patience.apply(&mut options);
+        args.stall.apply(&mut options);
         options.route = match &args.plan {
             Some(path) => Route::Saved(read_plan(path)?),
             None => read_route(&args.via)?,
@@ -32,11 +36,10 @@ impl Settings {
         check_preset(args.preset, &options.route)?;
         options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-        options.receivers = args.receivers.map(usize::from);
-        options.min_receivers = args.min_receivers.map(usize::from);
         options.topology = args.topology.as_deref().map(read_topology).transpose()?;
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
+        read_audience(args, &mut options)?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         Ok(Settings { options, topology_name })
     }
@@ -53,4 +56,38 @@ impl Settings {
             format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
         fail(Code::Usage, text)
     }
+}
+
+/// For whom to wait.
+fn read_audience(args: &SendArgs, options: &mut Options) -> anyhow::Result<()> {
+    options.receivers = args.receivers.map(usize::from);
+    options.min_receivers = args.min_receivers.map(usize::from);
+    if let Some(hosts) = &args.hosts {
+        let named = nodeset::expand(hosts).map_err(|error| Failure::new(Code::Usage, format!("--hosts: {error}")))?;
+        options.hosts = named.into_iter().collect::<BTreeSet<String>>().into_iter().collect();
+    }
+    let most = options.receivers.unwrap_or(usize::MAX);
+    let named = if options.hosts.is_empty() { usize::MAX } else { options.hosts.len() };
+    for (option, count, most, all) in [
+        ("--min-receivers", options.min_receivers, most, "-n"),
+        ("--min-receivers", options.min_receivers, named, "--hosts"),
+        ("-n", options.receivers, named, "--hosts"),
+    ] {
+        if let Some(count) = count.filter(|&count| count > most) {
+            return fail(
+                Code::Usage,
+                format!("{option} {count} is more than the {most} of {all}: choose a smaller one"),
+            );
+        }
+    }
+    if options.receivers.is_some() || options.min_receivers.is_some() || args.hosts.is_some() {
+        return Ok(());
+    }
+    if args.source == "-" || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        let text = "for whom to wait? say how many with -n N (and --min-receivers M --max-wait SECONDS, if fewer will \
+                    do), or who with --hosts n[1-31]";
+        return fail(Code::Usage, text);
+    }
+    options.start = Some(Start::new());
+    Ok(())
 }

@@ -51,7 +51,7 @@ impl Place {
     #[track_caller]
     fn send_is_refused(&self, option: &str, file: &Path, code: i32, parts: &[&str]) {
         let file = file.to_str().expect("UTF-8");
-        ended_here(&["send", "-i", "nosuch", option, file, "source"]).assert_refusal(code, parts);
+        ended_here(&["send", "-n", "1", "-i", "nosuch", option, file, "source"]).assert_refusal(code, parts);
     }
 }
 
@@ -65,18 +65,19 @@ fn an_unknown_way_is_answered_with_all_ways() {
     for name in ["pigeon", "Chain", "", "chain=2", "kary3"] {
         let said = format!("`{name}` is no way to send");
         let parts: Vec<&str> = [said.as_str(), "auto"].into_iter().chain(WAYS).collect();
-        ended_here(&["send", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &parts);
+        ended_here(&["send", "-n", "1", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &parts);
         plan(&["--via", name]).assert_refusal(2, &[parts.as_slice(), &["all"]].concat());
     }
     // To compare all is a question, and no way to send.
-    ended_here(&["send", "-i", "nosuch", "--via", "all", "source"]).assert_refusal(2, &["`all` is no way to send"]);
+    ended_here(&["send", "-n", "1", "-i", "nosuch", "--via", "all", "source"])
+        .assert_refusal(2, &["`all` is no way to send"]);
 }
 
 #[test]
 fn a_tree_needs_a_number_of_children_that_is_one() {
     for name in ["kary", "kary=", "kary=0", "kary=1", "kary=65", "kary=-2", "kary=x"] {
         let said = format!("`{name}` needs a number of children from 2 to 64");
-        ended_here(&["send", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &[&said, "kary=3"]);
+        ended_here(&["send", "-n", "1", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &[&said, "kary=3"]);
         plan(&["--via", name]).assert_refusal(2, &[&said, "kary=3"]);
     }
 }
@@ -87,7 +88,7 @@ fn a_saved_plan_decides_alone() {
     let file = place.file("plan.toml", CHAIN);
     let file = file.to_str().expect("UTF-8");
     for other in ["--via=binary", "--via=chain"] {
-        let ended = ended_here(&["send", "-i", "nosuch", "--plan", file, other, "source"]);
+        let ended = ended_here(&["send", "-n", "1", "-i", "nosuch", "--plan", file, other, "source"]);
         ended.assert_code(2);
         let flag = other.split('=').next().expect("a flag");
         assert!(

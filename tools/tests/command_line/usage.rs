@@ -12,7 +12,6 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["send", "--no-such-flag", "file"], "--no-such-flag"),
         (&["send", "-n", "0", "file"], "1..65535"),
         (&["send", "-n", "many", "file"], "many"),
-        (&["send", "-n", "2", "--min-receivers", "1", "--max-wait", "1", "file"], "cannot be used with"),
         (&["send", "--min-receivers", "1", "file"], "--max-wait"),
         (&["send", "--max-wait=-1", "file"], "number of seconds"),
         (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
@@ -48,8 +47,19 @@ fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
             ended_here(&command).assert_refusal(2, &[&format!("--preset {preset} "), "add --via cast"]);
         }
     }
-    ended_here(&["send", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
+    ended_here(&["send", "-n", "1", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", "", "file"]).assert_refusal(2, &["0 bytes", "1 to 64"]);
     ended_here(&["recv", "--json", "-"]).assert_refusal(2, &["stdout", "--json", "into a file"]);
+    for (arguments, parts) in [
+        (&["file"][..], &["for whom", "-n N", "--min-receivers", "--hosts n[1-31]"][..]),
+        (&["-n", "1", "--min-receivers", "2", "--max-wait", "1", "file"], &["--min-receivers 2", "1 of -n"]),
+        (&["-n", "3", "--hosts", "n[1-2]", "file"], &["-n 3", "2 of --hosts"]),
+        (&["--hosts", "n[1-", "file"], &["--hosts", "character 5"]),
+    ] {
+        let ended = ended_here(&[&["send", "-i", "nosuch"], arguments].concat());
+        ended.assert_refusal(2, parts);
+    }
+    let long = "n".repeat(256);
+    ended_here(&["recv", "--host", &long, "file"]).assert_refusal(2, &["256 bytes", "1 to 255", "--host"]);
 }

@@ -221,7 +221,7 @@ fn a_measurement_does_not_concern_who_receives_files_in_the_same_group() {
     let receiver = site.start("n4", &["recv", "-i", "eth0", "--max-wait", "30"], site.path("n4"));
     assert_report(&measured(&site, &["--sizes", "256", "--iterations", "3"]), "auto", &[256]);
     let source = site.file("source", "text");
-    site.run(ROOT, &["send", "-i", "eth0", "--max-wait", "20"], &source).assert_code(0);
+    site.run(ROOT, &["send", "-n", "1", "-i", "eth0", "--max-wait", "20"], &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(std::fs::read(site.path("n4")).is_ok_and(|file| file == b"text"), "the file it waited for");
 }

@@ -29,7 +29,7 @@ fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
         assert!(ended.stdout_text().lines().count() == 1 && ended.stdout_text().contains("verified"), "{ended:?}");
     }
     let receiver = site.start("n1", &["recv", "--quiet", "-i", "eth0", "--force"], site.path("n1"));
-    let root = site.run("n0", &["send", "--quiet", "-i", "eth0"], &source);
+    let root = site.run("n0", &["send", "-n", "1", "--quiet", "-i", "eth0"], &source);
     for ended in [root, receiver.end(LIMIT)] {
         ended.assert_code(0);
         assert_eq!((ended.stdout_text().as_str(), ended.stderr.as_str()), ("", ""), "quiet is quiet");

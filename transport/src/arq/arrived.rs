@@ -47,6 +47,12 @@ impl Arrived {
         }
     }
 
+    /// Frames from `end` on, which is beyond the head, are not taken to have arrived any more.
+    pub(crate) fn forget_from(&mut self, end: u64) {
+        (end..self.highest).for_each(|sequence| self.beyond.clear(sequence));
+        self.highest = self.highest.min(end);
+    }
+
     /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
     /// bytes used.
     pub(crate) fn write_holes(&self, bitmap: &mut [u8]) -> usize {

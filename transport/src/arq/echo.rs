@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A stamp that came so long ago is not compared any more: its sender has been idle, and half the range may have gone
 /// by.
-const STALE: Duration = Duration::from_secs(600);
+pub(super) const STALE: Duration = Duration::from_secs(600);
 
 /// A round trip above this is a stamp drawn ahead of the clock in a burst.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
@@ -85,7 +85,7 @@ pub(crate) struct Echo {
     disorder: Disorder,
     /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
-    /// No timeout is longer, and no sample: the first echo may be of a stamp that was never drawn.
+    /// No timeout is longer, and no sample.
     longest_sample: Duration,
 }
 
@@ -142,10 +142,13 @@ impl Echo {
     pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
         self.doubt = Stamp::NONE;
         let echo = Stamp(ack.echo);
+        let first = self.newest() == Stamp::NONE;
         let since_last = self.newest.take(now, echo)?;
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
-        if round_trip < LONGEST_ROUND_TRIP {
+        // The first echo may be of a stamp that was never drawn, from before the first that was.
+        let longest = if first { self.longest_sample } else { LONGEST_ROUND_TRIP };
+        if round_trip < longest {
             self.rtt.sample(round_trip.min(self.longest_sample));
         }
         self.disorder.on_echo(now, self.rtt.smoothed().unwrap_or_default());

@@ -1,5 +1,6 @@
 //! What an acknowledgement can say, and what it proves lost. Only evidence repeats a frame (RFC 8985).
 
+use super::echo::STALE;
 use super::stamp::Stamp;
 use crate::wire::{Ack, AckBody};
 use std::ops::Range;
@@ -33,7 +34,10 @@ impl Sent {
             consumed: consumed.min(cursor),
             held_us,
         };
-        let echo = if invented { Stamp::NONE.0 } else { ack.echo };
+        // Who has been asked nothing for so long has nothing to say about the round trip; and after an older one the
+        // next would not be news.
+        let outdated = self.newest.since(Stamp(ack.echo)) > STALE;
+        let echo = if invented || outdated { Stamp::NONE.0 } else { ack.echo };
         let bitmap = if ack.cursor > self.below { &[] } else { ack.bitmap };
         let end = if forged { self.below } else { ack.end };
         (Ack { cursor, echo, body, bitmap, end }, forged)
@@ -110,6 +114,7 @@ mod tests {
         assert_eq!(believed(ack(0, &[0b1100_0001], 90)), (0, 8, 2, 90, true), "the holes lie beyond");
         assert_eq!(believed(ack(5, &[], 101)), (5, 5, 0, 0, true), "no such stamp was drawn");
         assert_eq!(believed(ack(u64::MAX, &[0xFF], 100)), (8, 8, 0, 100, true));
+        assert_eq!(believed(ack(5, &[], 100 + (1 << 31))), (5, 5, 0, 0, false), "nor is one of 35 minutes ago of use");
     }
 
     #[test]

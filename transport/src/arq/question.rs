@@ -1,6 +1,7 @@
 //! When to ask a receiver where it stands, and how often. A timeout asks, and never repeats data: the answer is the
 //! evidence.
 
+use super::echo::Behind;
 use crate::time::Instant;
 use std::time::Duration;
 
@@ -55,6 +56,15 @@ impl Question {
         unarmed
     }
 
+    /// An answer behind what is known: one in doubt is asked for again, and a late one if nothing is awaited, for it may
+    /// be more than that.
+    pub(crate) fn doubt(&mut self, now: Instant, judged: Behind, timeout: impl FnOnce(u32) -> Duration) {
+        if judged == Behind::Doubtful || self.due.is_none() {
+            self.pending = true;
+            self.arm(now, timeout);
+        }
+    }
+
     /// Begins the wait anew if anything is `awaited`.
     pub(crate) fn rearm(&mut self, now: Instant, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
         self.due = awaited.then(|| now + timeout(self.tries));
@@ -95,6 +105,13 @@ mod tests {
         assert_eq!((question.tries(), question.due()), (0, Some(at(5))));
         question.rearm(at(5), false, timeout);
         assert_eq!(question.due(), None);
+        question.doubt(at(5), Behind::Late, timeout);
+        assert!(question.take() && question.due() == Some(at(6)), "nothing was awaited");
+        question.doubt(at(5), Behind::Late, timeout);
+        assert!(!question.take());
+        question.doubt(at(5), Behind::Doubtful, timeout);
+        assert!(question.take() && question.due() == Some(at(6)));
+        question.rearm(at(5), false, timeout);
         question.hasten(at(9));
         question.hasten(at(10));
         assert_eq!(question.due(), Some(at(9)));

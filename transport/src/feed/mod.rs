@@ -38,6 +38,8 @@ pub struct Feed {
     last: Option<u64>,
     /// The number that the last frame is known to have before it is here.
     expected_last: Option<u64>,
+    /// A last frame that was refused because a higher one had arrived.
+    doubtful_last: Option<u64>,
 }
 
 impl Feed {
@@ -56,6 +58,7 @@ impl Feed {
             positions: Positions::new(slots),
             last: None,
             expected_last: None,
+            doubtful_last: None,
         }
     }
 
@@ -113,13 +116,20 @@ impl Feed {
         self.expected_last = Some(sequence);
     }
 
-    /// Whether a frame, the last or not, fits what is known of the stream's end: nothing lies beyond the last, neither
-    /// what comes nor what has come.
-    fn fits_end(&self, sequence: u64, last: bool) -> bool {
-        match self.expected_last() {
-            Some(end) => sequence < end && !last || sequence == end && last,
-            None => !last || sequence + 1 >= self.highest(),
+    /// Whether a frame, the last or not, fits what is known of the stream's end: nothing lies beyond the last. Where
+    /// that is not known in advance, a last frame below one that has arrived is believed when it comes again: then what
+    /// lies beyond never was.
+    fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
+        if let Some(end) = self.expected_last() {
+            return sequence < end && !last || sequence == end && last;
         }
+        let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
+        if last && fits {
+            self.arrived.forget_from(sequence + 1);
+        } else if last {
+            self.doubtful_last = Some(sequence);
+        }
+        fits
     }
 
     /// Whether every frame of the stream has arrived.

@@ -186,8 +186,15 @@ fn nothing_lies_beyond_the_last_frame_and_no_other_is_the_last() {
     feed.add_reader(0);
     assert_eq!([3, 0].map(|sequence| feed.insert(sequence, &[], false)), [Inserted::New; 2]);
     assert_eq!(feed.insert(2, &[], true), Inserted::Refused, "a later one is here");
+    assert_eq!(feed.insert(1, &[], true), Inserted::Refused, "and this is another");
     assert_eq!((feed.insert(4, &[], true), feed.last()), (Inserted::New, Some(4)));
     assert_eq!((feed.insert(5, &[], false), feed.insert(1, &[], true)), (Inserted::Refused, Inserted::Refused));
+
+    let mut twice = Feed::new(16, 1);
+    twice.add_reader(0);
+    assert_eq!([0, 1, 7, 9].map(|sequence| twice.insert(sequence, &[], false)), [Inserted::New; 4]);
+    assert_eq!([2, 2].map(|sequence| twice.insert(sequence, &[], true)), [Inserted::Refused, Inserted::New]);
+    assert!(twice.is_complete() && twice.highest() == 3 && twice.audit().is_ok(), "the others never were");
 
     let mut sized = Feed::new(16, 1);
     sized.add_reader(0);

@@ -148,15 +148,14 @@ impl Flight {
         let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
         let (ack, forged) = sent.believe(ack);
         let behind = if self.withdraws(&ack) { self.echo.judge_behind(&ack) } else { Behind::Late };
-        match behind {
-            // What an earlier one acknowledged may still come, but is not here any more.
-            Behind::Contradiction => self.lacks_since = self.lacks_since.or(Some(now)),
-            Behind::Late if ack.cursor >= self.cursor => self.on_believed(now, &ack, stamps.newest(), arrived),
-            Behind::Late if self.question.due().is_some() => {}
-            Behind::Doubtful | Behind::Late => self.question.ask(),
-        }
-        if ack.cursor < self.cursor || behind != Behind::Late {
-            self.arm(now);
+        if behind == Behind::Late && ack.cursor >= self.cursor {
+            self.on_believed(now, &ack, stamps.newest(), arrived);
+        } else {
+            if behind == Behind::Contradiction {
+                // What an earlier one acknowledged may still come, but is not here any more.
+                self.lacks_since = self.lacks_since.or(Some(now));
+            }
+            self.question.doubt(now, behind, |tries| self.echo.rtt().timeout(tries));
         }
         !forged
     }

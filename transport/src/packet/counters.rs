@@ -24,6 +24,8 @@ pub struct Counters {
     pub send_would_block: u64,
     /// Times the interface's transmit queue was full (ENOBUFS).
     pub send_no_buffers: u64,
+    /// Times the interface was away for a while.
+    pub outages: u64,
     /// `sendmmsg` calls that took at least one frame.
     pub send_batches: u64,
     /// Times the driver came back from waiting, whatever for.

@@ -1,7 +1,9 @@
 //! What can go wrong with a port.
 
+use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;
 use std::io;
+use std::time::Duration;
 
 /// The reason of the kernel, as its number and in its words: "EPERM: Operation not permitted".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,11 +71,38 @@ pub enum OpenError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The interface was switched off or removed.
-    #[error("interface {interface} went down: bring it up with `ip link set {interface} up` and start again")]
+    /// The interface was switched off or removed, and did not come back in time.
+    #[error(
+        "interface {interface} went down, and has not come back for {away:.1?}: bring it up with `ip link set \
+         {interface} up` and start again"
+    )]
     InterfaceDown {
         /// The interface.
         interface: String,
+        /// How long it has been away.
+        away: Duration,
+    },
+    /// The interface has another address than when the port was opened: what is sent to this host goes to the old one.
+    #[error("interface {interface} has changed its address from {was} to {is}: start again")]
+    AddressChanged {
+        /// The interface.
+        interface: String,
+        /// The address when the port was opened.
+        was: MacAddr,
+        /// The present address.
+        is: MacAddr,
+    },
+    /// The interface no longer takes in frames as large as those that come.
+    #[error(
+        "the MTU of interface {interface} was lowered from {was} to {is} bytes, and larger frames come: start again"
+    )]
+    MtuLowered {
+        /// The interface.
+        interface: String,
+        /// The MTU when the port was opened.
+        was: usize,
+        /// The present MTU.
+        is: usize,
     },
     /// The interface no longer takes frames of the size it took when the port was opened.
     #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
@@ -101,7 +130,7 @@ impl OpenError {
         let interface = interface.to_owned();
         match errno {
             SystemErrno::EPERM | SystemErrno::EACCES => OpenError::Permission { interface },
-            SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO => OpenError::Down { interface },
+            errno if is_away(errno) => OpenError::Down { interface },
             errno => OpenError::System { interface, step, errno: Errno::new(errno) },
         }
     }
@@ -110,12 +139,13 @@ impl OpenError {
 impl DriveError {
     /// The error for a `step` of driving that failed with `errno`.
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
-        let interface = interface.to_owned();
-        match errno {
-            SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO => DriveError::InterfaceDown { interface },
-            errno => DriveError::System { interface, step, errno: Errno::new(errno) },
-        }
+        DriveError::System { interface: interface.to_owned(), step, errno: Errno::new(errno) }
     }
+}
+
+/// Whether an error says that the interface is away, for now or for good.
+pub(super) fn is_away(errno: SystemErrno) -> bool {
+    matches!(errno, SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO)
 }
 
 #[cfg(test)]

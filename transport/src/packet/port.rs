@@ -1,13 +1,15 @@
 //! A packet socket bound to one interface and one EtherType.
 
 use super::counters::Counters;
-use super::error::{DriveError, Errno, OpenError};
+use super::error::{DriveError, Errno, OpenError, is_away};
+use super::outage::Outage;
 use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
+use super::syscall::InterfaceState;
 use super::{Interface, filter, syscall};
 use crate::link::{Blocked, Link};
-use crate::wire::EtherType;
+use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr, Machine};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
@@ -59,6 +61,11 @@ with_defaults! {
         /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to
         /// 200 µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
         pub busy_poll: Duration = Duration::from_micros(100),
+        /// How long the interface may be away (switched off, reset, pulled out) before that is an error; until then it
+        /// is silence. Zero for an error at once.
+        ///
+        /// Default 30 s: a switch that starts again, a virtual machine that moves.
+        pub outage_limit: Duration = Duration::from_secs(30),
     }
 }
 
@@ -77,6 +84,9 @@ pub struct Port {
     interface: Interface,
     config: PortConfig,
     counters: Counters,
+    outage: Outage,
+    /// The largest frame that has come, Ethernet header included.
+    largest_arrival_bytes: usize,
 }
 
 impl Port {
@@ -89,6 +99,21 @@ impl Port {
     ///
     /// See [`OpenError`].
     pub fn open(interface: &Interface, config: PortConfig) -> Result<Port, OpenError> {
+        let (socket, ring, sender) = Self::connect(interface, &config)?;
+        Ok(Port {
+            socket: Arc::new(socket),
+            ring,
+            sender,
+            interface: interface.clone(),
+            config,
+            counters: Counters::default(),
+            outage: Outage::new(config.outage_limit),
+            largest_arrival_bytes: 0,
+        })
+    }
+
+    /// A socket that hears the interface, its ring, and what sends on it.
+    fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
@@ -114,8 +139,7 @@ impl Port {
         // Binding to an interface that is down succeeds, and leaves this behind.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
         log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
-        let (socket, interface) = (Arc::new(socket), interface.clone());
-        Ok(Port { socket, ring, sender, interface, config, counters: Counters::default() })
+        Ok((socket, ring, sender))
     }
 
     /// The interface it was opened on.
@@ -140,7 +164,7 @@ impl Port {
 
     /// Hands a bounded batch of arrived frames to `take`, and says how many slots of the ring that emptied.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        let counters = &mut self.counters;
+        let (counters, largest) = (&mut self.counters, &mut self.largest_arrival_bytes);
         let mut slots = 0;
         let mut bytes = 0;
         while slots < RECEIVE_BATCH_FRAMES && bytes < RECEIVE_BATCH_BYTES {
@@ -149,6 +173,7 @@ impl Port {
                     take(frame);
                     counters.frames_received += 1;
                     bytes += frame.len();
+                    *largest = frame.len().max(*largest);
                 }
                 SlotContent::Truncated => counters.truncated += 1,
                 SlotContent::VlanTagged => counters.vlan_tagged += 1,
@@ -184,12 +209,86 @@ impl Port {
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
     fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
-        let sent = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
+        let flushed = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
+        if flushed.is_away {
+            self.outage.notice();
+        }
         if let Some(bytes) = self.sender.resize(now) {
             set_send_buffer(&self.socket, bytes)
                 .map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
         }
-        Ok(sent)
+        Ok(flushed.frames)
+    }
+
+    /// Why nothing comes and goes at the moment, if the interface is away.
+    pub fn outage(&self, now: Instant) -> Option<DriveError> {
+        let away = self.outage.lasts(now)?;
+        Some(DriveError::InterfaceDown { interface: self.interface.name.clone(), away })
+    }
+
+    /// Whether the interface is there, as far as that is known; looks now and then.
+    fn is_there(&mut self, now: Instant) -> Result<bool, DriveError> {
+        if !self.outage.wants_look(now) {
+            return Ok(!self.outage.is_on());
+        }
+        let name = self.interface.name.as_str();
+        match syscall::interface_state(self.socket.as_fd(), name) {
+            Ok(state) if state.is_up => {
+                self.check(&state)?;
+                // Taken away and put back it is another one: the socket is bound to the old.
+                if state.index != self.interface.index && !self.reopen(state.index) {
+                    return self.is_away(now);
+                }
+                if let Some(away) = self.outage.is_there(now) {
+                    log::warn!("interface {} is back after {away:.1?}", self.interface.name);
+                }
+                Ok(true)
+            }
+            Ok(_) => self.is_away(now),
+            Err(errno) if is_away(errno) => self.is_away(now),
+            Err(errno) => Err(DriveError::new(name, "look at the settings", errno)),
+        }
+    }
+
+    /// The interface is away.
+    fn is_away(&mut self, now: Instant) -> Result<bool, DriveError> {
+        let interface = &self.interface.name;
+        if self.outage.begins() {
+            self.counters.outages += 1;
+            log::warn!("interface {interface} has gone down: waiting for it, {:?} at most", self.config.outage_limit);
+        }
+        match self.outage.is_away(now) {
+            Some(away) => Err(DriveError::InterfaceDown { interface: interface.clone(), away }),
+            None => Ok(false),
+        }
+    }
+
+    /// Fails if the interface is not what it was, in a way that matters.
+    fn check(&self, state: &InterfaceState) -> Result<(), DriveError> {
+        let Interface { name, mac, mtu_bytes, .. } = &self.interface;
+        if state.mac != *mac {
+            return Err(DriveError::AddressChanged { interface: name.clone(), was: *mac, is: state.mac });
+        }
+        // What is too large to be sent is an error of sending.
+        if state.mtu_bytes < *mtu_bytes && self.largest_arrival_bytes > state.mtu_bytes + ETHERNET_BYTES {
+            return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is: state.mtu_bytes });
+        }
+        Ok(())
+    }
+
+    /// Binds to the interface that has taken the place of the old one; what the kernel held for that is gone, as on a
+    /// cable. False if that cannot be done yet.
+    fn reopen(&mut self, index: u32) -> bool {
+        let interface = Interface { index, ..self.interface.clone() };
+        let reopened = Self::connect(&interface, &self.config).and_then(|(socket, ring, _)| {
+            let replaced = syscall::replace(self.socket.as_fd(), socket.as_fd());
+            replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
+        });
+        match reopened {
+            Ok(ring) => (self.ring, self.interface) = (ring, interface),
+            Err(error) => log::debug!("not yet: {error}"),
+        }
+        self.interface.index == index
     }
 }
 
@@ -206,6 +305,9 @@ impl Link for Port {
     }
 
     fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+        if !self.is_there(now)? {
+            return Ok(0);
+        }
         let left_over = self.flush(now)?;
         self.sender.fill(write);
         Ok(left_over + self.flush(now)?)
@@ -216,7 +318,7 @@ impl Link for Port {
     }
 
     fn blocked(&self) -> Option<Blocked> {
-        self.sender.blocked()
+        self.outage.blocked().or(self.sender.blocked())
     }
 
     fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
@@ -224,7 +326,10 @@ impl Link for Port {
         let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
-            pending_error(&self.socket).map_err(|errno| DriveError::new(name, "receive", errno))?;
+            match pending_error(&self.socket) {
+                Err(errno) if is_away(errno) => self.outage.notice(),
+                result => result.map_err(|errno| DriveError::new(name, "receive", errno))?,
+            }
         }
         if events.contains(PollFlags::POLLOUT) {
             self.sender.writable();

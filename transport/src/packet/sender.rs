@@ -5,7 +5,7 @@
 //! ask again after a while. Neither loses a frame.
 
 use super::counters::Counters;
-use super::error::DriveError;
+use super::error::{DriveError, is_away};
 use super::send_buffer::SendBuffer;
 use super::staging::Staging;
 use super::syscall;
@@ -31,6 +31,15 @@ pub(super) struct Sender {
     /// Since when the transmit queue has taken nothing.
     refused_since: Option<Instant>,
     warned: bool,
+}
+
+/// What came of sending the frames that wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flushed {
+    /// How many left.
+    pub frames: usize,
+    /// Whether the rest stays because the interface is away.
+    pub is_away: bool,
 }
 
 impl Sender {
@@ -73,14 +82,14 @@ impl Sender {
         self.staging.fill(write);
     }
 
-    /// Sends waiting frames until none is left or the kernel has no room; says how many left.
+    /// Sends waiting frames until none is left, the kernel has no room or the interface is away.
     pub(super) fn flush(
         &mut self,
         socket: BorrowedFd,
         interface: &str,
         now: Instant,
         counters: &mut Counters,
-    ) -> Result<usize, DriveError> {
+    ) -> Result<Flushed, DriveError> {
         let mut frames = 0;
         while !self.staging.is_empty() && self.may_try(now) {
             match self.staging.waiting(|waiting| syscall::send_many(socket, waiting)) {
@@ -94,15 +103,17 @@ impl Sender {
                     self.backlog.blocked();
                     self.blocked = Some(Blocked::Room);
                 }
-                Err(Errno::ENOBUFS) => {
+                // Out of memory for a moment: the answer is the same.
+                Err(Errno::ENOBUFS | Errno::ENOMEM) => {
                     counters.send_no_buffers += 1;
                     self.refused(interface, now);
                 }
                 Err(Errno::EMSGSIZE) => return Err(self.too_long(interface)),
+                Err(errno) if is_away(errno) => return Ok(Flushed { frames, is_away: true }),
                 Err(errno) => return Err(DriveError::new(interface, "send", errno)),
             }
         }
-        Ok(frames)
+        Ok(Flushed { frames, is_away: false })
     }
 
     fn may_try(&self, now: Instant) -> bool {

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::io::IoSlice;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -20,10 +20,19 @@ pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
 
 /// Begins receiving frames of `ether_type` on the interface.
 pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: EtherType) -> nix::Result<()> {
+    bind_to_protocol(fd, interface_index, ether_type.number())
+}
+
+/// The same for a socket that goes on receiving nothing.
+pub(super) fn bind_to_send(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
+    bind_to_protocol(fd, interface_index, 0)
+}
+
+fn bind_to_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Result<()> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ether_type.number().to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = interface_index as c_int;
     let length = size_of::<libc::sockaddr_ll>() as socklen_t;
     // SAFETY: `address` is a whole `sockaddr_ll` of `length` bytes and outlives the call.
@@ -120,12 +129,53 @@ pub(super) fn interface_hardware(name: &str) -> nix::Result<(u16, MacAddr)> {
     let request = interface_ioctl(name, libc::SIOCGIFHWADDR)?;
     // SAFETY: SIOCGIFHWADDR has filled this member, and any bytes make a valid `sockaddr`.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    Ok((address.sa_family, mac_of(&address)))
+}
+
+fn mac_of(address: &libc::sockaddr) -> MacAddr {
     let octet = |i: usize| address.sa_data[i] as u8;
-    Ok((address.sa_family, MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))))
+    MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))
+}
+
+/// What an interface is like, seen from an open socket: in the socket's network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InterfaceState {
+    pub index: u32,
+    pub is_up: bool,
+    pub mac: MacAddr,
+    pub mtu_bytes: usize,
+}
+
+/// Asks what the interface `name` is like; ENODEV if there is none.
+pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<InterfaceState> {
+    let ask = |code| ask_interface(fd, name, code).map(|request| request.ifr_ifru);
+    // SAFETY: each request has filled the member that is read, and any bytes make a valid integer or `sockaddr`.
+    let (index, flags, address, mtu) = unsafe {
+        let (index, flags) = (ask(libc::SIOCGIFINDEX)?.ifru_ifindex, ask(libc::SIOCGIFFLAGS)?.ifru_flags);
+        (index, flags, ask(libc::SIOCGIFHWADDR)?.ifru_hwaddr, ask(libc::SIOCGIFMTU)?.ifru_mtu)
+    };
+    Ok(InterfaceState {
+        index: u32::try_from(index).map_err(|_| Errno::EINVAL)?,
+        is_up: c_int::from(flags) & libc::IFF_UP != 0,
+        mac: mac_of(&address),
+        mtu_bytes: usize::try_from(mtu).map_err(|_| Errno::EINVAL)?,
+    })
+}
+
+/// Puts another open file in the place of the socket `fd`: whoever knows its number has that from now on.
+pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
+    // SAFETY: both are open; `fd` stays open, as another file, and belongs to whom it did.
+    Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
 }
 
 /// Asks about the interface `name` of the calling thread's network namespace; ENODEV if none can be called so.
 fn interface_ioctl(name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
+    let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    ask_interface(any.as_fd(), name, code)
+}
+
+/// Asks about the interface `name` of a socket's network namespace; ENODEV if none can be called so.
+fn ask_interface(fd: BorrowedFd, name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -134,9 +184,8 @@ fn interface_ioctl(name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    // SAFETY: the two codes used in this file read and write one `ifreq`, which outlives the call.
-    Errno::result(unsafe { libc::ioctl(any.as_raw_fd(), code, &raw mut request) }).map(|_| request)
+    // SAFETY: the codes used in this file read and write one `ifreq`, which outlives the call.
+    Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) }).map(|_| request)
 }
 
 /// Sets an option of the packet layer whose value is plain data.

@@ -149,7 +149,8 @@ impl Lane {
     }
 
     fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        if self.synced && ack.cursor < self.cursor && !self.is_contradicted(now, ack, feed) {
+        let behind = self.synced && ack.cursor < self.cursor;
+        if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
         if !self.synced {
@@ -184,7 +185,7 @@ impl Lane {
         }
         self.question.answered(only_consuming || (only_lacking && lost == 0));
         self.rearm(now, feed);
-        self.known(feed)
+        self.known(feed).forged_if(behind)
     }
 
     /// One past the highest frame that the child can have.
@@ -209,9 +210,8 @@ impl Lane {
             if self.origins == Origins::Here {
                 self.origins = Origins::Former;
             }
-        } else if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now);
+        } else {
+            self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
         }
         contradicted
     }

@@ -41,7 +41,7 @@ pub(super) enum AckFrom {
     Known,
     /// One of them, who needs frames that are gone.
     Orphan(Orphan),
-    /// One of them, who says what cannot be: the rest of it was used.
+    /// One of them, who says what cannot be, now or before: what can be true was used.
     Forged,
     /// Nobody of them.
     Stranger,

@@ -77,6 +77,9 @@ impl Blocks {
             consumed_at: None,
         };
         blocks.set_epoch(view.epoch);
+        if view.members[identity.rank.index()].standing == Standing::Aside {
+            blocks.step_aside(Instant::START, view);
+        }
         blocks
     }
 

@@ -1,11 +1,11 @@
 //! One stream as a view describes it: its peers, and the engine's numbers for one member.
 
-use super::FIRST_STREAM;
+use super::{Dealing, FIRST_STREAM};
 use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
+use ethbcast_transport::wire::{Identity, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
 
 /// Opens a stream at the host that `identity` names.
@@ -18,27 +18,19 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
         _ => Outlet::Lanes(children),
     };
     let payload_bytes = usize::from(view.payload_bytes);
-    let Some(parent) = tree.parent(rank) else {
+    if rank == Rank::ROOT {
         return Stream::origin(identity, payload_bytes, &outlet, tuning.clone());
-    };
-    let mut stream = Stream::receiver(identity, payload_bytes, view.peer(parent), &outlet, tuning.clone());
+    }
+    // Who is aside has the root alone.
+    let parent = view.peer(tree.parent(rank).unwrap_or(Rank::ROOT));
+    let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning.clone());
     stream.set_origin(view.peer(Rank::ROOT));
     if let Some(size) = view.size {
-        stream.expect_last(last_frame(size, view, identity.stream));
+        // The root fills every frame but the last before the trailer, which ends each stream.
+        let frames = size.div_ceil(u64::from(view.payload_bytes.max(1)));
+        stream.expect_last(Dealing::new(view).of_stream(usize::from(identity.stream.0 - FIRST_STREAM), frames));
     }
     stream
-}
-
-/// The number of a stream's last frame: the root fills every frame but the last before the trailer, and deals blocks of
-/// them to the streams in turn; the trailer ends each.
-fn last_frame(size: u64, view: &View, stream: StreamId) -> u64 {
-    let frames = size.div_ceil(u64::from(view.payload_bytes.max(1)));
-    if !view.via.is_in_blocks() {
-        return frames;
-    }
-    let (block, streams) = (u64::from(view.segment_frames.max(1)), view.members.len() as u64);
-    let before = u64::from(stream.0 - FIRST_STREAM) * block;
-    frames / (block * streams) * block + (frames % (block * streams)).saturating_sub(before).min(block)
 }
 
 /// Slots of the feed from which one member is served alone: enough for the link's rate over a round trip.
@@ -109,22 +101,6 @@ mod tests {
         let many = cast(1000);
         assert_eq!(tuned(&own, &many, Rank(13)), own.for_ack_tree(1000, 10, 2));
         assert_eq!(tuned(&own, &many, Rank::ROOT), own.for_ack_tree(1000, 10, 0));
-    }
-
-    #[test]
-    fn the_last_frame_of_each_stream_follows_from_the_size() {
-        let mut view = chain(3);
-        let payload = u64::from(view.payload_bytes);
-        let last = |view: &View, frames: u64| {
-            [1, 2, 3].map(|stream| last_frame(frames * payload - payload / 2, view, StreamId(stream)))
-        };
-        assert_eq!(last_frame(0, &view, StreamId(1)), 0, "an empty stream is a trailer alone");
-        assert_eq!(last(&view, 25)[0], 25);
-        (view.via, view.segment_frames) = (Via::ScatterAllgather, 4);
-        assert_eq!(
-            [2, 6, 12, 13, 25].map(|frames| last(&view, frames)),
-            [[2, 0, 0], [4, 2, 0], [4, 4, 4], [5, 4, 4], [9, 8, 8],]
-        );
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub enum Error {
         /// Whether all bytes were here and verified by then.
         delivered: bool,
     },
+    /// The whole took longer than it may; the others have been told.
+    #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
+    TimedOut,
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,

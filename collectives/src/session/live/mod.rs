@@ -23,28 +23,35 @@
 
 mod cancel;
 mod error;
+mod last_words;
+mod limited;
 mod options;
 mod progress;
 mod read_again;
 mod read_ahead;
 mod report;
+mod storage;
 mod write_behind;
 
 pub use cancel::{Cancel, Start};
 pub use error::Error;
+pub use last_words::LastWords;
 pub use options::{Callback, Options};
 pub use progress::Progress;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
-pub use write_behind::{Output, Storage, StorageError, WriteBehind, Writer, is_full, write_behind};
+pub use storage::{Output, Storage, StorageError, is_full};
+pub use write_behind::{WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Receiver, Root, Station};
+use super::{Outcome, Receiver, Root, Station};
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Counters, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
 use ethbcast_transport::{Instant, Tuning};
+use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use limited::Limited;
 use progress::Teller;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -144,12 +151,14 @@ impl Session {
     pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         options.cancel.watch(&waker);
+        let mut port = PortConfig::new(options.ether_type);
+        port.outage_limit = options.timing.patience;
         options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
             mtu_bytes: options.mtu_bytes,
-            ..Opening::new(group, PortConfig::new(options.ether_type))
+            ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
@@ -169,13 +178,19 @@ impl Session {
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
-        let mut root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
+        let root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
+        let mut root = Limited::new(root, began, options.time_limit);
         let mut teller = Teller::new(options);
-        let mut cancelled = false;
+        let mut watcher = last_words::Teller::new(options.last_words.clone());
+        watcher.tell(|| root.farewell(ROOT_ENDED));
+        let (mut stopped, mut given_up) = (false, None);
         drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
-            if let Some(reason) = options.cancel.reason() {
-                cancelled = true;
-                root.abort(now, reason);
+            if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
+                let decided = root.stop_waiting(now, reason);
+                given_up = (!decided).then_some(Error::Cancelled { delivered: false });
+            }
+            if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
+                given_up.get_or_insert(Error::TimedOut);
             }
             if options.start.as_ref().is_some_and(Start::is_now) {
                 root.start_now(now);
@@ -183,17 +198,22 @@ impl Session {
             while let Some(event) = root.poll_event() {
                 options.tell(Progress::Sender(&event));
                 sending.handle_event(root, now, &event);
+                watcher.tell(|| root.farewell(ROOT_ENDED));
             }
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        watcher.tell(|| None);
         log_counters(&self.port.counters());
-        if cancelled {
-            return Err(Error::Cancelled { delivered: false });
+        if let Some(error) = given_up {
+            return Err(error);
         }
         if let Some(text) = sending.failed() {
             return Err(Error::GaveUp(text.to_owned()));
+        }
+        if root.reports().all(|report| report.outcome != Outcome::Delivered) {
+            self.check_interface()?;
         }
         if let Some(failure) = root.failure() {
             return Err(failure.clone().into());
@@ -223,22 +243,39 @@ impl Session {
     ) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
-        let mut receiver = Receiver::new(self.clock.now(), config);
+        let began = self.clock.now();
+        let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options);
+        let mut watcher = last_words::Teller::new(options.last_words.clone());
+        let mut timed_out = false;
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
-            if options.cancel.is_cancelled() {
+            timed_out |= receiver.take_over(now);
+            if options.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
             }
             while let Some(event) = receiver.poll_event() {
                 options.tell(Progress::Receiver(&event));
                 receiving.handle_event(now, event);
+                watcher.tell(|| receiver.farewell(RECEIVER_ENDED));
             }
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, now);
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        watcher.tell(|| None);
         log_counters(&self.port.counters());
-        Ok(receiver)
+        if timed_out {
+            return Err(Error::TimedOut);
+        }
+        if receiving.verdict().is_none() && !receiving.is_cancelled() {
+            self.check_interface()?;
+        }
+        Ok(receiver.into_inner())
+    }
+
+    /// Fails if it is this host's interface that is away, when all others seem silent.
+    fn check_interface(&self) -> Result<(), Error> {
+        self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Checks that the topology names this host, before anybody is waited for.
@@ -256,6 +293,11 @@ impl Session {
     /// This host's place on the wire.
     pub fn station(&self) -> &Station {
         &self.station
+    }
+
+    /// The interface that it is on.
+    pub fn interface(&self) -> &Interface {
+        self.port.interface()
     }
 
     /// Wakes the session's loop: for threads that have something for its source or sink.

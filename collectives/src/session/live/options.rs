@@ -1,8 +1,8 @@
 //! What a session is told.
 
-use super::{Cancel, Error, Progress, Start};
+use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
-use crate::session::{ReceiverConfig, RootConfig, Route, Station, Wanted};
+use crate::session::{OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
@@ -64,8 +64,16 @@ with_defaults! {
         pub free_bytes: u64 = u64::MAX,
         /// The least time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
+        /// How long who is silent, or makes no progress, is waited for; also this host's interface, if it is away.
+        pub timing: Timing = Timing::default(),
+        /// What becomes of a receiver that holds up the others.
+        pub on_slow: OnSlow = OnSlow::Demote,
+        /// How long the whole may take; without it, as long as it takes.
+        pub time_limit: Option<Duration> = None,
         /// Ends the session before its time.
         pub cancel: Cancel = Cancel::new(),
+        /// Told what another process is to say if this one ends without a word.
+        pub last_words: Option<LastWords> = None,
         /// Told what happens: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }
@@ -122,6 +130,8 @@ impl Options {
             probe: self.probe,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
+            on_slow: self.on_slow,
+            timing: self.timing,
             tuning,
             ..RootConfig::new(station.clone(), session, &self.source)
         };
@@ -144,8 +154,14 @@ impl Options {
 
     /// A receiver's configuration.
     pub(super) fn receiver_config(&self, station: &Station, nonce: u64, port: &Tuning) -> ReceiverConfig {
-        let (free_bytes, patience, tuning) = (self.free_bytes, self.max_wait, port.clone());
-        ReceiverConfig { free_bytes, patience, once: self.once, tuning, ..ReceiverConfig::new(station.clone(), nonce) }
+        ReceiverConfig {
+            free_bytes: self.free_bytes,
+            patience: self.max_wait,
+            once: self.once,
+            timing: self.timing,
+            tuning: port.clone(),
+            ..ReceiverConfig::new(station.clone(), nonce)
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! A writer on a thread of its own, which is given chunks, digests them, settles them when they are all verified, and
 //! publishes them when the root has accepted them.
 
+use super::storage::{Storage, StorageError};
 use crate::session::application::{Sink, Tally};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -18,81 +19,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNKS_WAITING: usize = 8;
 /// How long bytes of a slow stream may wait for a chunk to fill.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// Where a [`Writer`] puts the bytes. It is dropped, with whatever is half done, if they do not all come.
-pub trait Storage {
-    /// The session has begun: bytes of this name and size will come.
-    ///
-    /// # Errors
-    /// If there can be no place for them.
-    fn begin(&mut self, _source: &str, _size: Option<u64>) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    /// Takes the next bytes, which are not verified yet.
-    ///
-    /// # Errors
-    /// If they cannot be written.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
-
-    /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
-    /// nobody.
-    ///
-    /// # Errors
-    /// If that cannot be done, or what is read back is something else.
-    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
-
-    /// What was settled is accepted: shows it, under its name.
-    ///
-    /// # Errors
-    /// If that cannot be done.
-    fn publish(&mut self) -> Result<(), StorageError> {
-        Ok(())
-    }
-}
-
-/// Why bytes could not be stored.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct StorageError {
-    outcome: Outcome,
-    text: String,
-    #[source]
-    cause: Option<io::Error>,
-}
-
-impl StorageError {
-    /// A failure that the sender hears of as this outcome, with a sentence that says what to do.
-    pub fn new(outcome: Outcome, text: impl Into<String>) -> StorageError {
-        StorageError { outcome, text: text.into(), cause: None }
-    }
-
-    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which
-    /// `help` is added.
-    pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
-        let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
-        StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
-    }
-}
-
-/// Whether there is no room for more.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
-}
-
-/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, verified or not.
-#[derive(Debug)]
-pub struct Output<W>(pub W);
-
-impl<W: Write> Storage for Output<W> {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
-    }
-
-    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-        self.0.flush().map_err(|error| StorageError::system("write", error, ""))
-    }
-}
 
 #[derive(Debug)]
 enum Order {
@@ -196,7 +122,10 @@ impl<S: Storage> Writer<S> {
         match last {
             None => {}
             Some(Ok(())) => shared.conclude(tally.verdict(Outcome::Delivered, ""), None),
-            Some(Err(StorageError { outcome, text, cause })) => shared.conclude(tally.verdict(outcome, text), cause),
+            Some(Err(error)) => {
+                let (outcome, text, cause) = error.into_parts();
+                shared.conclude(tally.verdict(outcome, text), cause);
+            }
         }
         // Whatever still comes after a failure is thrown away, so that the sink never waits.
         for _ in orders {
@@ -315,8 +244,10 @@ impl Sink for WriteBehind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::live::Output;
     use ethbcast_planning::plan::Via;
     use ethbcast_transport::wire::Rank;
+    use std::io::ErrorKind;
     use std::thread;
 
     /// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.

@@ -20,8 +20,8 @@ use super::message::{Done, Message, Outcome, Refusal, Trailer, ViewPart};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::measure::kind::PROBE;
-use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
+use crate::membership::{ControlStats, Timing};
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
@@ -214,12 +214,7 @@ impl Receiver {
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
-        let (kind, body) = leave.encode();
-        let identity = self.endpoint.identity();
-        let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
-        let length = identity.write(&mut frame, root.mac, &identity.header(kind), &body);
-        frame.truncate(length);
-        Some(frame)
+        Some(self.endpoint.frame(root.mac, &leave))
     }
 
     fn end(&mut self, end: End) {
@@ -245,9 +240,16 @@ impl Receiver {
         match heard {
             // There may be another: whichever is heard first would be the one that repeats itself most often.
             Heard::Open => _ = decide_at.get_or_insert(now + self.endpoint.config().timing.announce),
-            Heard::Running => {
-                let text = format!("a session of group {group} is running without this host");
-                self.stay_out(host.clone(), End::Refused(Refusal::Late, text));
+            Heard::Running { is_news, tell_root } => {
+                if tell_root {
+                    // So that it knows who waits in vain, and that a member which was started again is gone.
+                    let request = self.endpoint.config().request();
+                    self.endpoint.send_in(frame.header.session, frame.source, &request);
+                }
+                if is_news {
+                    let text = format!("a session of group {group} is running without this host");
+                    self.stay_out(host.clone(), End::Refused(Refusal::Late, text));
+                }
             }
             Heard::Closed => {}
         }
@@ -301,7 +303,7 @@ impl Receiver {
 
     /// Before a session: asks, repeats, or turns to another root.
     fn wait_on(&mut self, now: Instant) {
-        let dead = self.endpoint.config().timing.dead;
+        let Timing { dead, patience, .. } = self.endpoint.config().timing;
         match (&mut self.phase, &self.root) {
             (Phase::Listening(decide_at), _) => {
                 if decide_at.is_some_and(|at| at <= now) {
@@ -309,13 +311,15 @@ impl Receiver {
                 }
             }
             (Phase::Joining(joining), Some(root)) => {
-                if now.since(root.heard_at) >= dead {
-                    // It went away before it began; there may be another.
-                    self.on_left_out(now, End::RootSilent);
-                } else if joining.is_in_vain(now) && self.roots.has_other(now, root.mac, dead) {
+                let silence = now.since(root.heard_at);
+                let in_vain = silence >= dead || joining.is_in_vain(now);
+                if in_vain && self.roots.has_other(now, joining.root(), dead) {
                     self.leave("it asks another root, as this one did not answer");
                     self.ask(now);
+                } else if silence >= dead + patience {
+                    self.on_left_out(now, End::RootSilent);
                 } else {
+                    // Its list may name this host already: it is asked until it comes back, or another comes.
                     joining.handle_timeout(now, root.mac, &mut self.endpoint);
                 }
             }
@@ -456,9 +460,9 @@ impl Machine for Receiver {
             Phase::Ended(_) => return None,
         };
         let running = matches!(self.phase, Phase::Running(_));
-        let silence = self.root.as_ref().map(|root| match running {
-            true => Wait::Silence.at((root.heard_at + timing.dead + timing.patience).min(root.missed_at)),
-            false => Wait::Silence.at(root.heard_at + timing.dead),
+        let silence = self.root.as_ref().map(|root| {
+            let limit = root.heard_at + timing.dead + timing.patience;
+            Wait::Silence.at(if running { limit.min(root.missed_at) } else { limit })
         });
         own.into_iter().chain(silence).min()
     }

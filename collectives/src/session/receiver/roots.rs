@@ -8,6 +8,9 @@ use std::time::Duration;
 /// thousand delays a receiver, and keeps it from no root that answers.
 const MOST: usize = 8;
 
+/// A root whose session runs is asked no more often than this.
+const ASK_AGAIN: Duration = Duration::from_millis(400);
+
 /// What a root offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeardRoot {
@@ -31,8 +34,13 @@ pub(super) struct HeardRoot {
 pub(super) enum Heard {
     /// The root may be asked.
     Open,
-    /// Its session has started without this host, which is news.
-    Running,
+    /// Its session has started without this host.
+    Running {
+        /// The user does not know yet.
+        is_news: bool,
+        /// The root may not know that this host waits.
+        tell_root: bool,
+    },
     /// Nothing new.
     Closed,
 }
@@ -93,9 +101,12 @@ impl Roots {
         Some(root.clone())
     }
 
-    /// Whether there is another root than this one to be asked.
-    pub(super) fn has_other(&self, now: Instant, than: MacAddr, alive_for: Duration) -> bool {
-        let other = |root: &HeardRoot| root.mac != than && root.is_open(now) && now.since(root.heard_at) < alive_for;
+    /// Whether there is another session than this one to be asked for.
+    pub(super) fn has_other(&self, now: Instant, than: &HeardRoot, alive_for: Duration) -> bool {
+        let other = |root: &HeardRoot| {
+            let differs = (root.mac, root.session) != (than.mac, than.session);
+            differs && root.is_open(now) && now.since(root.heard_at) < alive_for
+        };
         self.roots.iter().any(other)
     }
 
@@ -115,8 +126,12 @@ impl HeardRoot {
     fn judge(&mut self, now: Instant) -> Heard {
         if self.is_open(now) {
             Heard::Open
-        } else if self.stage == Stage::Started && !std::mem::replace(&mut self.told, true) {
-            Heard::Running
+        } else if self.stage == Stage::Started {
+            let tell_root = self.asked_at.is_none_or(|at| now >= at + ASK_AGAIN);
+            if tell_root {
+                self.asked_at = Some(now);
+            }
+            Heard::Running { is_news: !std::mem::replace(&mut self.told, true), tell_root }
         } else {
             Heard::Closed
         }
@@ -153,16 +168,18 @@ mod tests {
         assert_eq!(asked, [Some(mac(1)), Some(mac(2)), Some(mac(3)), Some(mac(1))]);
         roots.close(mac(2), at(1000));
         assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
-        assert_eq!(ask(&mut roots, 1000), Some(mac(2)));
-        assert!(roots.has_other(at(1000), mac(2), ALIVE) && !roots.has_other(at(1500), mac(2), ALIVE));
+        let asked = roots.choose(at(1000), ALIVE).expect("it is open again");
+        assert_eq!(asked.mac, mac(2));
+        assert!(roots.has_other(at(1000), &asked, ALIVE) && !roots.has_other(at(1500), &asked, ALIVE));
     }
 
     #[test]
     fn a_session_that_has_started_is_news_once_and_a_thousand_forged_ones_are_no_more_than_eight() {
         let mut roots = Roots::default();
         roots.hear(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
-        for expected in [Heard::Running, Heard::Closed] {
-            assert_eq!(roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None), expected);
+        for first in [true, false] {
+            let heard = roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None);
+            assert_eq!(heard, Heard::Running { is_news: first, tell_root: first });
         }
         assert_eq!(roots.hear(at(2), (mac(1), 2), &invitation(Stage::Gathering), None), Heard::Open, "the next one");
         for number in 0..1000_u16 {

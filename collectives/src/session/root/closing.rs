@@ -20,6 +20,10 @@ impl Closing {
         Closing { last_word, left: times, next: now }
     }
 
+    pub(super) fn last_word(&self) -> &Message {
+        &self.last_word
+    }
+
     /// Sends the last word when it is time to; whether it has been sent often enough.
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         if self.next > now || self.left == 0 {

@@ -5,6 +5,7 @@ use super::first_view::first_view;
 use super::offer::HostNames;
 use super::path_check::PathChecks;
 use super::refusals::Refusals;
+use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::measure::{ProbeSettings, Prober, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
@@ -33,6 +34,7 @@ pub(super) struct Gathering {
     /// Those who may be let in, in the order in which the longest frames reached them.
     reached: VecDeque<MacAddr>,
     names: HostNames,
+    rivals: Rivals,
     /// The user will have those who are there.
     started_by_user: bool,
     /// Measures before the start, when everybody is there and nobody has measured before.
@@ -66,6 +68,7 @@ impl Gathering {
             checks: PathChecks::new(identity, usize::from(config.station.mtu_bytes) - HEADER_BYTES),
             reached: VecDeque::new(),
             names: HostNames::new(config),
+            rivals: Rivals::default(),
             started_by_user: false,
             prober: None,
             probed: false,
@@ -130,26 +133,28 @@ impl Gathering {
 
     /// Takes an invitation of another root: of two of one group the one that began first stays.
     pub(super) fn on_announce(
-        &self,
+        &mut self,
         now: Instant,
-        from: MacAddr,
+        from: (MacAddr, u32),
         other: &Message,
-        config: &RootConfig,
-    ) -> GatheringStep {
-        let Message::Announce { group, host, source, stage, age_millis, .. } = other else {
-            return GatheringStep::Wait;
-        };
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Message::Announce { host, source, stage, age_millis, .. } = other else { return };
         let (own, other) = (self.age(now), Duration::from_millis(u64::from(*age_millis)));
         let is_first = match *stage {
-            Stage::Gathering if own.abs_diff(other) <= AT_ONCE => from < config.station.mac,
+            Stage::Gathering if own.abs_diff(other) <= AT_ONCE => from.0 < endpoint.station().mac,
             Stage::Gathering => other > own,
             Stage::Started | Stage::LateWelcome => true,
         };
-        if !is_first {
-            return GatheringStep::Wait;
+        if is_first {
+            self.rivals.hear(now, from, (host, source), endpoint);
         }
-        let (host, offer, group) = (host.clone(), source.clone(), group.clone());
-        GatheringStep::GiveUp(RootFailure::GroupTaken { host, mac: from, offer, group })
+    }
+
+    /// A root that was asked is there: the group is its own.
+    pub(super) fn on_answer(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
+        let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
+        self.rivals.on_answer((frame.source, frame.header.session), nonce, endpoint)
     }
 
     /// The user will have those who are there, as soon as there is one.
@@ -175,6 +180,7 @@ impl Gathering {
             endpoint.send_to_group(&endpoint.config().invitation(Stage::Gathering, self.age(now)));
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
+            self.rivals.ask(endpoint);
         }
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
@@ -241,6 +247,9 @@ impl Gathering {
             self.take_calibration(&prober);
         }
         self.let_in(now, refusals, endpoint);
+        if self.rivals.are_awaited(now) {
+            return GatheringStep::Wait;
+        }
         let wanted = endpoint.config().wanted;
         let (there, is_over) = (self.applicants.len(), self.age(now) >= wanted.patience);
         let enough = wanted.enough.is_some_and(|enough| there >= enough);

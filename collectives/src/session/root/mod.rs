@@ -16,6 +16,7 @@ mod path_check;
 mod refill;
 mod refusals;
 mod rereading;
+mod rivals;
 mod running;
 mod side;
 mod watch;
@@ -28,8 +29,8 @@ pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::kind::{ANNOUNCE, JOIN, LEAVE};
-use super::message::{Message, Refusal, Stage, Status, Trailer};
+use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
+use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -260,16 +261,20 @@ impl Root {
         }
     }
 
-    /// Ends the wait for members that are silent; if there are none but those to wait for, with a verdict, else as
-    /// [`abort`](Root::abort).
-    pub fn stop_waiting(&mut self, now: Instant, text: &str) {
-        if let Phase::Running(running) = &mut self.phase
-            && running.give_up_waiting(now, &mut self.endpoint)
-        {
+    /// Ends the wait for members that are silent, with a verdict if there are none but those to wait for; else this is
+    /// [`abort`](Root::abort). Whether there is a verdict, or the session is over anyway.
+    pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
+        let decided = match &mut self.phase {
+            Phase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
+            Phase::Closing(..) | Phase::Ended(_) => true,
+            Phase::Gathering(_) => false,
+        };
+        if decided {
             self.watch_reports(now);
         } else {
             self.abort(now, text);
         }
+        decided
     }
 
     /// Gives up and tells everybody why.
@@ -277,6 +282,17 @@ impl Root {
         if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
             self.close(now, Message::Abort { text: text.to_owned() });
         }
+    }
+
+    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`, or
+    /// the last word if that is being said; none when all has been said.
+    pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
+        let message = match &self.phase {
+            Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
+            Phase::Closing(closing, _) => closing.last_word().clone(),
+            Phase::Ended(_) => return None,
+        };
+        Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
     }
 
     /// Says the last word, and will repeat it.
@@ -289,9 +305,13 @@ impl Root {
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(message) = self.endpoint.read(frame) else { return };
-        let Message::Join { nonce, group, host, .. } = &message else { return };
+        let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
             self.endpoint.count_stranger();
+            return;
+        }
+        if features & ROOT_ASKS != 0 {
+            self.answer_root(frame.source, *nonce);
             return;
         }
         match &mut self.phase {
@@ -300,7 +320,11 @@ impl Root {
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
+                    if let Phase::Running(running) = phase {
+                        running.heard_other_run(now, frame.source, &mut self.endpoint);
+                    }
                     self.refuse_late(now, frame.source, *nonce, host);
+                    self.watch_reports(now);
                 }
             }
         }
@@ -335,13 +359,9 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         }
-        let stage = match &self.phase {
+        let stage = match &mut self.phase {
             Phase::Gathering(gathering) => {
-                let step = gathering.on_announce(now, frame.source, &message, self.endpoint.config());
-                if let GatheringStep::GiveUp(failure) = step {
-                    self.give_up(now, failure);
-                    return;
-                }
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
                 Stage::Gathering
             }
             Phase::Running(_) => Stage::Started,
@@ -352,6 +372,24 @@ impl Root {
             self.answered_at = Some(now);
             let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
             self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
+        }
+    }
+
+    /// Another root that was asked whether it is there.
+    fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
+        let Phase::Gathering(gathering) = &self.phase else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        let taken = gathering.on_answer(frame, &mut self.endpoint);
+        taken.into_iter().for_each(|failure| self.give_up(now, failure));
+    }
+
+    /// Another root asks whether this one is there.
+    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
+        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
+            let text = format!("{} sends to this group already", self.endpoint.station().host);
+            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         }
     }
 
@@ -426,7 +464,11 @@ impl Machine for Root {
         let kind = frame.header.kind;
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {
-            if kind == ANNOUNCE { self.on_announce(now, &frame) } else { self.endpoint.count_stranger() }
+            match kind {
+                ANNOUNCE => self.on_announce(now, &frame),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
         } else if kind == JOIN {
             self.on_join(now, &frame);
         } else if kind == LEAVE {
@@ -459,23 +501,21 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let of_phase = |phase: &mut Phase, buffer: &mut [u8]| match phase {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
             Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
             Phase::Closing(..) | Phase::Ended(_) => None,
-        };
-        let control = self.endpoint.poll_transmit(now, buffer);
-        let more = control.or_else(|| of_phase(&mut self.phase, buffer));
-        more.or_else(|| self.endpoint.poll_answer(now, buffer))
+        })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        match &self.phase {
+        let of_phase = match &self.phase {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => None,
-        }
+            Phase::Ended(_) => return None,
+        };
+        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
     }
 
     fn is_urgent(&self) -> bool {

@@ -94,6 +94,9 @@ impl PathChecks {
 
     /// Who has not been reached, for all tries.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
+        if self.refill_at <= now {
+            (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);
+        }
         let mut unreached = Vec::new();
         while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
             self.sent.pop_front();
@@ -112,9 +115,6 @@ impl PathChecks {
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let Some(host) = self.greetings.pop_front() {
             return Some(self.write(buffer, host, 0));
-        }
-        if now >= self.refill_at {
-            (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);
         }
         while self.credit > 0 {
             let host = self.queue.pop_front()?;
@@ -138,7 +138,7 @@ impl PathChecks {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
-        let refill = (!self.queue.is_empty()).then_some(self.refill_at);
+        let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
         refill.into_iter().chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
     }
@@ -190,6 +190,7 @@ mod tests {
         (1..=1000).for_each(|host| checks.begin(identity(host).mac));
         let mut reached = 0;
         for tick in 0..20 {
+            checks.handle_timeout(at(400 + 10 * tick));
             reached += run(&mut checks, at(400 + 10 * tick), |host, _| host % 2 == 0).len();
         }
         assert_eq!(reached, 500);

@@ -1,5 +1,6 @@
 //! The session: the root's view of its members, what it sends them, and their reports.
 
+use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::members::{MemberReport, Members};
 use super::watch::{Finding, Scene, Slow};
@@ -140,6 +141,16 @@ impl Running {
                 self.follow_up(now, endpoint);
             }
             None => endpoint.count_stranger(),
+        }
+    }
+
+    /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
+    pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
+        let is_member = |rank: &Rank| self.view.members[rank.index()].mac == from && *rank != Rank::ROOT;
+        let Some(rank) = self.view.ranks().find(is_member) else { return };
+        if self.members.silence(now, rank) >= REBOOT_SILENCE {
+            self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
+            self.follow_up(now, endpoint);
         }
     }
 
@@ -344,7 +355,7 @@ impl Running {
         for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
-                Change::Away(rank) => self.step_aside(now, rank, "it is silent", endpoint),
+                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
                 Change::Gone(rank) => {
                     self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint);
                 }

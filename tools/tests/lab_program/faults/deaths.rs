@@ -1,9 +1,10 @@
 //! Hosts that die in the middle: who still gets the file, and who is named.
 
-use super::{half_way, slow};
+use super::{QUARTER_BYTES, half_way, relays, slow, twelve_mebibytes};
 use crate::harness::Site;
+use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
@@ -14,8 +15,8 @@ fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
     let outcome = session.end(Duration::from_secs(10));
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
-    assert!(outcome.root.stderr.contains("1 of 5 receivers failed: n3 (silent)"), "{}", outcome.root.stderr);
-    assert_eq!(outcome.status("n3"), "silent");
+    assert!(outcome.root.stderr.contains("1 of 5 receivers failed: n3 (died)"), "{}", outcome.root.stderr);
+    assert_eq!(outcome.status("n3"), "died");
     assert_eq!(outcome.status("n4"), "verified");
     outcome.forget_dead("n3");
 }
@@ -40,6 +41,46 @@ fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file()
 }
 
 #[test]
+#[ignore = "until what died with relays is read again by the root"]
+fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_file() {
+    let site = Site::beside("lossypair", LabConfig { loss: 0.01, ..relays() });
+    for pause in [Duration::ZERO, Duration::from_millis(100)] {
+        let session = twelve_mebibytes(&site, "chain").start();
+        session.wait_for_sent(2 * QUARTER_BYTES);
+        session.receiver("n2").signal(Signal::SIGKILL);
+        std::thread::sleep(pause);
+        session.receiver("n3").signal(Signal::SIGKILL);
+        let outcome = session.end(Duration::from_secs(12));
+        ["n1", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.root.assert_code(1);
+        for host in ["n2", "n3"] {
+            outcome.assert_named(host, &["silent", "died", "killed"]);
+            outcome.forget_dead(host);
+        }
+    }
+}
+
+#[test]
+#[ignore = "until a process that ends says so, or a watcher says it for it"]
+fn a_receiver_that_is_killed_is_known_at_once() {
+    for via in ["chain", "cast"] {
+        let site = Site::beside("killed", relays());
+        let session = twelve_mebibytes(&site, via).start();
+        session.wait_for_sent(QUARTER_BYTES);
+        session.receiver("n3").signal(Signal::SIGKILL);
+        let killed = Instant::now();
+        // The first line was that it has joined.
+        session.root.wait_for_lines(2, "n3 ");
+        // Within 100 ms on a machine that has nothing else to do; silence would take 1.5 s.
+        assert!(killed.elapsed() < Duration::from_millis(700), "{:?}", killed.elapsed());
+        let outcome = session.end(Duration::from_secs(6));
+        ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+        outcome.root.assert_code(1);
+        outcome.forget_dead("n3");
+    }
+}
+
+#[test]
 fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() {
     let site = Site::alone("listener", slow(5));
     let session = half_way(&site, "cast", "n2");
@@ -47,7 +88,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() 
     let outcome = session.end(Duration::from_secs(10));
     ["n1", "n3", "n4"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
-    assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (silent)"), "{}", outcome.root.stderr);
+    assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (died)"), "{}", outcome.root.stderr);
     outcome.forget_dead("n2");
 }
 
@@ -59,7 +100,7 @@ fn when_the_last_of_a_chain_dies_nobody_else_notices() {
     let outcome = session.end(Duration::from_secs(10));
     ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
-    assert_eq!(outcome.status("n3"), "silent");
+    assert_eq!(outcome.status("n3"), "died");
     outcome.forget_dead("n3");
 }
 
@@ -71,9 +112,9 @@ fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
         session.root.signal(Signal::SIGKILL);
         let outcome = session.end(Duration::from_secs(5));
         for host in ["n1", "n2", "n3", "n4"] {
-            outcome.assert_nothing(host, 3);
+            outcome.assert_nothing(host, 1);
             assert!(
-                outcome.receiver(host).stderr.contains("the sender fell silent"),
+                outcome.receiver(host).stderr.contains("the sender's process has ended"),
                 "{}",
                 outcome.receiver(host).stderr
             );
@@ -86,7 +127,8 @@ fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_serv
     let site = Site::alone("unplug", slow(4));
     let session = half_way(&site, "chain", "n3");
     site.set_up("n2", "ip", &["link", "set", "eth0", "down"]);
-    let outcome = session.end(Duration::from_secs(10));
+    // It is waited for as long as a switch takes to start again.
+    let outcome = session.end(Duration::from_secs(50));
     outcome.assert_nothing("n2", 4);
     assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);
     ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));

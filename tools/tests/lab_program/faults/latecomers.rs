@@ -3,7 +3,6 @@
 use super::{MIDDLE_BYTES, half_way, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, Transfer, content, names_in, one_switch};
 use nix::sys::signal::Signal;
-use std::thread;
 use std::time::Duration;
 
 #[test]
@@ -16,8 +15,7 @@ fn a_receiver_that_is_started_again_before_the_start_takes_part() {
     root.wait_for_line("n1 joined");
     first.signal(Signal::SIGKILL);
     first.end(LIMIT).assert_code(137);
-    // For half a second the root cannot tell a host that was started again from two receivers on one interface.
-    thread::sleep(Duration::from_millis(700));
+    // At once: the root sees for itself that the former run is silent.
     let second = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
     root.wait_for_lines(2, "n1 joined");
     let receivers = [second, site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
@@ -35,8 +33,8 @@ fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
     for via in ["chain", "cast"] {
         let session = Transfer::new(&site, content(4, 16 * MEBIBYTE)).receivers(&["n1", "n2"]).via(via).start();
         session.wait_for_bytes("n2", MIDDLE_BYTES);
-        let late = site.start("n3", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
-        late.end(Duration::from_secs(4)).assert_refusal(3, &["started"]);
+        let late = site.start("n3", &["recv", "-i", "eth0", "--once"], directory.join("file"));
+        late.end(Duration::from_secs(4)).assert_refusal(3, &["is running without this host"]);
         session.end(LIMIT).assert_verified();
         assert_eq!(names_in(&directory), [""; 0]);
     }
@@ -48,15 +46,17 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let receivers =
-        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "10"], site.path(host)));
+        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "5"], site.path(host)));
     // All three have to be there to hear the same invitation.
-    thread::sleep(Duration::from_millis(300));
-    site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source).assert_code(0);
+    std::thread::sleep(Duration::from_millis(300));
+    let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
+    root.assert_code(0);
     let (taken, away): (Vec<_>, Vec<_>) =
         receivers.into_iter().map(|receiver| receiver.end(LIMIT)).partition(|ended| ended.code() == 0);
     assert_eq!((taken.len(), away.len()), (2, 1));
     away[0].assert_code(3);
-    assert!(["full", "started"].into_iter().any(|part| away[0].stderr.contains(part)), "{}", away[0].stderr);
+    assert!(away[0].stderr.contains("the session started with 2 of 2 wanted before"), "{}", away[0].stderr);
+    assert!(root.stdout_text().contains("left out: the session started with 2 of 2"), "{}", root.stdout_text());
     let files = ["n1", "n2", "n3"].into_iter().filter_map(|host| std::fs::read(site.path(host)).ok());
     assert_eq!(files.filter(|file| *file == bytes).count(), 2);
     assert_eq!(names_in(source.parent().expect("a directory")).len(), 3, "the source and two copies");
@@ -68,8 +68,8 @@ fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_sessi
     let session = half_way(&site, "chain", "n3");
     session.receiver("n2").signal(Signal::SIGKILL);
     let directory = site.directory("dest");
-    let again = site.start("n2", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
-    again.end(Duration::from_secs(4)).assert_refusal(3, &["started"]);
+    let again = site.start("n2", &["recv", "-i", "eth0"], directory.join("file"));
+    again.wait_for_line("is running without this host; waiting for the next session");
     let outcome = session.end(Duration::from_secs(10));
     ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
@@ -77,5 +77,9 @@ fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_sessi
     outcome.forget_dead("n2");
     assert_eq!(names_in(&directory), [""; 0]);
     // The next session takes it.
-    Transfer::new(&site, content(5, MEBIBYTE)).run().assert_verified();
+    let bytes = content(5, MEBIBYTE);
+    let root = site.run("n0", &["send", "-i", "eth0", "--hosts", "n2"], site.file("next.bin", &bytes));
+    root.assert_code(0);
+    again.end(LIMIT).assert_code(0);
+    assert!(std::fs::read(directory.join("file")).is_ok_and(|file| file == bytes));
 }

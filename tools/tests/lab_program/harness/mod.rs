@@ -7,7 +7,7 @@ pub use ethbcast_tests::lab::{
     Ended, LIMIT, PAYLOAD_BYTES, Run, Site, content, lab_name, names_in, one_switch, require_root, scratch, within,
 };
 pub use outcome::Outcome;
-pub use transfer::{Session, Transfer};
+pub use transfer::{Reader, Session, Transfer};
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -64,15 +64,44 @@ impl Outcome {
         assert_eq!(names_in(directory), [""; 0], "on {host}");
     }
 
+    /// Fails unless every receiver but one has exactly the bytes that were sent, and that one has them too or failed
+    /// with nothing left, and is named on the root's stderr in a line with one of these words.
+    #[track_caller]
+    pub fn assert_all_but(&self, culprit: &str, words: &[&str]) {
+        let others = self.receivers.iter().map(|(host, ..)| host).filter(|host| *host != culprit);
+        others.for_each(|host| self.assert_delivered(host));
+        let ended = self.receiver(culprit);
+        if ended.code() == 0 {
+            self.assert_delivered(culprit);
+            return self.root.assert_code(0);
+        }
+        assert!([1, 3].contains(&ended.code()), "{culprit} ended with {}:\n{}", ended.code(), ended.stderr);
+        self.assert_nothing(culprit, ended.code());
+        self.root.assert_code(1);
+        assert_ne!(self.status(culprit), "verified");
+        self.assert_named(culprit, words);
+    }
+
+    /// Fails unless a line of the root's stderr names a host and says one of these words.
+    #[track_caller]
+    pub fn assert_named(&self, host: &str, words: &[&str]) {
+        let is_named = |line: &str| line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == host);
+        let says = |line: &str| words.iter().any(|word| line.contains(word));
+        let named = self.root.stderr.lines().any(|line| is_named(line) && says(line));
+        assert!(named, "no line names {host} with one of {words:?}:\n{}", self.root.stderr);
+    }
+
     /// What became of a host by the root's report.
     pub fn status(&self, host: &str) -> String {
+        self.row(host)["status"].as_str().expect("a word").to_owned()
+    }
+
+    /// What the root reports of a host.
+    fn row(&self, host: &str) -> Value {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
-        let found = receivers
-            .iter()
-            .find(|receiver| receiver["host"] == host)
-            .unwrap_or_else(|| panic!("{host} is not in {report}"));
-        found["status"].as_str().expect("a word").to_owned()
+        let found = receivers.iter().find(|receiver| receiver["host"] == host);
+        found.unwrap_or_else(|| panic!("{host} is not in {report}")).clone()
     }
 
     /// Fails unless a host was killed and has left nothing.
@@ -128,6 +157,11 @@ impl Outcome {
             let own = self.receiver(receiver["host"].as_str().expect("a name")).json();
             assert_eq!(own["rank"], receiver["rank"], "what a receiver says of itself: {own}");
         }
+    }
+
+    /// When a host was done by the root's report, in seconds from the first frame.
+    pub fn seconds_of(&self, host: &str) -> f64 {
+        self.row(host)["seconds"].as_f64().expect("a number")
     }
 
     /// One of the frame counts of the root's report.

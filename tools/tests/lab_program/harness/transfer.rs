@@ -1,6 +1,7 @@
 //! A whole transfer: one `send` and a `recv` for each receiver.
 
 use super::{Ethbcast, LIMIT, Outcome, Run, Site, within};
+use ethbcast_lab::Lab;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,10 @@ pub struct Transfer<'a> {
     receivers: Vec<String>,
     via: &'static str,
     group: &'static str,
+    max_wait: &'static str,
     send_options: Vec<OsString>,
+    receive_options: Vec<OsString>,
+    reader: Option<(String, Reader)>,
     content: Arc<Vec<u8>>,
 }
 
@@ -29,7 +33,10 @@ impl<'a> Transfer<'a> {
             receivers: Vec::new(),
             via: "auto",
             group: "ethbcast",
+            max_wait: "20",
             send_options: Vec::new(),
+            receive_options: Vec::new(),
+            reader: None,
             content,
         };
         let first = site.lab().hosts().swap_remove(0);
@@ -61,9 +68,32 @@ impl<'a> Transfer<'a> {
         self
     }
 
+    /// The root waits so many seconds for receivers.
+    pub fn max_wait(mut self, seconds: &'static str) -> Self {
+        self.max_wait = seconds;
+        self
+    }
+
     /// With another argument to `send`.
     pub fn send_option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.send_options.push(option.as_ref().to_owned());
+        self
+    }
+
+    /// With another argument to every `recv`.
+    pub fn receive_option(mut self, option: impl AsRef<OsStr>) -> Self {
+        self.receive_options.push(option.as_ref().to_owned());
+        self
+    }
+
+    /// With this option and its value to `send` and every `recv`.
+    pub fn both_options(self, name: &str, value: &str) -> Self {
+        self.send_option(name).send_option(value).receive_option(name).receive_option(value)
+    }
+
+    /// The receiver of this host writes to a pipe that is read so.
+    pub fn reader(mut self, host: &str, reader: Reader) -> Self {
+        self.reader = Some((host.to_owned(), reader));
         self
     }
 
@@ -72,29 +102,59 @@ impl<'a> Transfer<'a> {
         let directory = tempfile::Builder::new().prefix("transfer-").tempdir_in(self.site.scratch()).expect("made");
         let source = directory.path().join("source.bin");
         fs::write(&source, self.content.as_slice()).expect("written");
-        let receivers =
-            self.receivers.iter().map(|host| start_receiver(self.site, host, self.group, directory.path())).collect();
+        let sent_before_bytes = self.site.lab().counters(&self.root).expect("a host of this lab").sent_bytes;
+        let receivers = self.receivers.iter().map(|host| self.start_receiver(host, directory.path())).collect();
         let count = self.receivers.len().to_string();
         let mut send = self
             .site
             .ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
-        send.args(["--max-wait", "20"]).args(&self.send_options).arg(source);
+        send.args(["--max-wait", self.max_wait]).args(&self.send_options).arg(source);
         let root = Run::start(&self.root, send);
-        Session { root, receivers, directory, via: self.via, content: self.content }
+        Session {
+            root,
+            receivers,
+            lab: self.site.lab().clone(),
+            sent_before_bytes,
+            directory,
+            via: self.via,
+            content: self.content,
+        }
     }
 
     /// Makes the transfer.
     pub fn run(self) -> Outcome {
         self.start().end(LIMIT)
     }
+
+    fn start_receiver(&self, host: &str, directory: &Path) -> Receiver {
+        let directory = directory.join(host);
+        fs::create_dir(&directory).expect("made");
+        let mut receive = self.site.ethbcast(host, ["recv", "-i", "eth0", "-g", self.group]);
+        receive.args(&self.receive_options);
+        if !self.receive_options.iter().any(|option| option == "--max-wait") {
+            receive.args(["--max-wait", "20"]);
+        }
+        let reader = self.reader.as_ref().and_then(|(of, reader)| (of == host).then_some(*reader));
+        match reader {
+            None => receive.arg("--json").arg(directory.join("received.bin")),
+            Some(_) => receive.arg("-"),
+        };
+        let run = match reader {
+            None => Run::start(host, receive),
+            Some(Reader::Stopped) => Run::unread(host, receive),
+            Some(Reader::Slow { bytes_per_second }) => Run::read_slowly(host, receive, bytes_per_second),
+        };
+        Receiver { host: host.to_owned(), run, directory }
+    }
 }
 
-fn start_receiver(site: &Site, host: &str, group: &str, directory: &Path) -> Receiver {
-    let directory = directory.join(host);
-    fs::create_dir(&directory).expect("made");
-    let mut receive = site.ethbcast(host, ["recv", "--json", "-i", "eth0", "-g", group, "--max-wait", "20"]);
-    receive.arg(directory.join("received.bin"));
-    Receiver { host: host.to_owned(), run: Run::start(host, receive), directory }
+/// Who reads what a receiver writes to its stdout.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    /// Nobody: the pipe is soon full.
+    Stopped,
+    /// Somebody who takes so much.
+    Slow { bytes_per_second: u64 },
 }
 
 struct Receiver {
@@ -108,6 +168,8 @@ pub struct Session {
     /// The process that sends.
     pub root: Run,
     receivers: Vec<Receiver>,
+    lab: Lab,
+    sent_before_bytes: u64,
     directory: TempDir,
     via: &'static str,
     content: Arc<Vec<u8>>,
@@ -132,6 +194,13 @@ impl Session {
         let written = || run.open_bytes(directory);
         let seen = within(LIMIT, || written().filter(|&written| written >= bytes));
         seen.unwrap_or_else(|| panic!("{host} never had {bytes} bytes:\n{}", self.all_stderr()));
+    }
+
+    /// Waits until the root has put so many bytes on its cable.
+    pub fn wait_for_sent(&self, bytes: u64) {
+        let sent = || self.lab.counters(self.root.name()).expect("a host of this lab").sent_bytes;
+        let seen = within(LIMIT, || (sent() - self.sent_before_bytes >= bytes).then_some(()));
+        seen.unwrap_or_else(|| panic!("the root never sent {bytes} bytes:\n{}", self.all_stderr()));
     }
 
     /// Waits for the end of all processes; if it does not come within `limit`, fails with all they have said.

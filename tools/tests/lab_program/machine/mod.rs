@@ -1,8 +1,10 @@
 //! What happens to the machine under a transfer: to SOURCE, to the disk, to the interface, to the process.
 
+mod outage;
 mod part_files;
 mod reading_back;
 mod source;
+mod watcher;
 
 use crate::harness::one_switch;
 use ethbcast_lab::LabConfig;

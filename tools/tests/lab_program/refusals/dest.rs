@@ -35,7 +35,7 @@ fn force_replaces_dest_and_a_directory_takes_the_file_under_its_own_name() {
     // A second time the directory holds a file of that name, which only the invitation tells.
     fs::write(&source, "newer").expect("written");
     let receiver = site.start("n2", &["recv", "-i", "eth0", "--max-wait", "10"], &directory);
-    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "10"], &source);
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
     receiver.end(LIMIT).assert_refusal(4, &["source.txt", "exists", "--force"]);
     root.assert_code(1);
     assert_eq!(names_in(&directory), ["source.txt"]);

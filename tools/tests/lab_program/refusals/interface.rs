@@ -9,22 +9,25 @@ use std::os::unix::fs::PermissionsExt;
 fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     let site = Site::beside("iface", one_switch(2));
     let source = site.file("source", "text");
-    for (command, path) in [("send", source.as_path()), ("recv", site.path("dest").as_path())] {
-        site.run("n0", &[command, "-i", "eth7"], path).assert_refusal(4, &["no interface eth7", "eth0", "-i"]);
-        site.run("n0", &[command, "-i", "lo"], path).assert_refusal(4, &["lo is not an Ethernet interface", "-i"]);
+    let commands = [(&["send", "-n", "1"][..], source.as_path()), (&["recv"], &site.path("dest"))];
+    for (command, path) in commands {
+        let on = |host, interface: &[&str]| site.run(host, &[command, interface].concat(), path);
+        on("n0", &["-i", "eth7"]).assert_refusal(4, &["no interface eth7", "eth0", "-i"]);
+        on("n0", &["-i", "lo"]).assert_refusal(4, &["lo is not an Ethernet interface", "-i"]);
         site.set_up("n1", "ip", &["link", "set", "eth0", "down"]);
-        site.run("n1", &[command, "-i", "eth0"], path).assert_refusal(4, &["eth0 is down", "ip link set eth0 up"]);
-        site.run("n1", &[command], path).assert_refusal(4, &["no Ethernet interface is up", "ip link set"]);
+        on("n1", &["-i", "eth0"]).assert_refusal(4, &["eth0 is down", "ip link set eth0 up"]);
+        on("n1", &[]).assert_refusal(4, &["no Ethernet interface is up", "ip link set"]);
         site.set_up("n1", "ip", &["link", "set", "eth0", "up"]);
     }
     site.set_up("n0", "ip", &["link", "add", "eth1", "type", "veth", "peer", "name", "eth2"]);
     ["eth1", "eth2"].into_iter().for_each(|name| site.set_up("n0", "ip", &["link", "set", name, "up"]));
-    site.run("n0", &["send"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
-    site.run("n0", &["send", "-i", "eth0", "--mtu", "1501"], &source)
+    site.run("n0", &["send", "-n", "1"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
+    site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "1501"], &source)
         .assert_refusal(2, &["--mtu 1501", "at most 1500"]);
-    site.run("n0", &["send", "-i", "eth0", "--mtu", "100"], &source).assert_refusal(2, &["100", "at least 576"]);
+    site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "100"], &source)
+        .assert_refusal(2, &["100", "at least 576"]);
     // The only interface that is up needs no name.
-    site.run("n1", &["send", "--max-wait", "0.1"], &source).assert_code(3);
+    site.run("n1", &["send", "-n", "1", "--max-wait", "0.1"], &source).assert_code(3);
 }
 
 #[test]
@@ -34,8 +37,8 @@ fn without_root_the_tool_names_the_capability_it_needs_and_with_it_it_works() {
     let (source, directory) = (site.file("source", "text"), site.directory("open"));
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).expect("it is ours");
     let dest = directory.join("dest");
-    for (command, path) in [("send", &source), ("recv", &dest)] {
-        let refused = nobody.start(&site, "n0", "-all", &[command, "-i", "eth0"], path).end(LIMIT);
+    for (command, path) in [(&["send", "-n", "1", "-i", "eth0"][..], &source), (&["recv", "-i", "eth0"], &dest)] {
+        let refused = nobody.start(&site, "n0", "-all", command, path).end(LIMIT);
         refused.assert_refusal(4, &["not permitted", "root", "cap_net_raw"]);
     }
     nobody
@@ -45,7 +48,10 @@ fn without_root_the_tool_names_the_capability_it_needs_and_with_it_it_works() {
     assert_eq!(names_in(&directory), [""; 0]);
     let raw = "-all,+net_raw";
     let receiver = nobody.start(&site, "n1", raw, &["recv", "-i", "eth0", "--max-wait", "10"], &dest);
-    nobody.start(&site, "n0", raw, &["send", "-i", "eth0", "--max-wait", "10"], &source).end(LIMIT).assert_code(0);
+    nobody
+        .start(&site, "n0", raw, &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source)
+        .end(LIMIT)
+        .assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert_eq!(fs::read(&dest).expect("received"), b"text");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 fn when_nobody_is_there_both_sides_give_up_in_time() {
     let site = Site::beside("alone", one_switch(2));
     let source = site.file("source", "text");
-    let sent = site.run("n0", &["send", "-i", "eth0", "--max-wait", "1"], &source);
+    let sent = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "1"], &source);
     sent.assert_refusal(3, &["0 of 1 receivers", "1 s", "ethbcast recv"]);
     let received = site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], site.path("dest"));
     received.assert_refusal(3, &["no sender was heard", "-g", "--max-wait"]);
@@ -18,7 +18,7 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
     }
     // Two groups do not meet.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "-g", "red", "--max-wait", "1"], site.path("dest"));
-    site.run("n0", &["send", "-i", "eth0", "-g", "blue", "--max-wait", "1"], &source).assert_code(3);
+    site.run("n0", &["send", "-n", "1", "-i", "eth0", "-g", "blue", "--max-wait", "1"], &source).assert_code(3);
     receiver.end(LIMIT).assert_code(3);
     assert_eq!(names_in(source.parent().expect("a directory")), ["source"]);
 }
@@ -27,13 +27,19 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
 fn too_few_receivers_are_sent_home_unless_fewer_will_do() {
     let site = Site::beside("few", one_switch(2));
     let source = site.file("source", "text");
-    let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
+    let start = |options: &[&str]| site.start("n1", &[&["recv", "-i", "eth0"], options].concat(), site.path("dest"));
+    let once = start(&["--once"]);
     let root = site.run("n0", &["send", "-i", "eth0", "-n", "2", "--max-wait", "1"], &source);
     root.assert_refusal(3, &["1 of 2 receivers", "n1", "--min-receivers"]);
-    receiver.end(Duration::from_secs(3)).assert_refusal(1, &["1 of 2 receivers"]);
+    once.end(Duration::from_secs(3)).assert_refusal(1, &["1 of 2 receivers"]);
     assert_eq!(names_in(source.parent().expect("a directory")), ["source"]);
-    let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
-    site.run("n0", &["send", "-i", "eth0", "--min-receivers", "1", "--max-wait", "1"], &source).assert_code(0);
+    // One that stays is told, and is there for the next, which does with fewer.
+    let receiver = start(&[]);
+    let too_few = ["send", "-i", "eth0", "--hosts", "n[1-2]", "--max-wait", "1"];
+    site.run("n0", &too_few, &source).assert_refusal(3, &["1 of 2 receivers", "n1; not n2"]);
+    receiver.wait_for_line("waiting for the next session");
+    let root = site.run("n0", &["send", "-i", "eth0", "-n", "2", "--min-receivers", "1", "--max-wait", "1"], &source);
+    root.assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert_eq!(fs::read(site.path("dest")).expect("received"), b"text");
 }
@@ -43,8 +49,8 @@ fn a_receiver_whose_frames_are_too_small_is_refused_with_both_remedies() {
     let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..one_switch(2) });
     site.set_up("n1", "ip", &["link", "set", "eth0", "mtu", "1500"]);
     let source = site.file("source", "text");
-    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
-    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "2"], &source);
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
     receiver.end(LIMIT).assert_refusal(4, &["MTU 1500", "9000", "raise it", "--mtu 1500"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
     assert!(root.stderr.contains("--mtu 1500"), "the root's user is the one who can type it: {}", root.stderr);
@@ -55,9 +61,9 @@ fn two_receivers_on_one_interface_are_told_apart() {
     let site = Site::beside("twins", one_switch(2));
     let source = site.file("source", "text");
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "2", "--max-wait", "2"], &source);
-    let first = site.start("n1", &["recv", "-i", "eth0"], site.path("first"));
+    let first = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("first"));
     root.wait_for_line("n1 joined");
-    let second = site.run("n1", &["recv", "-i", "eth0"], site.path("second"));
+    let second = site.run("n1", &["recv", "--once", "-i", "eth0"], site.path("second"));
     second.assert_refusal(4, &["another receiver", "-g"]);
     root.end(LIMIT).assert_code(3);
     first.end(LIMIT).assert_code(1);

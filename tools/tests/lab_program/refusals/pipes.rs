@@ -16,7 +16,7 @@ fn a_reader_of_stdout_that_goes_away_fails_its_receiver() {
         .arg(PROGRAM)
         .arg(site.path("code"));
     let receiver = Run::start("n1", receive);
-    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "10"], &source);
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
     root.assert_code(1);
     assert!(root.stderr.contains("n1 (write-failed)"), "{}", root.stderr);
     receiver.end(LIMIT).assert_code(0);
@@ -29,7 +29,7 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
     let source = site.file("source", "text");
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
     let mut send = site.command("n0", "sh");
-    send.args(["-c", "\"$0\" send --json -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
+    send.args(["-c", "\"$0\" send --json -n 1 -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
     let root = Run::start("n0", send).end(LIMIT);
     receiver.end(LIMIT).assert_code(0);
     assert!(!root.stderr.contains("panicked"), "{}", root.stderr);
@@ -43,15 +43,15 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
     // Nobody opens the other end of this one: even opening it waits.
     let status = Command::new("mkfifo").arg(site.path("pipe")).status().expect("mkfifo starts");
     assert!(status.success());
-    let root = site.start("n0", &["send", "-i", "eth0"], site.path("pipe"));
+    let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
     std::thread::sleep(Duration::from_millis(300));
     root.signal(Signal::SIGINT);
     root.end(soon).assert_refusal(130, &["interrupted"]);
     // Nothing ever comes out of this one.
-    let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-"]);
+    let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
     send.stdin(Stdio::piped());
     let root = Run::start("n0", send);
-    let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("dest"));
     root.wait_for_line("n1 joined");
     root.signal(Signal::SIGINT);
     root.end(soon).assert_refusal(130, &["interrupted"]);
@@ -64,7 +64,7 @@ fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
     let source = site.file("source.bin", content(5, 48 * MEBIBYTE));
     // More than the buffers on the way hold, so that the disk thread is inside a write.
     let receiver = Run::unread("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
-    let root = site.start("n0", &["send", "-i", "eth0", "--max-wait", "10"], &source);
+    let root = site.start("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
     root.wait_for_line("sending");
     std::thread::sleep(Duration::from_millis(500));
     receiver.signal(Signal::SIGINT);

@@ -9,14 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
     let site = Site::beside("source", one_switch(2));
     let missing = site.path("missing");
-    site.run("n0", &["send", "-i", "eth0"], &missing)
+    site.run("n0", &["send", "-n", "1", "-i", "eth0"], &missing)
         .assert_refusal(4, &["cannot read SOURCE", "missing", "No such file"]);
     let secret = site.file("secret", "text");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
-    let unreadable = Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-i", "eth0"], &secret).end(LIMIT);
+    let unreadable =
+        Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-n", "1", "-i", "eth0"], &secret).end(LIMIT);
     unreadable.assert_refusal(4, &["cannot read SOURCE", "secret", "ermission denied"]);
     let directory = site.directory("directory");
-    site.run("n0", &["send", "-i", "eth0"], &directory)
+    site.run("n0", &["send", "-n", "1", "-i", "eth0"], &directory)
         .assert_refusal(2, &["is a directory", "tar c", "ethbcast send"]);
 }
 
@@ -26,7 +27,7 @@ fn a_source_that_breaks_while_it_is_read_fails_everybody_and_leaves_nothing() {
     let directory = site.directory("dest");
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
     // A file that can be opened, and answers every read at its beginning with an error.
-    let root = site.run("n0", &["send", "-i", "eth0", "--max-wait", "10"], "/proc/self/mem");
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], "/proc/self/mem");
     root.assert_refusal(4, &["reading SOURCE", "/proc/self/mem", "failed"]);
     receiver.end(LIMIT).assert_refusal(1, &["reading SOURCE"]);
     assert_eq!(names_in(&directory), [""; 0]);

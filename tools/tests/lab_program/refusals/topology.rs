@@ -19,7 +19,7 @@ fn a_topology_file_that_cannot_be_true_is_refused_with_file_and_line() {
     let refused = |name: &str, text: &str, parts: &[&str]| {
         let file = site.file(name, text);
         let file = file.to_str().expect("UTF-8");
-        site.run("n0", &["send", "-i", "eth0", "--topology", file], &source).assert_refusal(2, parts);
+        site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file], &source).assert_refusal(2, parts);
         // The lab reads the same files.
         ended_here(&["lab", "up", "--lab", &lab_name("never"), "--topology", file]).assert_refusal(2, parts);
     };
@@ -30,7 +30,7 @@ fn a_topology_file_that_cannot_be_true_is_refused_with_file_and_line() {
     refused("schema.toml", "[[switch]]\nname = \"s0\"\n", &["schema.toml", "schema = 1"]);
     let missing = site.path("missing.toml");
     let missing = missing.to_str().expect("UTF-8");
-    site.run("n0", &["send", "-i", "eth0", "--topology", missing], &source)
+    site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", missing], &source)
         .assert_refusal(4, &["cannot read", "missing.toml"]);
 }
 
@@ -39,15 +39,19 @@ fn a_host_that_the_topology_does_not_name_is_refused_on_either_side() {
     let site = Site::beside("unknown", one_switch(2));
     let (source, file) = (site.file("source", "text"), site.file("other.toml", OTHER_HOSTS));
     let file = file.to_str().expect("UTF-8");
-    let root = site.run("n0", &["send", "-i", "eth0", "--topology", file], &source);
+    let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file], &source);
     root.assert_refusal(2, &["other.toml", "n0", "n[5-7]", "--host"]);
-    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
-    let root = site.run("n0", &["send", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "2"], &source);
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
+    let root = site.run(
+        "n0",
+        &["send", "-n", "1", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "2"],
+        &source,
+    );
     receiver.end(LIMIT).assert_refusal(2, &["n1", "--host"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
     // Told what it is called there, it is let in.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--host", "n6", "--max-wait", "10"], site.path("dest"));
-    site.run("n0", &["send", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source)
+    site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source)
         .assert_code(0);
     receiver.end(LIMIT).assert_code(0);
 }

@@ -88,10 +88,12 @@ impl Cast {
     /// Takes what can be true of an acknowledgement of the listener at `at`.
     fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
         let remote = self.listeners[at].remote_mut();
-        if remote.is_behind(ack) {
+        let behind = remote.is_behind(ack);
+        if behind {
             let (judged, known) = (remote.judge_behind(ack, feed), remote.known(feed));
             if judged != Behind::Contradiction {
-                self.ask_again(now, judged, feed);
+                let timeout = self.timeout(self.question.tries(), feed);
+                self.question.doubt(now, judged, |_| timeout);
                 return known;
             }
         }
@@ -115,7 +117,7 @@ impl Cast {
         }
         self.question.answered(only_consuming);
         self.rearm(now, feed);
-        self.listeners[at].remote().known(feed)
+        self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
     /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
@@ -278,14 +280,6 @@ impl Cast {
         let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
         // Somebody who seemed to have everything may have been asked because of a word in doubt.
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
-    }
-
-    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
-    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
-        if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            self.arm(now, feed);
-        }
     }
 
     fn arm(&mut self, now: Instant, feed: &Feed) {

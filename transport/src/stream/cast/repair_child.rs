@@ -97,10 +97,12 @@ impl RepairChild {
 
     /// Takes a valid acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
-        if self.remote.is_behind(ack) {
+        let behind = self.remote.is_behind(ack);
+        if behind {
             let judged = self.remote.judge_behind(ack, feed);
             if judged != Behind::Contradiction {
-                self.ask_again(now, judged, feed);
+                let prompt = self.is_prompt(feed);
+                self.question.doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
                 return self.remote.known(feed);
             }
         }
@@ -113,7 +115,7 @@ impl RepairChild {
         self.ask_if_in_doubt(now, ack, feed, arrivals);
         self.question.answered(only_consuming);
         self.rearm(now, feed, arrivals);
-        self.remote.known(feed)
+        self.remote.known(feed).forged_if(behind)
     }
 
     /// How much later than here a frame may arrive there.
@@ -128,15 +130,6 @@ impl RepairChild {
         let repaired = self.remote.outstanding().get(cursor).filter(|&stamp| stamp != Stamp::NONE);
         if let Some(repaired) = repaired.filter(|stamp| ack.cursor > cursor && stamp.is_after(Stamp(ack.echo))) {
             self.remote.echo_mut().on_late(repaired.since(arrivals.get(cursor)));
-        }
-    }
-
-    /// Asks for a word in doubt again; also if nothing is awaited, and a late word may be more than that.
-    fn ask_again(&mut self, now: Instant, judged: Behind, feed: &Feed) {
-        if judged == Behind::Doubtful || self.question.due().is_none() {
-            self.question.ask();
-            let prompt = self.is_prompt(feed);
-            self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Frames that somebody makes up: the right addresses, the right session, and numbers that do harm.
 
+use crate::common::{PAYLOAD_BYTES, payload};
 use crate::hosts::peer;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::Stream;
@@ -77,7 +78,7 @@ pub const TO_RECEIVERS: &[Forgery] = &[
     Data(Last, 0, 40),
     Data(Next(-2), FLUSH | REPORT, 10),
     Data(Highest(1), FLUSH | REPORT, 10),
-    Data(Next(0), 0, 101),
+    Data(Next(0), 0, PAYLOAD_BYTES + 1),
     Data(Next(0), 0, 0),
     Again(1 << 30),
     Again(-(1 << 30)),
@@ -123,14 +124,13 @@ pub const TO_SENDERS: &[Forgery] = &[
 impl Forgery {
     /// Which frame a receiver of this may have with other bytes than the root's.
     pub fn spoils(self, victim: &Stream, frames: u64) -> Option<u64> {
-        match self {
-            Data(at, flags, _) => {
-                let sequence = at.at(victim, frames);
-                let last = sequence == frames - 1;
-                (sequence < frames && last == (flags & LAST != 0)).then_some(sequence)
-            }
-            _ => None,
-        }
+        let Data(at, ..) = self else { return None };
+        Some(at.at(victim, frames)).filter(|&sequence| sequence < frames)
+    }
+
+    /// Whether it says that the stream ends with it.
+    pub fn ends(self) -> bool {
+        matches!(self, Data(_, flags, _) if flags & LAST != 0)
     }
 
     /// The frame: in the name of host `from`, for `victim`, host `to` of a stream of so many frames. `newest` is the
@@ -144,7 +144,7 @@ impl Forgery {
             }
             Again(ahead) => {
                 let sequence = victim.feed().head().saturating_sub(1);
-                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &crate::common::payload(sequence))
+                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &payload(sequence))
             }
             Stranger(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
             Heartbeat(sequence, ahead, body) => {

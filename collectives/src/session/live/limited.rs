@@ -1,0 +1,66 @@
+//! A machine whose loop comes round at a given moment, whatever it waits for itself.
+
+use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// A session's machine, and how long the whole of it may take.
+#[derive(Debug)]
+pub(super) struct Limited<M> {
+    machine: M,
+    until: Option<Instant>,
+}
+
+impl<M> Limited<M> {
+    /// A machine that is to be over `limit` after `began`.
+    pub(super) fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
+        Limited { machine, until: limit.map(|limit| began + limit) }
+    }
+
+    /// Whether the time is up; said once.
+    pub(super) fn take_over(&mut self, now: Instant) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// The machine, when all is over.
+    pub(super) fn into_inner(self) -> M {
+        self.machine
+    }
+}
+
+impl<M> Deref for Limited<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M> DerefMut for Limited<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+}
+
+impl<M: Machine> Machine for Limited<M> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.machine.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.machine.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let limit = self.until.map(|at| Deadline { at, why: Timer("limit") });
+        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.machine.is_urgent()
+    }
+}

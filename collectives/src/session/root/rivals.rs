@@ -1,0 +1,92 @@
+//! Other roots of the group that seem to have begun first: one that answers has the group.
+//!
+//! An invitation alone proves nothing, it may be a replayed one. So it is asked, and this root waits for a moment.
+
+use super::{RootEndpoint, RootFailure};
+use crate::session::message::{Message, ROOT_ASKS};
+use ethbcast_transport::{Instant, MacAddr};
+use std::time::Duration;
+
+/// So many are asked; what more there may be is none that lives.
+const MOST: usize = 8;
+/// So often, at each invitation of this root's own.
+const TRIES: u32 = 5;
+/// Nobody keeps this root waiting for longer than that, however many seem to be there.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+struct Rival {
+    mac: MacAddr,
+    session: u32,
+    host: String,
+    offer: String,
+    /// How often it is still to be asked.
+    left: u32,
+}
+
+/// Those that are being asked, or have not answered.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    rivals: Vec<Rival>,
+    since: Option<Instant>,
+}
+
+impl Rivals {
+    /// An invitation of a root that has begun first.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        (mac, session): (MacAddr, u32),
+        (host, offer): (&str, &str),
+        endpoint: &mut RootEndpoint,
+    ) {
+        if self.rivals.len() >= MOST || self.rivals.iter().any(|rival| (rival.mac, rival.session) == (mac, session)) {
+            return;
+        }
+        self.since.get_or_insert(now);
+        let (host, offer) = (host.to_owned(), offer.to_owned());
+        let mut rival = Rival { mac, session, host, offer, left: TRIES };
+        rival.ask(endpoint);
+        self.rivals.push(rival);
+    }
+
+    /// Asks those again that have not answered.
+    pub(super) fn ask(&mut self, endpoint: &mut RootEndpoint) {
+        self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
+    }
+
+    /// Whether an answer may still come.
+    pub(super) fn are_awaited(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now < since + LONGEST_WAIT) && self.rivals.iter().any(|rival| rival.left > 0)
+    }
+
+    /// A root has answered a question: the group is its own.
+    pub(super) fn on_answer(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
+        let asked = |rival: &&Rival| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
+        let rival = self.rivals.iter().find(asked)?;
+        let group = endpoint.station().group.clone();
+        Some(RootFailure::GroupTaken { host: rival.host.clone(), mac: rival.mac, offer: rival.offer.clone(), group })
+    }
+}
+
+impl Rival {
+    /// No answer to anybody else has this number.
+    fn nonce(&self, endpoint: &RootEndpoint) -> u64 {
+        u64::from(endpoint.config().session) << 32 | u64::from(self.session)
+    }
+
+    fn ask(&mut self, endpoint: &mut RootEndpoint) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            log::warn!("{} ({}) seems to send to this group, and does not answer", self.host, self.mac);
+        }
+        let station = endpoint.station();
+        let (group, host, mtu_bytes) = (station.group.clone(), station.host.clone(), station.mtu_bytes);
+        let nonce = self.nonce(endpoint);
+        let question = Message::Join { nonce, group, host, mtu_bytes, free_bytes: 0, features: ROOT_ASKS };
+        endpoint.send_in(self.session, self.mac, &question);
+    }
+}

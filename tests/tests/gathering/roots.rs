@@ -1,0 +1,59 @@
+//! Two roots of one group, and roots that only seem to be there.
+
+use crate::scene::{Scene, announce, at, forged, switched_on};
+use ethbcast_collectives::session::{RootEvent, Wanted};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::sim::{NoFaults, RandomFaults, host_mac};
+use ethbcast_transport::wire::group_mac;
+use std::time::Duration;
+
+#[test]
+fn of_two_roots_that_begin_one_after_the_other_the_second_ends_with_the_name_of_the_first() {
+    // The first waits, or is in the middle of its transfer.
+    for (bytes, wanted, begin) in [(1000, 3, 700), (20_000_000, 2, 260)] {
+        let wanted = Wanted { at_least: 2, enough: Some(wanted), patience: Duration::from_secs(3) };
+        let scene = Scene::new(1500).root(0, bytes, wanted).root(begin, 500, Wanted::exactly(2)).receivers(2);
+        let played = scene.play(switched_on(1, begin), |_| {});
+        assert_eq!([2, 3].map(|host| played.has(host)), [Some(0); 2], "{}", played.failure(0));
+        let text = played.failure(1);
+        assert!(text.starts_with("n0 (") && text.contains("file0") && text.contains("choose another group"), "{text}");
+    }
+}
+
+#[test]
+fn of_two_roots_that_begin_at_once_one_stays_and_has_all_receivers() {
+    for seed in 0..50 {
+        let scene = Scene::new(1500).root(seed % 45, 1000, Wanted::exactly(3)).root(0, 500, Wanted::exactly(3));
+        let faults = RandomFaults::new(seed).loss(if seed < 25 { 0.0 } else { 0.1 });
+        let played = scene.receivers(3).play(faults, |_| {});
+        assert_eq!([2, 3, 4].map(|host| played.has(host)), [Some(0); 3], "seed {seed}: {}", played.failure(0));
+        assert!(played.failure(1).contains("n0 ("), "seed {seed}: {}", played.failure(1));
+    }
+}
+
+#[test]
+fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_there() {
+    let scene = Scene::new(1500).root(0, 1000, Wanted::exactly(4)).receivers(4);
+    let played = scene.play(NoFaults, |simulation| {
+        // Five dead roots, each ten times a second, all heard before the one that lives, and by that one, too.
+        for number in 0..5_u8 {
+            let mac = MacAddr::new(2, 7, 7, 7, 7, number);
+            let frame = forged(mac, group_mac("group"), 0xDEAD + u32::from(number), &announce("dead"));
+            for tick in 0..300 {
+                (0..=4).for_each(|host| simulation.inject(at(tick * 100), host, &frame));
+            }
+        }
+    });
+    assert!((1..=4).all(|host| played.has(host) == Some(0)), "{}", played.failure(0));
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when < Duration::from_secs(20), "{when:?}");
+}
+
+#[test]
+fn a_replayed_invitation_of_its_own_does_not_end_a_root() {
+    let played = Scene::new(1500).root(0, 1000, Wanted::exactly(1)).receivers(1).play(NoFaults, |simulation| {
+        let frame = forged(host_mac(0), group_mac("group"), 0xDEAD, &announce("n0"));
+        simulation.inject(at(50), 0, &frame);
+    });
+    assert_eq!(played.has(1), Some(0), "{}", played.failure(0));
+}

@@ -1,0 +1,169 @@
+//! Roots and receivers on one switch, all that happens to them, and when.
+
+use ethbcast_collectives::session::application::{Collected, Content, Participant};
+use ethbcast_collectives::session::{
+    Message, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, RootEvent, RootFailure, Stage, Station, Wanted,
+};
+use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Simulation, host_mac};
+use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank, group_mac};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
+use std::time::Duration;
+
+pub type Host = Participant<Content<Vec<u8>>, Collected>;
+
+/// Hosts with names of their own, in the order of their numbers.
+pub struct Scene {
+    pub mtu_bytes: u16,
+    hosts: Vec<Host>,
+    /// What the roots and the receivers were told, when, and by which host.
+    pub root_events: Vec<(Duration, usize, RootEvent)>,
+    pub receiver_events: Vec<(Duration, usize, ReceiverEvent)>,
+}
+
+pub fn at(millis: u64) -> Instant {
+    Instant::START + Duration::from_millis(millis)
+}
+
+impl Scene {
+    pub fn new(mtu_bytes: u16) -> Scene {
+        Scene { mtu_bytes, hosts: Vec::new(), root_events: Vec::new(), receiver_events: Vec::new() }
+    }
+
+    pub fn station(&self, host: usize) -> Station {
+        Station::new("group", &format!("n{host}"), host_mac(host), self.mtu_bytes)
+    }
+
+    /// The next host is a root that begins after so many milliseconds and sends so many bytes.
+    pub fn root(self, begin: u64, bytes: usize, wanted: Wanted) -> Scene {
+        self.root_with(begin, bytes, |config| RootConfig { wanted, ..config })
+    }
+
+    /// The same with other settings.
+    pub fn root_with(mut self, begin: u64, bytes: usize, change: impl Fn(RootConfig) -> RootConfig) -> Scene {
+        let number = self.hosts.len();
+        let config = RootConfig::new(self.station(number), 0x1000 + number as u32, &format!("file{number}"));
+        let tuning = Tuning::default().with_feed_frames(256);
+        let config = change(RootConfig { size: Some(bytes as u64), probe: false, tuning, ..config });
+        let root = Root::new(at(begin), config);
+        self.hosts.push(Participant::root(root, Content::new(vec![number as u8; bytes])));
+        self
+    }
+
+    /// The next hosts are receivers.
+    pub fn receivers(mut self, count: usize) -> Scene {
+        for _ in 0..count {
+            let number = self.hosts.len();
+            let config = ReceiverConfig::new(self.station(number), 77 + number as u64);
+            let tuning = Tuning::default().with_feed_frames(256);
+            let patience = Some(Duration::from_secs(30));
+            let receiver = Receiver::new(Instant::START, ReceiverConfig { tuning, patience, ..config });
+            self.hosts.push(Participant::receiver(receiver, Collected::default()));
+        }
+        self
+    }
+
+    /// Runs until nothing is left to do; `prepare` may add frames and faults.
+    pub fn play<F: Faults>(mut self, faults: F, prepare: impl FnOnce(&mut Simulation<Host, F>)) -> Played {
+        let groups = vec![group_mac("group")];
+        let settings = HostSettings { groups, nic_receive_frames: 4096, ..HostSettings::default() };
+        let cable = Cable::new(1_000_000_000, Duration::from_micros(5));
+        let network = Network::star(self.hosts.len(), cable, &settings).with_mtu_bytes(self.mtu_bytes.into());
+        let mut simulation = Simulation::new(&network, std::mem::take(&mut self.hosts), faults);
+        prepare(&mut simulation);
+        let end = simulation.run(at(60_000), |number, host: &mut Host, now| {
+            let when = now.since(Instant::START);
+            match host {
+                Participant::Root(root, sending) => {
+                    while let Some(event) = root.poll_event() {
+                        sending.handle_event(root, now, &event);
+                        self.root_events.push((when, number, event));
+                    }
+                }
+                Participant::Receiver(receiver, receiving) => {
+                    while let Some(event) = receiver.poll_event() {
+                        self.receiver_events.push((when, number, event.clone()));
+                        receiving.handle_event(now, event);
+                    }
+                }
+            }
+            host.turn(now)
+        });
+        assert!(end.is_quiet(), "{end:?}, next {:?}", simulation.next_deadline());
+        Played { hosts: simulation.into_machines(), scene: self }
+    }
+}
+
+/// Faults of a host that is switched on when so much time has passed.
+pub fn switched_on(host: usize, millis: u64) -> impl Faults {
+    move |delivery: &Delivery<'_>| {
+        if delivery.to == host && delivery.at < at(millis) { Fate::Drop } else { Fate::Deliver }
+    }
+}
+
+/// Runs the beginning, of which nobody is told.
+pub fn run_until<F: Faults>(simulation: &mut Simulation<Host, F>, millis: u64) {
+    let end = simulation.run(at(millis), |_, host, now| host.turn(now));
+    assert!(!end.is_quiet(), "something is still to come");
+}
+
+/// What came of it.
+pub struct Played {
+    pub hosts: Vec<Host>,
+    pub scene: Scene,
+}
+
+impl Played {
+    pub fn root(&self, host: usize) -> &Root {
+        if let Participant::Root(root, _) = &self.hosts[host] { root } else { panic!("host {host} is no root") }
+    }
+
+    pub fn failure(&self, host: usize) -> String {
+        self.root(host).failure().map(RootFailure::to_string).unwrap_or_default()
+    }
+
+    /// The number of the root whose bytes a receiver has, all of them.
+    pub fn has(&self, host: usize) -> Option<usize> {
+        let bytes = self.hosts[host].receiving()?.sink().bytes();
+        let first = usize::from(*bytes.first()?);
+        let sent = self.hosts[first].sending()?.source().bytes();
+        (bytes == sent).then_some(first)
+    }
+
+    /// What the user of a root was told first of this kind, and when.
+    pub fn told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Option<(Duration, &RootEvent)> {
+        let mut events = self.scene.root_events.iter().filter(|(_, number, _)| *number == host);
+        events.find(|(_, _, event)| matches(event)).map(|(when, _, event)| (*when, event))
+    }
+
+    /// Why a receiver was left out, as often as it was told.
+    pub fn left_out(&self, host: usize) -> Vec<&str> {
+        let events = self.scene.receiver_events.iter().filter(|(_, number, _)| *number == host);
+        events
+            .filter_map(
+                |(_, _, event)| {
+                    if let ReceiverEvent::LeftOut { text, .. } = event { Some(text.as_str()) } else { None }
+                },
+            )
+            .collect()
+    }
+}
+
+/// A frame with a control message from a host that is not there.
+pub fn forged(from: MacAddr, to: MacAddr, session: u32, message: &Message) -> Vec<u8> {
+    let station = Station::new("group", "ghost", from, 9000);
+    let (kind, body) = message.encode();
+    let identity = station.identity(session, Rank::NONE);
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    identity.write(&mut frame, to, &identity.header(kind), &body);
+    frame
+}
+
+pub fn join(host: &str, nonce: u64) -> Message {
+    let (group, host) = ("group".to_owned(), host.to_owned());
+    Message::Join { nonce, group, host, mtu_bytes: 9000, free_bytes: u64::MAX, features: 0 }
+}
+
+pub fn announce(host: &str) -> Message {
+    let (group, host, source) = ("group".to_owned(), host.to_owned(), "old file".to_owned());
+    Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage: Stage::Gathering, age_millis: 99_999 }
+}

@@ -1,0 +1,168 @@
+//! Interfaces that are away for a while, for good, or come back as another.
+
+use super::network::{Cable, GROUP};
+use super::script::{Script, frame, numbers};
+use ethbcast_transport::packet::{Clock, DriveError, Port, Waker, drive};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Runs two hosts that send each other a frame whenever there is room, until each has heard `enough` of them after
+/// `meanwhile` is over; what each loop came to.
+fn talk(cable: &Cable, ports: [&mut Port; 2], enough: u32, meanwhile: impl FnOnce()) -> [Result<(), DriveError>; 2] {
+    // Frames heard since `meanwhile` is over, by host; none are counted before.
+    let heard = [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)];
+    let failed = AtomicBool::new(false);
+    let over = || {
+        let enough = |heard: &AtomicU32| (enough..u32::MAX).contains(&heard.load(Ordering::Relaxed));
+        failed.load(Ordering::Relaxed) || heard.iter().all(enough)
+    };
+    let deadline = Instant::now() + LIMIT;
+    let run = |host: usize, port: &mut Port| {
+        let waker = Waker::new().expect("a descriptor is free");
+        let mut script = Script { period: Some(Duration::from_millis(1)), ..Script::default() };
+        script.deadline = Some(ethbcast_transport::Instant::START);
+        let mut number = 0;
+        let end = drive(port, &mut script, &waker, &Clock::start(), |script, _| {
+            let count = std::mem::take(&mut script.received).len() as u32;
+            let counted = heard[host].load(Ordering::Relaxed);
+            if counted != u32::MAX {
+                heard[host].fetch_add(count, Ordering::Relaxed);
+            }
+            if script.outgoing.is_empty() {
+                script.outgoing.push_back(frame(GROUP, number, 1000));
+                number += 1;
+            }
+            // The rest of the time the timers make the turns.
+            thread::sleep(Duration::from_micros(200));
+            let too_late = Instant::now() > deadline;
+            if over() || too_late { ControlFlow::Break(too_late) } else { ControlFlow::Continue(()) }
+        });
+        // Whoever is still there must not wait for one that has failed.
+        failed.fetch_or(end.is_err(), Ordering::Relaxed);
+        end.map(|too_late| assert!(!too_late, "host {host} heard nothing any more"))
+    };
+    let [a, b] = ports;
+    thread::scope(|scope| {
+        let loops = [scope.spawn(|| cable.on(0, || run(0, a))), scope.spawn(|| cable.on(1, || run(1, b)))];
+        thread::sleep(Duration::from_millis(50));
+        meanwhile();
+        heard.iter().for_each(|heard| heard.store(0, Ordering::Relaxed));
+        loops.map(|host| host.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn an_interface_that_is_switched_off_for_a_while_is_waited_for() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let ends = talk(&cable, [&mut a, &mut b], 20, || {
+        cable.command(0, "ip link set eth0 down");
+        thread::sleep(Duration::from_millis(300));
+        cable.command(0, "ip link set eth0 up");
+    });
+    ends.into_iter().for_each(|end| end.expect("it came back"));
+    // At the other end the cable has lost its signal, which is no outage of the interface.
+    assert_eq!((a.counters().outages, b.counters().outages), (1, 0));
+}
+
+#[test]
+fn an_idle_loop_waits_for_its_interface_and_hears_what_comes_then() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let waker = Waker::new().expect("a descriptor is free");
+    let mut idle = Script::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(50));
+            cable.command(1, "ip link set eth0 down");
+            thread::sleep(Duration::from_millis(100));
+            cable.command(1, "ip link set eth0 up");
+            // A bridge or a NIC needs a moment until frames pass.
+            for number in 0..20 {
+                thread::sleep(Duration::from_millis(20));
+                super::script::send(&mut a, [frame(GROUP, number, 100)]);
+            }
+        });
+        let end = drive(&mut b, &mut idle, &waker, &Clock::start(), |script, now| {
+            let over = numbers(&script.received).contains(&19) || now > ethbcast_transport::Instant::START + LIMIT;
+            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        end.expect("it came back");
+    });
+    assert!(numbers(&idle.received).contains(&19), "{:?}", numbers(&idle.received));
+    assert_eq!(b.counters().outages, 1);
+}
+
+#[test]
+fn one_that_does_not_come_back_is_named_after_the_limit_and_not_before() {
+    let cable = Cable::lay(1500);
+    let mut a = cable.open(0, |config| config.outage_limit = Duration::from_millis(300));
+    cable.command(0, "ip link set eth0 down");
+    let waker = Waker::new().expect("a descriptor is free");
+    let begin = Instant::now();
+    let end = drive(&mut a, &mut Script::default(), &waker, &Clock::start(), |_, _| ControlFlow::<()>::Continue(()));
+    let took = begin.elapsed();
+    let error = end.expect_err("nothing else ends it");
+    assert!(matches!(error, DriveError::InterfaceDown { .. }) && error.to_string().contains("ip link set eth0 up"));
+    assert!((300..500).contains(&took.as_millis()), "{took:?}");
+}
+
+/// A veth is taken away and put back as a network card that its driver resets, or a virtual machine's that moves.
+fn plug_again(cable: &Cable, address: &str) {
+    let peer = cable.interface(1).mac;
+    cable.command(0, "ip link del eth0");
+    thread::sleep(Duration::from_millis(100));
+    cable.lay_again(address, &peer.to_string());
+}
+
+#[test]
+fn an_interface_that_is_taken_away_and_put_back_is_opened_again() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let own = cable.interface(0).mac.to_string();
+    let before = (cable.interface(0).index, cable.interface(1).index);
+    let ends = talk(&cable, [&mut a, &mut b], 20, || plug_again(&cable, &own));
+    ends.into_iter().for_each(|end| end.expect("it came back"));
+    assert_ne!((cable.interface(0).index, cable.interface(1).index), before, "they are others");
+    assert_eq!((a.counters().outages, b.counters().outages), (1, 1));
+    assert_eq!((a.interface().index, b.interface().index), (cable.interface(0).index, cable.interface(1).index));
+}
+
+#[test]
+fn another_address_is_named_whether_it_changes_in_place_or_with_the_interface() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let [first, second] = talk(&cable, [&mut a, &mut b], 20, || {
+        plug_again(&cable, "02:00:00:00:00:77");
+        thread::sleep(Duration::from_millis(200));
+    });
+    let error = first.expect_err("it is another one");
+    assert!(error.to_string().contains("to 02:00:00:00:00:77"), "{error}");
+    second.expect("its own is the same");
+    let mut a = cable.open(0, |_| {});
+    let [first, _] = talk(&cable, [&mut a, &mut b], 20, || {
+        cable.command(0, "ip link set eth0 address 02:00:00:00:00:88");
+        thread::sleep(Duration::from_millis(1200));
+    });
+    assert!(matches!(first.expect_err("it has changed"), DriveError::AddressChanged { .. }));
+}
+
+#[test]
+fn a_lowered_mtu_is_named_where_larger_frames_come_and_only_there() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    for (mtu, lowered) in [(1200, false), (900, true)] {
+        let [first, second] = talk(&cable, [&mut a, &mut b], 20, || {
+            cable.command(1, &format!("ip link set eth0 mtu {mtu}"));
+            thread::sleep(Duration::from_millis(1200));
+        });
+        first.expect("its MTU is what it was");
+        let named =
+            matches!(second, Err(DriveError::MtuLowered { was: 1500, is: 900, .. } | DriveError::FrameTooLong { .. }));
+        assert!(if lowered { named } else { second.is_ok() }, "MTU {mtu}: {second:?}");
+    }
+}

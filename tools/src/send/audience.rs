@@ -1,0 +1,50 @@
+//! For whom `send` waits: it says so, and on a terminal starts when its user says that those who are there will do.
+
+use crate::exit::say;
+use crate::progress::Bar;
+use ethbcast_collectives::session::{Options, Session};
+use ethbcast_planning::topology::nodeset;
+use std::io::BufRead;
+use std::sync::Arc;
+use std::thread;
+
+/// Says for whom it waits, and where.
+pub fn show(bar: &Bar, session: &Session, options: &Options) {
+    let station = session.station();
+    let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
+        (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
+        (None, Some(least), 0) => format!("receivers, {least} at least"),
+        (Some(count), None, 0) => count_of(count),
+        (Some(count), Some(least), 0) => format!("{}, {least} at least", count_of(count)),
+        (count, _, hosts) => {
+            let some = count.filter(|&count| count < hosts).map_or(String::new(), |count| format!("{count} of "));
+            format!("{some}{}", nodeset::fold(&options.hosts))
+        }
+    };
+    let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
+    bar.line(format!("{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}", station.host, station.group));
+}
+
+fn count_of(count: usize) -> String {
+    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+}
+
+/// Starts at Enter, if the options leave that to the user.
+///
+/// # Errors
+/// If the system has no room for a thread.
+pub fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> std::io::Result<()> {
+    let Some(start) = options.start.clone() else { return Ok(()) };
+    let bar = Arc::clone(bar);
+    // Not waited for: it ends with the process.
+    let wait = move || {
+        for line in std::io::stdin().lock().lines() {
+            match (line, bar.joined()) {
+                (Err(_), _) => return,
+                (Ok(_), 0) => say("nobody has joined yet"),
+                (Ok(_), _) => return start.now(),
+            }
+        }
+    };
+    thread::Builder::new().name("enter".to_owned()).spawn(wait).map(drop)
+}

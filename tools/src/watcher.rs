@@ -1,0 +1,126 @@
+//! A process that outlives this one, and says so when it ends without a word of its own.
+//!
+//! Silence is waited for: a switch may start again, a cable be plugged in. A process that is dead (killed, out of memory,
+//! crashed) need not be: its kernel knows, and tells a child by closing the pipe between them. The child has its socket
+//! open by then, and the frame that is to be sent; it needs nothing more.
+
+use crate::args::WatchArgs;
+use crate::exit::{Code, WithCode};
+use ethbcast_collectives::session::live::LastWords;
+use ethbcast_transport::packet::{FrameSender, Interface};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{SigSet, Signal};
+use parking_lot::Mutex;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often the last words are said, for one that is lost, and with what pauses.
+const TIMES: u32 = 3;
+const PAUSE: Duration = Duration::from_micros(12_500);
+/// No frame is longer.
+const MAX_FRAME_BYTES: usize = 1 << 16;
+/// How long a child may take to end that has nothing to say, or says its last words.
+const END_LIMIT: Duration = Duration::from_millis(200);
+
+/// The child that watches this process, until this is dropped.
+pub struct Watcher {
+    child: Child,
+    pipe: Arc<Mutex<Option<ChildStdin>>>,
+}
+
+impl Watcher {
+    /// Starts it for a session on `interface`; it is told the last words by what is returned beside it.
+    ///
+    /// # Errors
+    /// If there can be no other process. Then an end of this one is found out by its silence.
+    pub fn start(interface: &str) -> io::Result<(Watcher, LastWords)> {
+        let mut command = Command::new(std::env::current_exe()?);
+        // A group of its own: a terminal's Ctrl-C is not for it.
+        command.args(["watch", "--interface", interface]).process_group(0);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let pipe = child.stdin.take().expect("it is piped");
+        // A child that does not read must not stop this process.
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let pipe = Arc::new(Mutex::new(Some(pipe)));
+        let writer = Arc::clone(&pipe);
+        let last_words = LastWords::new(move |frame| {
+            if let Some(pipe) = writer.lock().as_mut() {
+                drop(pipe.write_all(&encode(frame.unwrap_or_default())));
+            }
+        });
+        Ok((Watcher { child, pipe }, last_words))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.pipe.lock().take());
+        let end = Instant::now() + END_LIMIT;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            sleep(Duration::from_millis(1));
+        }
+        // It has nothing left to do; a stopped one would stay for ever.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A frame as it goes through the pipe, in one piece: its length, then itself. An empty one says that there are no last
+/// words.
+fn encode(frame: &[u8]) -> Vec<u8> {
+    [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
+}
+
+/// The next frame; none at the end.
+fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    pipe.read_exact(&mut length).ok()?;
+    let length = u32::from_le_bytes(length) as usize;
+    let mut frame = vec![0; Some(length).filter(|&length| length <= MAX_FRAME_BYTES)?];
+    pipe.read_exact(&mut frame).ok()?;
+    Some(frame)
+}
+
+/// Runs the child.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) if it cannot send.
+pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
+    let mut signals = SigSet::empty();
+    let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];
+    unheard.into_iter().for_each(|signal| signals.add(signal));
+    signals.thread_block().code(Code::System)?;
+    let interface = Interface::find(Some(&args.interface)).code(Code::System)?;
+    let sender = FrameSender::open(&interface).code(Code::System)?;
+    let mut pipe = io::stdin().lock();
+    let mut last_words = Vec::new();
+    while let Some(frame) = decode(&mut pipe) {
+        last_words = frame;
+    }
+    if !last_words.is_empty() {
+        for _ in 0..TIMES {
+            // One that does not leave is as good as lost.
+            drop(sender.send(&last_words));
+            sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_frame_counts() {
+        let pipe = [encode(b"first"), encode(b""), encode(b"last"), encode(b"cut")[..5].to_vec()].concat();
+        let mut pipe = &pipe[..];
+        let frames: Vec<_> = std::iter::from_fn(|| decode(&mut pipe)).collect();
+        assert_eq!(frames, [&b"first"[..], b"", b"last"]);
+        assert_eq!(decode(&mut &[0xff; 9][..]), None, "no frame is that long");
+    }
+}

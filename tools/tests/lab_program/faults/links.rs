@@ -1,0 +1,117 @@
+//! Cables that lose one kind of frame in one direction, and nothing else: whoever can be reached gets the file, the
+//! transfer ends, and the root says whose cable it was.
+
+use super::{CULPRIT, QUARTER_BYTES, impatient, relays};
+use crate::harness::Site;
+use ethbcast_collectives::session::kind;
+use ethbcast_lab::{LabConfig, LinkFault};
+use ethbcast_transport::wire::Kind;
+use std::time::Duration;
+
+/// What the root may call it.
+const WORDS: [&str; 10] =
+    ["silent", "stall", "progress", "acknowledg", "waits", "waiting", "reach", "starved", "verif", "nothing"];
+/// More than --stall, --patience, the dead limit and the transfer take together: past it, it hangs.
+const ENDS_WITHIN: Duration = Duration::from_secs(14);
+
+/// Where a frame says its kind.
+const KIND_BYTE: usize = 17;
+
+fn of(fault: LinkFault, kind: Kind) -> LinkFault {
+    fault.byte(KIND_BYTE, &[kind.0])
+}
+
+/// A transfer in whose first quarter the relay's cable begins to lose these frames.
+fn one_way_loss(story: &str, via: &'static str, fault: LinkFault) {
+    let site = Site::beside(story, relays());
+    let session = impatient(&site, via).start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_faults(CULPRIT, &[fault]).expect("nft takes it");
+    let outcome = session.end(ENDS_WITHIN);
+    assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
+    outcome.assert_all_but(CULPRIT, &WORDS);
+}
+
+#[test]
+#[ignore = "until lost acknowledgements are given up by --stall and --patience"]
+fn all_acknowledgements_of_a_relay_are_lost() {
+    one_way_loss("acks", "chain", of(LinkFault::leaving(), Kind::ACK));
+}
+
+#[test]
+#[ignore = "until lost acknowledgements are given up by --stall and --patience"]
+fn all_acknowledgements_of_a_receiver_of_a_cast_are_lost() {
+    one_way_loss("castacks", "cast", of(LinkFault::leaving(), Kind::ACK));
+}
+
+#[test]
+#[ignore = "until a relay that gets no data is given up by --stall and --patience"]
+fn all_data_to_a_relay_is_lost() {
+    one_way_loss("data", "chain", of(LinkFault::arriving(), Kind::DATA));
+}
+
+#[test]
+#[ignore = "until a receiver that gets no data is given up by --stall and --patience"]
+fn all_data_to_a_receiver_of_a_cast_is_lost() {
+    one_way_loss("castdata", "cast", of(LinkFault::arriving(), Kind::DATA));
+}
+
+#[test]
+#[ignore = "until a verdict that does not come is given up by --stall and --patience"]
+fn what_a_relay_says_at_its_end_is_lost() {
+    one_way_loss("done", "chain", of(LinkFault::leaving(), kind::DONE));
+}
+
+#[test]
+#[ignore = "until a relay that nobody can reach by its own address is given up or served otherwise"]
+fn all_unicast_to_a_relay_is_lost() {
+    one_way_loss("unicast", "chain", LinkFault::arriving().unicast());
+}
+
+#[test]
+#[ignore = "until a child that its parent cannot reach gets another parent"]
+fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file() {
+    let site = Site::beside("pair", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    let before = site.lab().mac("n2").expect("an address");
+    let faults = [LinkFault::arriving().peer(before.clone()), LinkFault::leaving().peer(before)];
+    site.lab().set_faults(CULPRIT, &faults).expect("nft takes it");
+    session.end(ENDS_WITHIN).assert_verified();
+}
+
+#[test]
+#[ignore = "until a member that is not READY is given up by --stall and --patience"]
+fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
+    let site = Site::beside("view", relays());
+    site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
+    // It may go on listening for another sender as long as this.
+    let transfer = impatient(&site, "chain").receive_option("--max-wait").receive_option("5");
+    transfer.start().end(ENDS_WITHIN).assert_all_but(CULPRIT, &WORDS);
+}
+
+#[test]
+#[ignore = "until candidates are asked with frames as long as the session's"]
+fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
+    let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..relays() });
+    let small = [LinkFault::arriving().longer_than(1500), LinkFault::leaving().longer_than(1500)];
+    site.lab().set_faults(CULPRIT, &small).expect("nft takes it");
+    // Five are wanted, and four will do after --max-wait.
+    let transfer = impatient(&site, "chain").send_option("--min-receivers").send_option("4").max_wait("3");
+    let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(ENDS_WITHIN);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
+    outcome.assert_nothing(CULPRIT, 3);
+}
+
+#[test]
+#[ignore = "until silence is forgiven for --patience and given up after it"]
+fn a_cable_that_is_cut_for_good_costs_the_patience_and_is_named() {
+    let site = Site::beside("cut", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_port(CULPRIT, false).expect("down");
+    let outcome = session.end(ENDS_WITHIN);
+    outcome.assert_all_but(CULPRIT, &["silent"]);
+    outcome.assert_nothing(CULPRIT, 3);
+}

@@ -1,0 +1,82 @@
+//! Ports, interfaces and processes that are away for a while and come back: nobody is lost.
+
+use super::{CULPRIT, QUARTER_BYTES, relays, twelve_mebibytes};
+use crate::harness::Site;
+use ethbcast_lab::Lab;
+use nix::sys::signal::Signal;
+use std::thread;
+use std::time::Duration;
+
+/// What a transfer takes beyond an outage, on a busy machine, and before it counts as hung.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// A transfer that something is done to in its first quarter, and taken back after a time.
+fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool)) {
+    let site = Site::beside(story, relays());
+    let session = twelve_mebibytes(&site, via).start();
+    session.wait_for_sent(QUARTER_BYTES);
+    away(site.lab(), true);
+    thread::sleep(Duration::from_secs_f64(seconds));
+    away(site.lab(), false);
+    session.end(ENDS_WITHIN).assert_verified();
+}
+
+/// A transfer in which a host's process is stopped for 3 s in its first quarter.
+fn stopped(story: &str, via: &'static str, host: &str) {
+    let site = Site::beside(story, relays());
+    let session = twelve_mebibytes(&site, via).start();
+    session.wait_for_sent(QUARTER_BYTES);
+    let run = if host == "n0" { &session.root } else { session.receiver(host) };
+    run.signal(Signal::SIGSTOP);
+    thread::sleep(Duration::from_secs(3));
+    run.signal(Signal::SIGCONT);
+    session.end(ENDS_WITHIN).assert_verified();
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience"]
+fn a_relay_whose_switch_port_is_out_for_3_s_gets_the_file() {
+    outage("port", "chain", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience"]
+fn a_receiver_of_a_cast_whose_switch_port_is_out_for_3_s_gets_the_file() {
+    outage("castport", "cast", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience"]
+fn when_the_roots_switch_port_is_out_for_3_s_all_get_the_file() {
+    outage("rootport", "chain", 3.0, |lab, away| lab.set_port("n0", !away).expect("a port"));
+}
+
+#[test]
+#[ignore = "until an interface that comes back is survived"]
+fn a_relay_whose_interface_is_switched_off_and_on_again_gets_the_file() {
+    outage("interface", "chain", 0.5, |lab, away| lab.set_link(CULPRIT, !away).expect("an interface"));
+}
+
+#[test]
+#[ignore = "until an interface that comes back is survived"]
+fn when_the_roots_interface_is_switched_off_and_on_again_all_get_the_file() {
+    outage("rootlink", "cast", 0.5, |lab, away| lab.set_link("n0", !away).expect("an interface"));
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience"]
+fn a_relay_that_is_stopped_for_3_s_gets_the_file() {
+    stopped("stopped", "chain", CULPRIT);
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience"]
+fn a_receiver_of_a_cast_that_is_stopped_for_3_s_gets_the_file() {
+    stopped("caststop", "cast", CULPRIT);
+}
+
+#[test]
+#[ignore = "until silence is forgiven for the patience, the root's too"]
+fn when_the_root_is_stopped_for_3_s_all_get_the_file() {
+    stopped("rootstop", "chain", "n0");
+}

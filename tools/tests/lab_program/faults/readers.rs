@@ -1,0 +1,38 @@
+//! Readers of `recv -` that are slower than the cable, or stop: they do not hold the others.
+
+use super::{CULPRIT, impatient, relays};
+use crate::harness::{MEBIBYTE, Reader, Site, Transfer, content};
+use ethbcast_lab::LabConfig;
+use std::time::Duration;
+
+#[test]
+#[ignore = "until a reader that has stopped is given up by --stall and --patience"]
+fn a_reader_that_stops_for_good_is_given_up_and_named() {
+    for via in ["chain", "cast"] {
+        let site = Site::beside("reader", relays());
+        let outcome = impatient(&site, via).reader(CULPRIT, Reader::Stopped).start().end(Duration::from_secs(14));
+        outcome.assert_all_but(CULPRIT, &["reader", "disk", "taken", "application", "stall"]);
+    }
+}
+
+#[test]
+#[ignore = "until a slow receiver is demoted after --slow-after"]
+fn a_reader_that_is_slower_than_the_cable_gets_all_and_does_not_hold_the_others() {
+    let site = Site::alone("slowreader", LabConfig { rate_bits_per_second: Some(300_000_000), ..relays() });
+    // 0.9 s by cable and 6.5 s by this reader; its host keeps less than half of them for it.
+    let bytes = content(12, 32 * MEBIBYTE);
+    for via in ["chain", "cast"] {
+        let transfer = Transfer::new(&site, bytes.clone()).via(via).send_option("--slow-after").send_option("1");
+        let reader = Reader::Slow { bytes_per_second: 5_200_000 };
+        let outcome = transfer.reader(CULPRIT, reader).start().end(Duration::from_secs(25));
+        outcome.root.assert_code(0);
+        assert!(outcome.receiver(CULPRIT).stdout == bytes, "what the reader has read");
+        for host in ["n1", "n2", "n4", "n5"] {
+            outcome.assert_delivered(host);
+            let seconds = outcome.seconds_of(host);
+            assert!(seconds < 3.0, "{host} had to wait for the slow reader: {seconds} s, {via}");
+        }
+        assert!(outcome.seconds_of(CULPRIT) > 5.0);
+        outcome.assert_named(CULPRIT, &["slow", "disk", "reader"]);
+    }
+}

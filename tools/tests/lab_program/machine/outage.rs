@@ -1,0 +1,19 @@
+//! An interface that is switched off for less than anybody's patience: nobody is lost.
+
+use super::slow;
+use crate::harness::{MEBIBYTE, Site, Transfer, content};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn whoever_is_switched_off_for_half_a_second_is_there_again_and_nobody_is_lost() {
+    let site = Site::alone("switched", slow(4));
+    for (host, via) in [("n0", "chain"), ("n2", "chain"), ("n0", "cast"), ("n2", "cast")] {
+        let session = Transfer::new(&site, content(1, 8 * MEBIBYTE)).via(via).start();
+        session.wait_for_bytes("n3", 2 << 20);
+        site.set_up(host, "ip", &["link", "set", "eth0", "down"]);
+        thread::sleep(Duration::from_millis(500));
+        site.set_up(host, "ip", &["link", "set", "eth0", "up"]);
+        session.end(Duration::from_secs(10)).assert_verified();
+    }
+}

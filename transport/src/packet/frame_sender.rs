@@ -1,0 +1,34 @@
+//! A socket that only sends, for who has no loop: nothing is received, nothing is mapped.
+
+use super::error::{Errno, OpenError};
+use super::{Interface, syscall};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Sends whole frames on one interface, one at a time.
+#[derive(Debug)]
+pub struct FrameSender {
+    socket: OwnedFd,
+}
+
+impl FrameSender {
+    /// Opens it on `interface`, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(interface: &Interface) -> Result<FrameSender, OpenError> {
+        let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
+        let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
+        syscall::bind_to_send(socket.as_fd(), interface.index).map_err(failed("bind the packet socket"))?;
+        Ok(FrameSender { socket })
+    }
+
+    /// Sends a frame, Ethernet header first, if the kernel has room for it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let sent = syscall::send_many(self.socket.as_fd(), &[IoSlice::new(frame)]);
+        sent.map(drop).map_err(|errno| Errno::new(errno).into())
+    }
+}

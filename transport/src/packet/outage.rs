@@ -1,0 +1,105 @@
+//! An interface that is away for a while: switched off, reset by its driver, pulled out and plugged in again.
+//!
+//! To the machine that is silence, and nothing leaves. The interface is looked at until it is back; then frames flow on
+//! as if nothing had been.
+
+use crate::Instant;
+use crate::link::Blocked;
+use std::time::Duration;
+
+/// How often an interface that is away is looked at: much less than anybody's patience, and 0.1 % of a core.
+const LOOK_AWAY: Duration = Duration::from_millis(10);
+/// How often one that is there is looked at: its MTU and address may change without an error.
+const LOOK_THERE: Duration = Duration::from_secs(1);
+
+/// Whether an interface is away, and since when.
+#[derive(Debug)]
+pub(super) struct Outage {
+    limit: Duration,
+    /// An error has said that it is away; when, the next turn knows.
+    noticed: bool,
+    since: Option<Instant>,
+    look_at: Instant,
+}
+
+impl Outage {
+    /// None yet; one that lasts for `limit` is final.
+    pub(super) fn new(limit: Duration) -> Outage {
+        Outage { limit, noticed: false, since: None, look_at: Instant::START }
+    }
+
+    /// The kernel has said that the interface is away.
+    pub(super) fn notice(&mut self) {
+        self.noticed = true;
+    }
+
+    /// Whether to look at the interface in this turn.
+    pub(super) fn wants_look(&self, now: Instant) -> bool {
+        self.noticed || now >= self.look_at
+    }
+
+    /// Whether nothing can be sent.
+    pub(super) fn is_on(&self) -> bool {
+        self.noticed || self.since.is_some()
+    }
+
+    /// How long it has lasted, if there is one.
+    pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
+        self.is_on().then(|| self.since.map_or(Duration::ZERO, |since| now.since(since)))
+    }
+
+    /// Whether it has just been noticed.
+    pub(super) fn begins(&self) -> bool {
+        self.since.is_none()
+    }
+
+    /// When there is something to do about it.
+    pub(super) fn blocked(&self) -> Option<Blocked> {
+        if self.noticed {
+            return Some(Blocked::Until(Instant::START));
+        }
+        self.since.map(|_| Blocked::Until(self.look_at))
+    }
+
+    /// The interface is there; for how long it was not, if it was away.
+    pub(super) fn is_there(&mut self, now: Instant) -> Option<Duration> {
+        (self.noticed, self.look_at) = (false, now + LOOK_THERE);
+        self.since.take().map(|since| now.since(since))
+    }
+
+    /// The interface is away; for how long, if that is too long.
+    pub(super) fn is_away(&mut self, now: Instant) -> Option<Duration> {
+        (self.noticed, self.look_at) = (false, now + LOOK_AWAY);
+        let away = now.since(*self.since.get_or_insert(now));
+        (away >= self.limit).then_some(away)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn an_outage_lasts_from_the_first_look_to_the_return_or_the_limit() {
+        let mut outage = Outage::new(Duration::from_millis(100));
+        assert!(outage.wants_look(millis(0)) && !outage.is_on());
+        assert_eq!(outage.is_there(millis(0)), None);
+        assert!(!outage.wants_look(millis(999)) && outage.wants_look(millis(1000)));
+        outage.notice();
+        assert!(outage.is_on() && outage.wants_look(millis(500)) && outage.blocked().is_some());
+        assert_eq!(outage.is_away(millis(500)), None);
+        assert_eq!(outage.blocked(), Some(Blocked::Until(millis(510))));
+        assert!(!outage.wants_look(millis(509)) && outage.is_on());
+        assert_eq!(outage.is_away(millis(599)), None);
+        assert_eq!(outage.is_there(millis(600)), Some(Duration::from_millis(100)));
+        assert!(!outage.is_on() && outage.blocked().is_none());
+        outage.notice();
+        assert_eq!(outage.is_away(millis(700)), None);
+        assert_eq!(outage.is_away(millis(800)), Some(Duration::from_millis(100)));
+        assert_eq!(Outage::new(Duration::ZERO).is_away(millis(0)), Some(Duration::ZERO));
+    }
+}
