@@ -1,8 +1,8 @@
-//! Receivers of a cast that were left out for a while and are heard again: what is gone by then the root sends again.
+//! Receivers that were left out for a while and are heard again: what is gone by then the root sends again.
 
 use crate::hosts::{at, hosts, peer};
 use crate::orphans::Gaps;
-use crate::relays::{Host, ending, network, take_exact};
+use crate::relays::{Host, ending, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 const RUNS: u64 = 400;
 
-/// A cast of which one hears nothing for a while, drawn by its seed.
+/// A cast, or a tree by unicast, of which one hears nothing for a while, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
+    cast: bool,
     /// How many acknowledge to each host; all to the root if none.
     fan_out: Option<usize>,
     deaf: usize,
@@ -38,6 +39,7 @@ impl World {
         };
         World {
             hosts,
+            cast: random.below(3) > 0,
             frames: 500 + random.below(1500),
             fan_out,
             deaf: 1 + random.below(hosts as u64 - 1) as usize,
@@ -78,12 +80,15 @@ fn play(seed: u64) -> bool {
     let World { hosts: count, frames, deaf, .. } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams returns \
-         ({count} hosts by {:?}, {frames} frames, {deaf} of them, loss {}, {:?})",
-        world.fan_out, world.loss, world.tuning.policy
+         ({count} hosts by {:?}, cast: {}, {frames} frames, {deaf} of them, loss {}, {:?})",
+        world.fan_out, world.cast, world.loss, world.tuning.policy
     );
     let machines = hosts(count, |host| world.tuning(host), |host| world.parent(host)).into_iter();
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-    let machines = machines.map(|lone| Host::new(lone.part)).collect();
+    let machines = match world.cast {
+        true => machines.map(|lone| Host::new(lone.part)).collect(),
+        false => tree(count, &world.tuning, |host| world.parent(host)),
+    };
     let mut simulation = Simulation::new(&network(count, &settings), machines, world.faults(seed));
     simulation.set_event_limit(3_000_000);
     let (mut gaps, mut pushed, mut taken) = (Gaps::default(), 0, vec![0; count]);
@@ -118,7 +123,7 @@ fn play(seed: u64) -> bool {
 }
 
 #[test]
-fn who_comes_back_to_a_cast_gets_what_is_gone_from_the_root_and_the_rest_as_ever() {
+fn who_comes_back_gets_what_is_gone_from_the_root_and_the_rest_as_ever() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => drop(play(seed.parse().expect("a seed is a number"))),
         None => {
