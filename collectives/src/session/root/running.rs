@@ -183,7 +183,9 @@ impl Running {
 
     fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
-            Message::Ready { epoch, digest, arrived } if epoch == self.view.epoch && digest == self.telling.digest() => {
+            Message::Ready { epoch, digest, arrived }
+                if epoch == self.view.epoch && digest == self.telling.digest() =>
+            {
                 self.on_ready(now, rank, arrived, endpoint);
             }
             Message::Status(status) => self.members.set_status(now, rank, status),
