@@ -13,12 +13,14 @@ mod gathering;
 mod members;
 mod offer;
 mod path_check;
+mod phase;
 mod refill;
 mod refusals;
 mod rereading;
 mod rivals;
 mod running;
 mod side;
+mod strangers;
 mod telling;
 mod watch;
 
@@ -31,62 +33,22 @@ pub use refusals::TurnedAway;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
-use super::other_build::OtherBuilds;
+use super::message::{Message, ROOT_ASKS, Status, Trailer};
 use super::view::View;
 use crate::membership::ControlStats;
 use closing::Closing;
 use ethbcast_planning::model::Choice;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
+use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use gathering::{Gathering, GatheringStep};
-use refusals::Refusals;
+use phase::Phase;
 use running::Running;
 use std::ops::Range;
 use std::time::Duration;
+use strangers::Strangers;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
-
-/// Another root of the group is answered no more often than this.
-const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
-
-#[derive(Debug)]
-enum Phase {
-    Gathering(Box<Gathering>),
-    Running(Box<Running>),
-    /// What is known of the members stays, if there were any.
-    Closing(Closing, Option<Box<Running>>),
-    Ended(Option<Box<Running>>),
-}
-
-impl Phase {
-    /// The members and their stream, from the first view on.
-    fn running(&self) -> Option<&Running> {
-        match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref(),
-        }
-    }
-
-    fn running_mut(&mut self) -> Option<&mut Running> {
-        match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref_mut(),
-        }
-    }
-
-    /// Leaves the phase; what is known of the members.
-    fn take(&mut self) -> Option<Box<Running>> {
-        match std::mem::replace(self, Phase::Ended(None)) {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members,
-        }
-    }
-}
 
 /// The root's state machine.
 #[derive(Debug)]
@@ -97,12 +59,7 @@ pub struct Root {
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
-    refusals: Refusals,
-    other_builds: OtherBuilds,
-    /// With how many receivers it started.
-    started_with: usize,
-    /// When another root of the group was told of this one.
-    answered_at: Option<Instant>,
+    strangers: Strangers,
 }
 
 impl Root {
@@ -117,17 +74,7 @@ impl Root {
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
         let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
-        Root {
-            endpoint,
-            phase,
-            trailer: None,
-            choice: None,
-            failure: None,
-            refusals: Refusals::default(),
-            other_builds: OtherBuilds::default(),
-            started_with: 0,
-            answered_at: None,
-        }
+        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: Strangers::default() }
     }
 
     /// The next event.
@@ -142,7 +89,7 @@ impl Root {
 
     /// Who asked to join and was turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
-        self.refusals.all()
+        self.strangers.refusals().all()
     }
 
     /// Starts with those who are there, or with the first who comes: its user will have nobody else.
@@ -313,32 +260,26 @@ impl Root {
             return;
         }
         if features & ROOT_ASKS != 0 {
-            self.answer_root(frame.source, *nonce);
+            if self.phase.has_group() {
+                strangers::answer_root(frame.source, *nonce, &mut self.endpoint);
+            }
             return;
         }
         match &mut self.phase {
             Phase::Gathering(gathering) => {
-                gathering.on_join(now, frame.source, &message, &mut self.refusals, &mut self.endpoint);
+                gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
                     if let Phase::Running(running) = phase {
                         running.heard_other_run(now, frame.source, &mut self.endpoint);
                     }
-                    self.refuse_late(now, frame.source, *nonce, host);
+                    let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
+                    self.strangers.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
                     self.watch_reports(now);
                 }
             }
         }
-    }
-
-    /// Says no to a receiver that asks after the start.
-    fn refuse_late(&mut self, now: Instant, to: MacAddr, nonce: u64, host: &str) {
-        let (with, wanted) = (self.started_with, self.endpoint.config().wanted);
-        let wanted = wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
-        let text = format!("the session started with {with}{wanted} before {host} asked");
-        let away = TurnedAway { host: host.to_owned(), why: Refusal::Late, text };
-        self.refusals.refuse(now, to, nonce, away, &mut self.endpoint);
     }
 
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -353,30 +294,6 @@ impl Root {
         }
     }
 
-    /// Another root announces a session: if it is of this group, one of the two has to go.
-    fn on_announce(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(message) = self.endpoint.read(frame) else { return };
-        let (station, Message::Announce { group, .. }) = (self.endpoint.station(), &message) else { return };
-        if *group != station.group || frame.source == station.mac {
-            self.endpoint.count_stranger();
-            return;
-        }
-        let stage = match &mut self.phase {
-            Phase::Gathering(gathering) => {
-                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
-                Stage::Gathering
-            }
-            Phase::Running(_) => Stage::Started,
-            Phase::Closing(..) | Phase::Ended(_) => return,
-        };
-        // It has begun later, and is to know soon that it has.
-        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
-            self.answered_at = Some(now);
-            let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
-            self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
-        }
-    }
-
     /// Another root that was asked whether it is there.
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let Phase::Gathering(gathering) = &self.phase else {
@@ -387,18 +304,10 @@ impl Root {
         taken.into_iter().for_each(|failure| self.give_up(now, failure));
     }
 
-    /// Another root asks whether this one is there.
-    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
-        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
-            let text = format!("{} sends to this group already", self.endpoint.station().host);
-            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
-        }
-    }
-
     /// Goes on with gathering, if that is what it does.
     fn go_on(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        match gathering.go_on(now, &mut self.refusals, &mut self.endpoint) {
+        match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
             GatheringStep::GiveUp(failure) => self.give_up(now, failure),
@@ -426,7 +335,6 @@ impl Root {
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                self.started_with = view.members.len() - 1;
                 let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
                 self.phase = Phase::Running(Box::new(running));
             }
@@ -457,9 +365,7 @@ impl Machine for Root {
         let frame = match wire::parse(frame) {
             Ok(frame) => frame,
             Err(why) => {
-                self.endpoint.count_malformed();
-                let other = self.other_builds.hear(frame, why);
-                other.into_iter().for_each(|other| self.endpoint.tell(RootEvent::OtherVersion(other)));
+                self.strangers.on_reject(frame, why, &mut self.endpoint);
                 return;
             }
         };
@@ -467,7 +373,7 @@ impl Machine for Root {
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {
             match kind {
-                ANNOUNCE => self.on_announce(now, &frame),
+                ANNOUNCE => self.strangers.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
                 REFUSE => self.on_answer(now, &frame),
                 _ => self.endpoint.count_stranger(),
             }
@@ -486,7 +392,7 @@ impl Machine for Root {
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.phase {
             Phase::Gathering(gathering) => {
-                gathering.handle_timeout(now, &mut self.refusals, &mut self.endpoint);
+                gathering.handle_timeout(now, self.strangers.refusals_mut(), &mut self.endpoint);
                 self.go_on(now);
             }
             Phase::Running(running) => {
