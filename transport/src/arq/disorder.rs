@@ -68,7 +68,7 @@ mod tests {
         let mut now = Instant::START;
         let mut rounds = |disorder: &mut Disorder, count: u32, seen: Option<u64>| {
             for _ in 0..count {
-                now = now + ms(20);
+                now += ms(20);
                 seen.into_iter().for_each(|seen| disorder.note(ms(seen)));
                 disorder.on_echo(now, ms(1));
             }
