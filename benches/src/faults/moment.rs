@@ -29,7 +29,10 @@ pub struct Event {
 
 /// All there will be of a cell's trouble; `receivers` are the hosts `n1` to that number.
 pub fn events(cell: &Cell, receivers: usize, seed: u64) -> Vec<Event> {
-    let mut random = Random::new(seed);
+    // The same seed for two cells does not choose the same hosts.
+    let digest = blake3::hash(cell.name.as_bytes());
+    let [a, b, c, d, ..] = *digest.as_bytes();
+    let mut random = Random::new(seed ^ u64::from(u32::from_be_bytes([a, b, c, d])) << 32);
     match cell.trouble {
         Trouble::Nothing => Vec::new(),
         Trouble::Killed(count, spread) if cell.moment == Moment::Any => {

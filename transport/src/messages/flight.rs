@@ -184,10 +184,8 @@ impl Flight {
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {
         let mut newly = 0;
         let covered = (ack.covered() - self.cursor) as usize;
-        if let Some(frame) =
-            self.frames.front().filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor)
-            && self.echo.on_arrival(frame.before, frame.stamp, ack)
-        {
+        let first = self.frames.front().filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor);
+        if first.is_some_and(|frame| self.echo.on_arrival(frame.before, frame.stamp, ack)) {
             self.window.undo_cut();
         }
         for (sequence, frame) in (self.cursor..).zip(self.frames.iter_mut().take(covered)) {

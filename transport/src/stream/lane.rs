@@ -10,18 +10,18 @@
 //! sends what lies between. Neither the window nor the count of frames in flight knows of these.
 
 use super::boundaries::Boundaries;
-use super::memory::{Memory, tree_bytes};
+use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::Question;
-use crate::arq::stamp::{Stamp, StampRing, Stamps};
+use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A child served by unicast.
 #[derive(Debug)]
@@ -38,12 +38,7 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
-    /// How many frames have arrived, in order or not.
-    arrived: u64,
-    sent_at: StampRing,
-    repairs: BTreeSet<u64>,
-    /// Under which stamp what has been sent again was sent the time before.
-    sent_before: BTreeMap<u64, Stamp>,
+    sent: Transmissions,
     window: Window,
     round: LossRound,
     echo: Echo,
@@ -85,10 +80,7 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
-            arrived: tail,
-            sent_at: StampRing::new(feed.slots()),
-            repairs: BTreeSet::new(),
-            sent_before: BTreeMap::new(),
+            sent: Transmissions::new(feed.slots()),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
             echo: Echo::new(tuning),
@@ -127,9 +119,7 @@ impl Lane {
 
     /// Bytes of the stamps of what was sent, and at most of the queued repairs, beside the lane itself.
     pub(super) fn memory(&self) -> Memory {
-        let before_bytes = tree_bytes(self.sent_before.len(), size_of::<(u64, Stamp)>());
-        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>()) + before_bytes;
-        Memory { readers_bytes: self.sent_at.bytes(), repairs_bytes, ..Memory::default() }
+        self.sent.memory()
     }
 
     /// All frames below this have been acknowledged.
@@ -181,18 +171,16 @@ impl Lane {
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
-        self.repairs.retain(|&sequence| sequence >= from && !ack.has(sequence));
+        self.sent.settle(ack, from);
         let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
-        let beyond = arrived(ack, from);
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(beyond + self.repairs.len() as u64);
+            self.in_flight = self.in_flight.saturating_sub(arrived(ack, from) + self.sent.repairs());
         }
-        let arrived = (from + beyond).saturating_sub(std::mem::replace(&mut self.arrived, from + beyond));
         if limiting {
             self.window.grow(newly);
         }
-        if self.round.is_heavy(arrived, lost, Stamp(ack.echo), newest) {
+        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
         self.question.answered(only_consuming || (only_lacking && lost == 0));
@@ -258,15 +246,13 @@ impl Lane {
         let from = self.from(feed);
         self.next = from;
         self.highest = from;
-        self.repairs = (from..ack.covered()).filter(|&sequence| !ack.has(sequence)).collect();
+        self.sent.replace_repairs((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
     }
 
     /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
     fn know(&mut self, covered: u64) {
         if covered > self.highest {
-            (self.next..covered)
-                .take(self.sent_at.slots())
-                .for_each(|sequence| self.sent_at.set(sequence, Stamp::NONE));
+            self.sent.forget(self.next..covered);
             self.highest = covered;
             self.next = self.next.max(covered);
         }
@@ -275,16 +261,12 @@ impl Lane {
     /// If the frame at the cursor has arrived, it may tell how far frames overtake each other. Strict go-back-n has
     /// nothing to wait for: what overtook it was thrown away.
     fn note_arrival(&mut self, ack: &Ack<'_>) {
-        if ack.cursor > self.cursor {
-            if self.policy == Policy::HolesAllowed && self.cursor < self.next {
-                let last = self.sent_at.get(self.cursor);
-                let before = self.sent_before.get(&self.cursor).copied().unwrap_or(last);
-                if self.echo.on_arrival(before, last, ack) {
-                    self.window.undo_cut();
-                    self.round.forgive();
-                }
+        if self.policy == Policy::HolesAllowed && self.cursor < self.next && ack.cursor > self.cursor {
+            let (before, last) = self.sent.before_and_last(self.cursor);
+            if self.echo.on_arrival(before, last, ack) {
+                self.window.undo_cut();
+                self.round.forgive();
             }
-            self.sent_before = self.sent_before.split_off(&ack.cursor);
         }
     }
 
@@ -301,13 +283,11 @@ impl Lane {
     /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
-        let sent_at = &self.sent_at;
-        let mut found = evidence.missing(ack, from..self.next, |sequence| sent_at.get(sequence));
+        let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
         match self.policy {
             Policy::HolesAllowed => {
-                let before = self.repairs.len();
-                self.repairs.extend(found);
-                (self.repairs.len() - before) as u64
+                let found: Vec<u64> = found.collect();
+                self.sent.add_repairs(found.into_iter())
             }
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
             // anyway.
@@ -350,12 +330,8 @@ impl Lane {
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let repair = self.repairs.first().copied().filter(|&sequence| sequence < feed.head());
-        let (sequence, again) = match repair {
-            Some(sequence) => {
-                self.sent_before.insert(sequence, self.sent_at.get(sequence));
-                (sequence, self.repairs.remove(&sequence))
-            }
+        let (sequence, again) = match self.next_repair(feed) {
+            Some(sequence) => (sequence, true),
             None if turn
                 && self.is_of_use(feed)
                 && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
@@ -374,13 +350,18 @@ impl Lane {
             self.awaited = self.awaited.max(sequence + 1);
         }
         let stamp = stamps.draw(now);
-        self.sent_at.set(sequence, stamp);
+        self.sent.sent(sequence, stamp);
         self.highest = self.highest.max(self.next);
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
         self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.repairs.is_empty() };
+        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
         Some(Departure { outgoing, to, stamp })
+    }
+
+    /// The first frame that is to be sent again, and that is here already.
+    fn next_repair(&self, feed: &Feed) -> Option<u64> {
+        self.sent.next_repair().filter(|&sequence| sequence < feed.head())
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of

@@ -16,6 +16,7 @@ mod part;
 mod readers;
 mod stats;
 mod terms;
+mod transmissions;
 mod upstream;
 
 pub use memory::Memory;
@@ -66,9 +67,9 @@ impl Stream {
     }
 
     /// An origin that serves `child` alone, from frame `first` on: what another stream of the same frames did until
-    /// now, under another number. It asks the child first where it stands. If that has got further by then, the feed
-    /// goes on at the child's next frame: the one to be pushed is always the feed's [`head`](Feed::head), which the
-    /// caller does not let beyond what exists. What it lacks below `first` is an [`Orphan`]'s.
+    /// now, under another number. It asks the child first where it stands; if that has got further by then, the feed
+    /// goes on from there. The frame to be pushed is always the feed's [`head`](Feed::head), which the caller does not
+    /// let beyond what exists. What the child lacks below `first` makes it an [`Orphan`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -245,9 +246,8 @@ impl Stream {
         self.orphans.take()
     }
 
-    /// The remote reader for which this stream cannot go on, if there is one: while the feed is full, who keeps it so;
-    /// else who has owed an answer for longest. In a running stream somebody always owes one; what counts is who does
-    /// when nothing has moved for a while.
+    /// The remote reader for which this stream cannot go on, if any: while the feed is full, who keeps it so; else who
+    /// has owed an answer for longest. That somebody owes one means nothing before nothing has moved for a while.
     pub fn held_up_by(&self) -> Option<Rank> {
         self.readers.held_up_by(&self.feed)
     }

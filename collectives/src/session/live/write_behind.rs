@@ -1,12 +1,13 @@
 //! A writer on a thread of its own, which is given chunks, digests them, settles them when they are all verified, and
 //! publishes them when the root has accepted them.
 
+use super::storage::{Storage, StorageError};
 use crate::session::application::{Sink, Tally};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -18,81 +19,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNKS_WAITING: usize = 8;
 /// How long bytes of a slow stream may wait for a chunk to fill.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// Where a [`Writer`] puts the bytes. It is dropped, with whatever is half done, if they do not all come.
-pub trait Storage {
-    /// The session has begun: bytes of this name and size will come.
-    ///
-    /// # Errors
-    /// If there can be no place for them.
-    fn begin(&mut self, _source: &str, _size: Option<u64>) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    /// Takes the next bytes, which are not verified yet.
-    ///
-    /// # Errors
-    /// If they cannot be written.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
-
-    /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
-    /// nobody.
-    ///
-    /// # Errors
-    /// If that cannot be done, or what is read back is something else.
-    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
-
-    /// What was settled is accepted: shows it, under its name.
-    ///
-    /// # Errors
-    /// If that cannot be done.
-    fn publish(&mut self) -> Result<(), StorageError> {
-        Ok(())
-    }
-}
-
-/// Why bytes could not be stored.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct StorageError {
-    outcome: Outcome,
-    text: String,
-    #[source]
-    cause: Option<io::Error>,
-}
-
-impl StorageError {
-    /// A failure that the sender hears of as this outcome, with a sentence that says what to do.
-    pub fn new(outcome: Outcome, text: impl Into<String>) -> StorageError {
-        StorageError { outcome, text: text.into(), cause: None }
-    }
-
-    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which
-    /// `help` is added.
-    pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
-        let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
-        StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
-    }
-}
-
-/// Whether there is no room for more.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
-}
-
-/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, verified or not.
-#[derive(Debug)]
-pub struct Output<W>(pub W);
-
-impl<W: Write> Storage for Output<W> {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
-    }
-
-    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-        self.0.flush().map_err(|error| StorageError::system("write", error, ""))
-    }
-}
 
 #[derive(Debug)]
 enum Order {
@@ -133,6 +59,7 @@ pub struct WriteBehind {
     chunk_since: Instant,
     source: String,
     cause: Option<io::Error>,
+    publishing: bool,
 }
 
 /// The other end, to be [run](Writer::run) on a thread.
@@ -166,6 +93,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         chunk_since: Instant::START,
         source: String::new(),
         cause: None,
+        publishing: false,
     };
     (writer, sink)
 }
@@ -196,7 +124,10 @@ impl<S: Storage> Writer<S> {
         match last {
             None => {}
             Some(Ok(())) => shared.conclude(tally.verdict(Outcome::Delivered, ""), None),
-            Some(Err(StorageError { outcome, text, cause })) => shared.conclude(tally.verdict(outcome, text), cause),
+            Some(Err(error)) => {
+                let (outcome, text, cause) = error.into_parts();
+                shared.conclude(tally.verdict(outcome, text), cause);
+            }
         }
         // Whatever still comes after a failure is thrown away, so that the sink never waits.
         for _ in orders {
@@ -228,6 +159,11 @@ impl WriteBehind {
     pub fn close(&mut self, limit: Duration) -> bool {
         self.orders = None;
         self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout)
+    }
+
+    /// Whether the storage was told to publish, and has not said what came of it.
+    pub fn is_publishing(&self) -> bool {
+        self.publishing
     }
 
     /// The writer's own error, if that is why it failed.
@@ -276,7 +212,9 @@ impl Sink for WriteBehind {
     }
 
     fn publish(&mut self, _now: Instant) -> bool {
-        self.order(Order::Publish);
+        if !std::mem::replace(&mut self.publishing, true) {
+            self.order(Order::Publish);
+        }
         false
     }
 
@@ -295,6 +233,7 @@ impl Sink for WriteBehind {
         let has_ended = self.ended.try_recv() == Err(TryRecvError::Disconnected);
         if let Some((verdict, cause)) = self.shared.conclusion.lock().take() {
             self.cause = cause;
+            self.publishing = false;
             return Some(verdict);
         }
         let panicked = has_ended && self.orders.is_some();
@@ -313,146 +252,4 @@ impl Sink for WriteBehind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ethbcast_planning::plan::Via;
-    use ethbcast_transport::wire::Rank;
-    use std::thread;
-
-    /// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.
-    fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Done {
-        sink.on_event(
-            Instant::START,
-            &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None },
-        );
-        bytes.chunks(1468).for_each(|frame| {
-            while !sink.has_room() {
-                thread::yield_now();
-            }
-            sink.write(Instant::START, frame, false);
-        });
-        sink.finish(Instant::START, trailer);
-        match verdict(sink) {
-            settled if settled.outcome == Outcome::Verified => {
-                assert!(!sink.publish(Instant::START), "its thread publishes");
-                verdict(sink)
-            }
-            failed => failed,
-        }
-    }
-
-    fn verdict(sink: &mut WriteBehind) -> Done {
-        loop {
-            match sink.verdict(Instant::START) {
-                Some(verdict) => return verdict,
-                None => thread::yield_now(),
-            }
-        }
-    }
-
-    fn stored<S: Storage + Send>(storage: S, bytes: &[u8], trailer: Trailer) -> (Done, Option<io::Error>) {
-        let waker = Arc::new(Waker::new().expect("a descriptor"));
-        thread::scope(|scope| {
-            let (writer, mut sink) = write_behind(storage, &waker);
-            scope.spawn(move || writer.run());
-            let verdict = take(&mut sink, bytes, trailer);
-            assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
-            (verdict, sink.take_cause())
-        })
-    }
-
-    fn trailer(bytes: &[u8]) -> Trailer {
-        let mut tally = Tally::default();
-        tally.add(bytes);
-        tally.trailer()
-    }
-
-    struct Full;
-
-    impl Storage for Full {
-        fn write(&mut self, _bytes: &[u8]) -> Result<(), StorageError> {
-            Err(StorageError::system("write", ErrorKind::StorageFull.into(), "; make room"))
-        }
-
-        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-            panic!("nothing was written")
-        }
-    }
-
-    /// Counts what is asked of it after the last byte; settling takes until it is let go.
-    #[derive(Default)]
-    struct Phases {
-        go: Arc<AtomicBool>,
-        settled: Arc<AtomicUsize>,
-        published: Arc<AtomicUsize>,
-    }
-
-    impl Storage for Phases {
-        fn write(&mut self, _bytes: &[u8]) -> Result<(), StorageError> {
-            Ok(())
-        }
-
-        fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-            while !self.go.load(Ordering::SeqCst) {
-                thread::yield_now();
-            }
-            self.settled.fetch_add(1, Ordering::SeqCst);
-            Ok(())
-        }
-
-        fn publish(&mut self) -> Result<(), StorageError> {
-            self.published.fetch_add(1, Ordering::SeqCst);
-            Err(StorageError::system("rename", ErrorKind::PermissionDenied.into(), ""))
-        }
-    }
-
-    #[test]
-    fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
-        for accepted in [true, false] {
-            let storage = Phases::default();
-            let (go, settled, published) =
-                (Arc::clone(&storage.go), Arc::clone(&storage.settled), Arc::clone(&storage.published));
-            let waker = Arc::new(Waker::new().expect("a descriptor"));
-            thread::scope(|scope| {
-                let (writer, mut sink) = write_behind(storage, &waker);
-                scope.spawn(move || writer.run());
-                sink.finish(Instant::START, trailer(b""));
-                while !sink.is_syncing() {
-                    thread::yield_now();
-                }
-                go.store(true, Ordering::SeqCst);
-                assert_eq!(verdict(&mut sink).outcome, Outcome::Verified);
-                assert!(!sink.is_syncing());
-                assert_eq!((settled.load(Ordering::SeqCst), published.load(Ordering::SeqCst)), (1, 0));
-                if accepted {
-                    sink.publish(Instant::START);
-                    let failed = verdict(&mut sink);
-                    assert_eq!(failed.outcome, Outcome::WriteFailed, "{}", failed.text);
-                }
-                assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
-            });
-            assert_eq!(published.load(Ordering::SeqCst), usize::from(accepted));
-        }
-    }
-
-    #[test]
-    fn all_bytes_are_written_in_order_and_judged_by_their_digest() {
-        let bytes: Vec<u8> = (0..40_000_000_u32).map(|at| (at >> 11) as u8).collect();
-        let mut written = Vec::new();
-        let (verdict, _) = stored(Output(&mut written), &bytes, trailer(&bytes));
-        assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Delivered, 40_000_000));
-        assert!(written == bytes);
-        let (verdict, _) = stored(Output(io::sink()), &bytes[1..], trailer(&bytes));
-        assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 39_999_999));
-        assert!(verdict.text.contains("do not match"), "{}", verdict.text);
-    }
-
-    #[test]
-    fn what_the_storage_says_is_the_verdict_and_its_cause_is_kept() {
-        let bytes = vec![7; 30_000_000];
-        let (verdict, cause) = stored(Full, &bytes, trailer(&bytes));
-        assert_eq!(verdict.outcome, Outcome::NoSpace);
-        assert!(verdict.text.ends_with("; make room"), "{}", verdict.text);
-        assert_eq!(cause.map(|cause| cause.kind()), Some(ErrorKind::StorageFull));
-    }
-}
+mod tests;

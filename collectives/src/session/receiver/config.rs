@@ -1,6 +1,7 @@
 //! What a receiver is told at its creation.
 
 use crate::membership::{Station, Timing};
+use crate::session::message::Message;
 use ethbcast_transport::Tuning;
 use std::time::Duration;
 
@@ -28,5 +29,18 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (tuning, timing) = (Tuning::default(), Timing::default());
         ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, once: false, tuning, timing }
+    }
+
+    /// What asks a root to take this host in.
+    pub(super) fn request(&self) -> Message {
+        let Station { group, host, mtu_bytes, .. } = &self.station;
+        Message::Join {
+            nonce: self.nonce,
+            group: group.clone(),
+            host: host.clone(),
+            mtu_bytes: *mtu_bytes,
+            free_bytes: self.free_bytes,
+            features: 0,
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::{ReceiverConfig, ReceiverEndpoint};
 use crate::measure::Responder;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::jitter;
-use crate::session::message::{Message, ViewPart};
+use crate::session::message::ViewPart;
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -69,15 +69,8 @@ impl Joining {
         if !self.timers.take_due(Wait::Join, now) {
             return;
         }
-        let ReceiverConfig { station, nonce, free_bytes, timing, .. } = endpoint.config();
-        let message = Message::Join {
-            nonce: *nonce,
-            group: station.group.clone(),
-            host: station.host.clone(),
-            mtu_bytes: station.mtu_bytes,
-            free_bytes: *free_bytes,
-            features: 0,
-        };
+        let ReceiverConfig { nonce, timing, .. } = endpoint.config();
+        let message = endpoint.config().request();
         // At a random moment: requests that collided at the root's port must not collide again.
         let half = timing.join / 2;
         self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));

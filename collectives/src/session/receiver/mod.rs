@@ -240,9 +240,16 @@ impl Receiver {
         match heard {
             // There may be another: whichever is heard first would be the one that repeats itself most often.
             Heard::Open => _ = decide_at.get_or_insert(now + self.endpoint.config().timing.announce),
-            Heard::Running => {
-                let text = format!("a session of group {group} is running without this host");
-                self.stay_out(host.clone(), End::Refused(Refusal::Late, text));
+            Heard::Running { is_news, tell_root } => {
+                if tell_root {
+                    // So that it knows who waits in vain, and that a member which was started again is gone.
+                    let request = self.endpoint.config().request();
+                    self.endpoint.send_in(frame.header.session, frame.source, &request);
+                }
+                if is_news {
+                    let text = format!("a session of group {group} is running without this host");
+                    self.stay_out(host.clone(), End::Refused(Refusal::Late, text));
+                }
             }
             Heard::Closed => {}
         }

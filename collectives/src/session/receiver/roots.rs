@@ -8,6 +8,9 @@ use std::time::Duration;
 /// thousand delays a receiver, and keeps it from no root that answers.
 const MOST: usize = 8;
 
+/// A root whose session runs is asked no more often than this.
+const ASK_AGAIN: Duration = Duration::from_millis(400);
+
 /// What a root offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeardRoot {
@@ -31,8 +34,13 @@ pub(super) struct HeardRoot {
 pub(super) enum Heard {
     /// The root may be asked.
     Open,
-    /// Its session has started without this host, which is news.
-    Running,
+    /// Its session has started without this host.
+    Running {
+        /// The user does not know yet.
+        is_news: bool,
+        /// The root may not know that this host waits.
+        tell_root: bool,
+    },
     /// Nothing new.
     Closed,
 }
@@ -118,8 +126,12 @@ impl HeardRoot {
     fn judge(&mut self, now: Instant) -> Heard {
         if self.is_open(now) {
             Heard::Open
-        } else if self.stage == Stage::Started && !std::mem::replace(&mut self.told, true) {
-            Heard::Running
+        } else if self.stage == Stage::Started {
+            let tell_root = self.asked_at.is_none_or(|at| now >= at + ASK_AGAIN);
+            if tell_root {
+                self.asked_at = Some(now);
+            }
+            Heard::Running { is_news: !std::mem::replace(&mut self.told, true), tell_root }
         } else {
             Heard::Closed
         }
@@ -165,8 +177,9 @@ mod tests {
     fn a_session_that_has_started_is_news_once_and_a_thousand_forged_ones_are_no_more_than_eight() {
         let mut roots = Roots::default();
         roots.hear(at(0), (mac(1), 1), &invitation(Stage::Gathering), None);
-        for expected in [Heard::Running, Heard::Closed] {
-            assert_eq!(roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None), expected);
+        for first in [true, false] {
+            let heard = roots.hear(at(1), (mac(1), 1), &invitation(Stage::Started), None);
+            assert_eq!(heard, Heard::Running { is_news: first, tell_root: first });
         }
         assert_eq!(roots.hear(at(2), (mac(1), 2), &invitation(Stage::Gathering), None), Heard::Open, "the next one");
         for number in 0..1000_u16 {

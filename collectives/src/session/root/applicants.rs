@@ -17,7 +17,7 @@ const MOST_UNREACHED: usize = 8192;
 /// While more than so many wait, only who has asked twice is sent a full frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
 /// A host that was started again takes the place of its former self when that has been silent for so long since.
-const REBOOT_SILENCE: Duration = Duration::from_millis(300);
+pub(super) const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 
 /// A host that has asked to join.
 #[derive(Clone, Debug, PartialEq, Eq)]

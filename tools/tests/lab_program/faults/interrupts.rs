@@ -57,7 +57,7 @@ fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
     stuck.signal(Signal::SIGKILL);
     let root = root.end(LIMIT);
     root.assert_code(1);
-    assert!(root.stderr.contains("1 of 2 receivers failed: n2 (silent)"), "n1 has not failed: {}", root.stderr);
+    assert!(root.stderr.contains("1 of 2 receivers failed: n2 (died)"), "n1 has not failed: {}", root.stderr);
 }
 
 #[test]

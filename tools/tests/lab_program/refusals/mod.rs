@@ -2,6 +2,7 @@
 
 mod dest;
 mod disk;
+mod gathering;
 mod interface;
 mod meeting;
 mod nobody;

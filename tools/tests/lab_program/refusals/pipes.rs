@@ -29,7 +29,7 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
     let source = site.file("source", "text");
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], site.path("dest"));
     let mut send = site.command("n0", "sh");
-    send.args(["-c", "\"$0\" send --json -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
+    send.args(["-c", "\"$0\" send --json -n 1 -i eth0 --max-wait 10 \"$1\" > /dev/full"]).arg(PROGRAM).arg(&source);
     let root = Run::start("n0", send).end(LIMIT);
     receiver.end(LIMIT).assert_code(0);
     assert!(!root.stderr.contains("panicked"), "{}", root.stderr);
@@ -51,7 +51,7 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
     let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
     send.stdin(Stdio::piped());
     let root = Run::start("n0", send);
-    let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("dest"));
     root.wait_for_line("n1 joined");
     root.signal(Signal::SIGINT);
     root.end(soon).assert_refusal(130, &["interrupted"]);
