@@ -97,12 +97,15 @@ impl Terms {
         if !self.known || cell.promise == Promise::All {
             return Vec::new();
         }
-        ["--stall".into(), self.stall.to_string(), "--patience".into(), self.patience.to_string()].into()
+        ["--patience".into(), self.patience.to_string()].into()
     }
 
     /// The options of `send` that say when to start: who cannot join must not keep the others.
     pub fn of_root(&self, cell: &Cell, receivers: usize) -> Vec<String> {
         let mut options = vec!["-n".into(), receivers.to_string(), "--max-wait".into(), "4".into()];
+        if self.known && cell.promise != Promise::All {
+            options.extend(["--stall".into(), self.stall.to_string()]);
+        }
         if self.known && matches!(cell.moment, Moment::Start | Moment::Joined) {
             options.extend(["--min-receivers".into(), (receivers - 1).to_string()]);
         }

@@ -192,8 +192,8 @@ impl Lane {
     fn may_have(&self, feed: &Feed) -> u64 {
         match self.origins {
             Origins::Here => self.highest,
-            Origins::Elsewhere if !feed.is_complete() => feed.head().max(MOST_FRAMES),
-            Origins::Former | Origins::Elsewhere => feed.head(),
+            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MOST_FRAMES, |last| last + 1)),
+            Origins::Former => feed.head(),
         }
     }
 

@@ -19,6 +19,7 @@ mod rereading;
 mod rivals;
 mod running;
 mod side;
+mod telling;
 mod watch;
 
 pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
@@ -297,8 +298,9 @@ impl Root {
 
     /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
-        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells);
         let mut members = self.phase.take();
+        let deaf = members.iter().flat_map(|members| members.deaf()).collect();
+        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, deaf);
         members.iter_mut().for_each(|members| members.stop());
         self.phase = Phase::Closing(closing, members);
     }

@@ -14,6 +14,11 @@ fn whoever_is_switched_off_for_half_a_second_is_there_again_and_nobody_is_lost()
         site.set_up(host, "ip", &["link", "set", "eth0", "down"]);
         thread::sleep(Duration::from_millis(500));
         site.set_up(host, "ip", &["link", "set", "eth0", "up"]);
-        session.end(Duration::from_secs(10)).assert_verified();
+        let outcome = session.end(Duration::from_secs(10));
+        outcome.assert_verified();
+        let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
+        for line in ["interface has gone down", "interface is back"] {
+            assert_eq!(said.matches(line).count(), 1, "{host} via {via}: {said}");
+        }
     }
 }
