@@ -100,7 +100,7 @@ impl Terms {
         ["--patience".into(), self.patience.to_string()].into()
     }
 
-    /// The options of `send` that say when to start: who cannot join must not keep the others.
+    /// More options of `send`: when to start, for who cannot join must not keep the others; what a stall is.
     pub fn of_root(&self, cell: &Cell, receivers: usize) -> Vec<String> {
         let mut options = vec!["-n".into(), receivers.to_string(), "--max-wait".into(), "4".into()];
         if self.known && cell.promise != Promise::All {
@@ -108,6 +108,9 @@ impl Terms {
         }
         if self.known && matches!(cell.moment, Moment::Start | Moment::Joined) {
             options.extend(["--min-receivers".into(), (receivers - 1).to_string()]);
+        }
+        if !self.of_both(cell).is_empty() {
+            options.extend(["--stall".into(), self.stall.to_string()]);
         }
         options
     }

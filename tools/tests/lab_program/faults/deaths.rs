@@ -41,7 +41,6 @@ fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file()
 }
 
 #[test]
-#[ignore = "until what died with relays is read again by the root"]
 fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_file() {
     let site = Site::beside("lossypair", LabConfig { loss: 0.01, ..relays() });
     for pause in [Duration::ZERO, Duration::from_millis(100)] {
@@ -61,7 +60,6 @@ fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_
 }
 
 #[test]
-#[ignore = "until a process that ends says so, or a watcher says it for it"]
 fn a_receiver_that_is_killed_is_known_at_once() {
     for via in ["chain", "cast"] {
         let site = Site::beside("killed", relays());

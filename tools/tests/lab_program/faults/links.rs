@@ -33,43 +33,36 @@ fn one_way_loss(story: &str, via: &'static str, fault: LinkFault) {
 }
 
 #[test]
-#[ignore = "until lost acknowledgements are given up by --stall and --patience"]
 fn all_acknowledgements_of_a_relay_are_lost() {
     one_way_loss("acks", "chain", of(LinkFault::leaving(), Kind::ACK));
 }
 
 #[test]
-#[ignore = "until lost acknowledgements are given up by --stall and --patience"]
 fn all_acknowledgements_of_a_receiver_of_a_cast_are_lost() {
     one_way_loss("castacks", "cast", of(LinkFault::leaving(), Kind::ACK));
 }
 
 #[test]
-#[ignore = "until a relay that gets no data is given up by --stall and --patience"]
 fn all_data_to_a_relay_is_lost() {
     one_way_loss("data", "chain", of(LinkFault::arriving(), Kind::DATA));
 }
 
 #[test]
-#[ignore = "until a receiver that gets no data is given up by --stall and --patience"]
 fn all_data_to_a_receiver_of_a_cast_is_lost() {
     one_way_loss("castdata", "cast", of(LinkFault::arriving(), Kind::DATA));
 }
 
 #[test]
-#[ignore = "until a verdict that does not come is given up by --stall and --patience"]
 fn what_a_relay_says_at_its_end_is_lost() {
     one_way_loss("done", "chain", of(LinkFault::leaving(), kind::DONE));
 }
 
 #[test]
-#[ignore = "until a relay that nobody can reach by its own address is given up or served otherwise"]
 fn all_unicast_to_a_relay_is_lost() {
     one_way_loss("unicast", "chain", LinkFault::arriving().unicast());
 }
 
 #[test]
-#[ignore = "until a child that its parent cannot reach gets another parent"]
 fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file() {
     let site = Site::beside("pair", relays());
     let session = impatient(&site, "chain").start();
@@ -81,7 +74,6 @@ fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file()
 }
 
 #[test]
-#[ignore = "until a member that is not READY is given up by --stall and --patience"]
 fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
     let site = Site::beside("view", relays());
     site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
@@ -91,7 +83,6 @@ fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
 }
 
 #[test]
-#[ignore = "until candidates are asked with frames as long as the session's"]
 fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
     let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..relays() });
     let small = [LinkFault::arriving().longer_than(1500), LinkFault::leaving().longer_than(1500)];
@@ -105,7 +96,6 @@ fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
 }
 
 #[test]
-#[ignore = "until silence is forgiven for --patience and given up after it"]
 fn a_cable_that_is_cut_for_good_costs_the_patience_and_is_named() {
     let site = Site::beside("cut", relays());
     let session = impatient(&site, "chain").start();

@@ -40,7 +40,8 @@ fn twelve_mebibytes<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
 
 /// The same, and it does not wait long for anybody.
 fn impatient<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
-    twelve_mebibytes(site, via).send_option("--stall").send_option("2").both_options("--patience", "3")
+    let transfer = twelve_mebibytes(site, via).send_option("--stall").send_option("2");
+    transfer.both_options("--patience", "3")
 }
 
 /// A transfer of 16 MiB from n0 to all others, half way.

@@ -34,49 +34,41 @@ fn stopped(story: &str, via: &'static str, host: &str) {
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience"]
 fn a_relay_whose_switch_port_is_out_for_3_s_gets_the_file() {
     outage("port", "chain", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience"]
 fn a_receiver_of_a_cast_whose_switch_port_is_out_for_3_s_gets_the_file() {
     outage("castport", "cast", 3.0, |lab, away| lab.set_port(CULPRIT, !away).expect("a port"));
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience"]
 fn when_the_roots_switch_port_is_out_for_3_s_all_get_the_file() {
     outage("rootport", "chain", 3.0, |lab, away| lab.set_port("n0", !away).expect("a port"));
 }
 
 #[test]
-#[ignore = "until an interface that comes back is survived"]
 fn a_relay_whose_interface_is_switched_off_and_on_again_gets_the_file() {
     outage("interface", "chain", 0.5, |lab, away| lab.set_link(CULPRIT, !away).expect("an interface"));
 }
 
 #[test]
-#[ignore = "until an interface that comes back is survived"]
 fn when_the_roots_interface_is_switched_off_and_on_again_all_get_the_file() {
     outage("rootlink", "cast", 0.5, |lab, away| lab.set_link("n0", !away).expect("an interface"));
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience"]
 fn a_relay_that_is_stopped_for_3_s_gets_the_file() {
     stopped("stopped", "chain", CULPRIT);
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience"]
 fn a_receiver_of_a_cast_that_is_stopped_for_3_s_gets_the_file() {
     stopped("caststop", "cast", CULPRIT);
 }
 
 #[test]
-#[ignore = "until silence is forgiven for the patience, the root's too"]
 fn when_the_root_is_stopped_for_3_s_all_get_the_file() {
     stopped("rootstop", "chain", "n0");
 }

@@ -6,7 +6,6 @@ use ethbcast_lab::LabConfig;
 use std::time::Duration;
 
 #[test]
-#[ignore = "until a reader that has stopped is given up by --stall and --patience"]
 fn a_reader_that_stops_for_good_is_given_up_and_named() {
     for via in ["chain", "cast"] {
         let site = Site::beside("reader", relays());
@@ -16,7 +15,6 @@ fn a_reader_that_stops_for_good_is_given_up_and_named() {
 }
 
 #[test]
-#[ignore = "until a slow receiver is demoted after --slow-after"]
 fn a_reader_that_is_slower_than_the_cable_gets_all_and_does_not_hold_the_others() {
     let site = Site::alone("slowreader", LabConfig { rate_bits_per_second: Some(300_000_000), ..relays() });
     // 0.9 s by cable and 6.5 s by this reader; its host keeps less than half of them for it.
