@@ -83,8 +83,7 @@ impl Running {
 
     /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
-        let span = self.last_report.zip(self.delivery.first_data());
-        span.map(|(end, start)| end.since(start)).unwrap_or_default()
+        self.last_report.zip(self.delivery.first_data()).map(|(end, start)| end.since(start)).unwrap_or_default()
     }
 
     /// Whom what is sent to all has not reached.
@@ -130,14 +129,8 @@ impl Running {
     }
 
     /// A member's process has ended, says it or who watches it.
-    pub(super) fn on_leave(
-        &mut self,
-        now: Instant,
-        nonce: u64,
-        from: MacAddr,
-        text: &str,
-        endpoint: &mut RootEndpoint,
-    ) {
+    pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
+        let (nonce, from) = who;
         match self.rank_of(nonce, from) {
             Some(rank) => {
                 self.lose(now, rank, Outcome::Died, text, endpoint);
