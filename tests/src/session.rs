@@ -56,8 +56,8 @@ pub struct Absence {
 }
 
 impl Case {
-    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for each
-    /// of thousands of runs.
+    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for
+    /// each of thousands of runs.
     pub fn new(via: Via, receivers: usize, bytes: usize) -> Case {
         Case {
             via,

@@ -13,7 +13,7 @@ pub enum Code {
     SomeFailed = 1,
     /// Usage, malformed or contradictory input.
     Usage = 2,
-    /// Nobody there, or timed out.
+    /// Nobody there, timed out, or the group is another sender's.
     Nobody = 3,
     /// System or permission: interface, capability, SOURCE, DEST.
     System = 4,

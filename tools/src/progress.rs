@@ -99,6 +99,10 @@ impl Bar {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
                 self.put(Show::Start(*size));
             }
+            Progress::Interface { away: true } => {
+                self.line("the network interface has gone down: waiting for it".to_owned())
+            }
+            Progress::Interface { away: false } => self.line("the network interface is back".to_owned()),
             Progress::Moved { bytes, slowest } => {
                 let slowest = slowest.map(|(host, state)| format!("slowest {host} ({state:?})").to_lowercase());
                 self.put(Show::Moved(*bytes, slowest));

@@ -1,8 +1,8 @@
 //! A process that outlives this one, and says so when it ends without a word of its own.
 //!
-//! Silence is waited for: a switch may start again, a cable be plugged in. A process that is dead (killed, out of memory,
-//! crashed) need not be: its kernel knows, and tells a child by closing the pipe between them. The child has its socket
-//! open by then, and the frame that is to be sent; it needs nothing more.
+//! Silence is waited for: a switch may start again, a cable be plugged in. A process that is dead (killed, out of
+//! memory, crashed) need not be: its kernel knows, and tells a child by closing the pipe between them. The child has
+//! its socket open by then, and the frame that is to be sent; it needs nothing more.
 
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
@@ -102,10 +102,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         last_words = frame;
     }
     if !last_words.is_empty() {
-        for _ in 0..TIMES {
+        for time in 0..TIMES {
+            sleep(if time == 0 { Duration::ZERO } else { PAUSE });
             // One that does not leave is as good as lost.
             drop(sender.send(&last_words));
-            sleep(PAUSE);
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ mod play;
 mod urgency;
 
 use ethbcast_transport::messages::{RecvOutcome, SendOutcome, Settings};
-use ethbcast_transport::sim::{Delivery, NoFaults, Random, RandomFaults, script};
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, script};
 use play::{Message, assert_delivered, content, play};
 use std::time::Duration;
 
@@ -142,6 +142,24 @@ fn a_message_whose_deadline_passes_is_withdrawn_and_the_next_one_of_its_tag_take
             assert_eq!(price.receives[&1], RecvOutcome::Received { bytes: content(1, 2000) }, "{replay}");
         }
     }
+}
+
+#[test]
+fn frames_that_overtake_each_other_by_far_are_hardly_sent_twice() {
+    let messages = [Message::new(0, 1, 7, 8 << 20, Duration::ZERO)];
+    let constant = |_: &Delivery<'_>| Fate::Delay(Duration::from_millis(10));
+    let without = play(2, &Settings::default(), &messages, constant, "10 ms");
+    let faults = RandomFaults::new(1).reorder(1.0, Duration::from_millis(20));
+    let jitter = play(2, &Settings::default(), &messages, faults, "0 to 20 ms");
+    assert_delivered(&jitter, &messages, "0 to 20 ms");
+    println!(
+        "{without:?}, {jitter:?}",
+        without = (without.quiet_at, without.totals),
+        jitter = (jitter.quiet_at, jitter.totals)
+    );
+    assert!(jitter.quiet_at < without.quiet_at * 2, "{:?}, {:?} without", jitter.quiet_at, without.quiet_at);
+    let sent = jitter.totals.pushes_sent + jitter.totals.pulls_sent;
+    assert!(jitter.totals.resent < sent / 10, "{:?}", jitter.totals);
 }
 
 /// Random messages among all hosts; receives of one source and tag are posted in the order of the sends.

@@ -19,6 +19,8 @@ mod orphans;
 mod push_pull;
 #[path = "streams/relays.rs"]
 mod relays;
+#[path = "streams/returns.rs"]
+mod returns;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;

@@ -5,7 +5,10 @@
 //!
 //! Gathering   ── ANNOUNCE to the group, every 100 ms ─────────────► Listening
 //!             ◄─────────────────────────── JOIN, every 50–100 ms ── Joining
-//!             ── REFUSE ──────────────────────────────────────────► Ended
+//!             ── PROBE of full length, to each ───────────────────►
+//!             ◄──────────────────────────────────────────── ECHO ──
+//!             ── REFUSE ──────────────────────────────────────────► Listening
+//!             ◄── LEAVE: it has ended ─────────────────────────────
 //!             ── PROBE, for up to 50 ms, if nobody has measured ──►
 //!             ◄────────────────────────────────── ECHO, REPORT ────
 //! Running     ── VIEW, in parts, every 50 ms until all are ready ─► Running
@@ -26,7 +29,7 @@
 //!
 //! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything
 //! else from the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it
-//! listens; from then on the root that invited it, and of the other members of its view nothing but the stream. The
+//! waits; and then the root that it has asked, and of the other members of its view nothing but the stream. The
 //! root checks a DONE against what it sent and believes an ORPHAN of the child's parent only; a receiver obeys a REFUSE
 //! only if it names this run of it.
 //!
@@ -35,7 +38,10 @@
 //! | phase | timer | what falls due |
 //! |---|---|---|
 //! | root: Gathering | announce | the next invitation |
-//! | | join | patience with those who ask, unless the network is being probed |
+//! | | join | patience with those who ask, unless the network is being probed; the first may be let in |
+//! | | status | the user is told who is there |
+//! | | path | a frame of full length has not come back |
+//! | root: any | answer | the next answer to a host that is no member |
 //! | root: Running | announce | the next invitation, five times as rare: who comes too late is told so |
 //! | | view | a view that not all have confirmed is repeated |
 //! | | status | the root's sign of life |
@@ -43,6 +49,7 @@
 //! | | silence | a member is suspected, then counted as dead |
 //! | root: Closing | verdict | the last word is repeated |
 //! | receiver: Listening | announce | patience with a root that does not come |
+//! | | join | the roots that were heard are enough to choose from |
 //! | receiver: Joining | join | the request to join is repeated |
 //! | | silence | the root is dead: the receiver listens for another |
 //! | receiver: Running | view | the confirmation of a view, each host at a moment of its own |

@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// How long the child of a process that was killed may be there after it.
+const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// A lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
 pub fn one_switch(hosts: usize) -> LabConfig {
@@ -102,6 +106,7 @@ impl Drop for Site {
         if thread::panicking() {
             return;
         }
+        thread::sleep(LAST_WORDS);
         let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
         assert_eq!(removed.processes, 0, "processes were left in the lab");
         let left = temporary_files(self.scratch.path());

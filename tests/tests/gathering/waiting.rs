@@ -1,9 +1,9 @@
 //! Whom a root waits for, whom it lets in, and what those hear that it does not.
 
-use crate::scene::{Played, Scene, at, run_until, switched_on};
+use crate::scene::{Played, Scene, at, forged, join, run_until, switched_on};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, Refusal, RootConfig, RootEvent, Wanted};
-use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
+use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults, host_mac};
 use std::time::Duration;
 
 fn within(seconds: u64) -> Duration {
@@ -118,4 +118,24 @@ fn who_was_left_out_of_one_session_gets_the_next() {
         assert_eq!(played.has(host), Some(1), "{}", played.failure(1));
         assert!(played.left_out(host)[0].contains("the sender gave up"), "{:?}", played.left_out(host));
     }
+}
+
+#[test]
+fn a_member_that_was_started_again_is_gone_at_once_and_its_new_self_is_told() {
+    let scene = Scene::new(1500).root(0, 60_000_000, Wanted::exactly(3)).receivers(3);
+    let played = scene.play(NoFaults, |simulation| {
+        run_until(simulation, 350);
+        simulation.crash(2, at(350));
+        for tick in 0..3 {
+            simulation.inject(at(500 + tick * 400), 0, &forged(host_mac(2), host_mac(0), 0x1000, &join("n2", 4711)));
+        }
+    });
+    let reported = |event: &RootEvent| matches!(event, RootEvent::Reported(report) if report.host == "n2");
+    let (when, event) = played.told(0, reported).expect("reported");
+    let RootEvent::Reported(report) = event else { unreachable!("asked for") };
+    assert_eq!((report.outcome, report.text.as_str()), (Outcome::Died, "its receiver was started again"));
+    assert!(when < Duration::from_millis(1000), "{when:?}");
+    assert_eq!([1, 3].map(|host| played.has(host)), [Some(0); 2]);
+    let away: Vec<_> = played.root(0).turned_away().map(|away| away.text.as_str()).collect();
+    assert_eq!(away, ["the session started with 3 of 3 wanted before n2 asked"]);
 }

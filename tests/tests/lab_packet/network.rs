@@ -53,10 +53,10 @@ impl Cable {
         run(&format!("ip netns exec {} {command}", self.hosts[host]));
     }
 
-    /// Lays it again after it was taken away, with these addresses at its ends.
-    pub fn lay_again(&self, mac_a: &str, mac_b: &str) {
+    /// Lays it again after it was taken away, with these addresses (and what else `ip link` is told) at its ends.
+    pub fn lay_again(&self, end_a: &str, end_b: &str) {
         let [a, b] = &self.hosts;
-        run(&format!("ip link add eth0 netns {a} address {mac_a} type veth peer name eth0 netns {b} address {mac_b}"));
+        run(&format!("ip link add eth0 netns {a} address {end_a} type veth peer name eth0 netns {b} address {end_b}"));
         self.hosts.iter().for_each(|host| run(&format!("ip -n {host} link set eth0 up")));
     }
 

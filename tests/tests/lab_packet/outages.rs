@@ -113,10 +113,25 @@ fn one_that_does_not_come_back_is_named_after_the_limit_and_not_before() {
 
 /// A veth is taken away and put back as a network card that its driver resets, or a virtual machine's that moves.
 fn plug_again(cable: &Cable, address: &str) {
-    let peer = cable.interface(1).mac;
+    let peer = cable.interface(1).mac.to_string();
     cable.command(0, "ip link del eth0");
     thread::sleep(Duration::from_millis(100));
-    cable.lay_again(address, &peer.to_string());
+    cable.lay_again(address, &peer);
+}
+
+#[test]
+fn one_that_is_put_back_under_its_old_number_is_another_all_the_same() {
+    let cable = Cable::lay(1500);
+    let (mut a, mut b) = cable.open_both();
+    let ends = [0, 1].map(|host| cable.interface(host)).map(|it| format!("{} index {}", it.mac, it.index));
+    let before = (cable.interface(0).index, cable.interface(1).index);
+    let outcomes = talk(&cable, [&mut a, &mut b], 20, || {
+        cable.command(0, "ip link del eth0");
+        thread::sleep(Duration::from_millis(100));
+        cable.lay_again(&ends[0], &ends[1]);
+    });
+    outcomes.into_iter().for_each(|end| end.expect("it came back"));
+    assert_eq!((cable.interface(0).index, cable.interface(1).index), before);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
         assert_cancelled(waiting.join().expect("no panic"), false);
     });
     let late = || {
-        assert_cancelled(Session::send("test", io::empty(), &cancelled_by(&cancel)), false);
+        assert_cancelled(Session::send("test", io::empty(), &cancelled_by(&cancel).receivers(1)), false);
         assert_cancelled(Session::receive("test", io::sink(), &cancelled_by(&cancel)), false);
     };
     site.lab().run_on("n0", late).expect("the lab has this host");
@@ -140,25 +140,25 @@ fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_eve
 }
 
 #[test]
-fn a_receiver_that_is_cancelled_while_it_commits_says_that_all_is_there() {
+fn a_receiver_that_is_cancelled_before_the_root_has_accepted_has_delivered_nothing() {
     let site = Site::alone("cancel_commit", one_switch(2));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
     thread::scope(|scope| {
         let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), cancelled_by(&cancel));
-        let sending = send(scope, (&site, "n0"), &bytes[..], options());
+        let sending = send(scope, (&site, "n0"), &bytes[..], options().receivers(1));
         keeper.wait();
         cancel.cancel();
         let error = sending.join().expect("no panic").expect_err("it was interrupted");
         assert!(error.to_string().contains("n1 (interrupted)"), "{error}");
         keeper.open();
-        assert_cancelled(receiving.join().expect("no panic"), true);
+        assert_cancelled(receiving.join().expect("no panic"), false);
     });
     assert_nothing_left(&site, &["n0", "n1"]);
 }
 
 #[test]
-fn a_sender_that_is_cancelled_while_receivers_verify_leaves_them_what_they_have() {
+fn a_sender_that_is_cancelled_while_receivers_verify_has_accepted_nothing() {
     let site = Site::alone("cancel_verifying", one_switch(2));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
@@ -169,15 +169,15 @@ fn a_sender_that_is_cancelled_while_receivers_verify_leaves_them_what_they_have(
     });
     thread::scope(|scope| {
         let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options());
-        let sending = send(scope, (&site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender });
+        let sending = send(scope, (&site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender.receivers(1) });
         keeper.wait();
         wait_until("the sender knows that all bytes are there", || all_moved.load(Ordering::Relaxed));
         cancel.cancel();
         assert_cancelled(sending.join().expect("no panic"), false);
         keeper.open();
-        // The bytes are verified, whatever the sender thinks.
-        let report = receiving.join().expect("no panic").expect("all is there");
-        assert!(report.is_delivered() && !report.is_confirmed(), "{report:?}");
+        // The bytes are verified, and nobody has said that they are the sender's.
+        let error = receiving.join().expect("no panic").expect_err("it is not accepted");
+        assert!(matches!(error, Error::Aborted(_)), "{error:?}");
     });
     assert_nothing_left(&site, &["n0", "n1"]);
 }

@@ -70,7 +70,7 @@ fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
     let site = Site::alone("shrunk", one_switch(2));
     thread::scope(|scope| {
         let received = receive(scope, (&site, "n1"), io::sink(), options());
-        let options = Options { source: "shrunk.img".to_owned(), size: Some(2000), ..options() };
+        let options = Options { source: "shrunk.img".to_owned(), size: Some(2000), ..options().receivers(1) };
         let error =
             send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
         assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");

@@ -16,10 +16,10 @@ use std::time::Duration;
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
-/// What tests take on a host.
+/// What tests take on a host: one receiver and one session, unless they say otherwise.
 fn options() -> Options {
     let (interface, max_wait) = (Some("eth0".to_owned()), Some(Duration::from_secs(20)));
-    Options { interface, max_wait, ..Options::new() }
+    Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
 }
 
 /// The same on a host of this name.

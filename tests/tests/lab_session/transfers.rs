@@ -55,7 +55,7 @@ fn two_sessions_of_one_process_share_an_interface() {
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
         let work = || {
             thread::scope(|scope| {
-                let sending = scope.spawn(|| Session::send(to, bytes, &named(host, options())));
+                let sending = scope.spawn(|| Session::send(to, bytes, &named(host, options().receivers(1))));
                 let mut written = Vec::new();
                 let received = Session::receive(from, &mut written, &named(host, options()));
                 let sent = sending.join().expect("no panic").expect("sent");

@@ -40,7 +40,11 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     interrupt.heed();
     match args.root {
         true => root::run(&args, options, &mut session, &interrupt),
-        false => member::run(&args, options, &mut session, &interrupt),
+        false => {
+            // Of a root that gives up nobody waits for the next one.
+            options.once = true;
+            member::run(&args, options, &mut session, &interrupt)
+        }
     }
 }
 

@@ -106,8 +106,8 @@ fn compare(file: &mut SettledFile<Medium>, trailer: Trailer) -> Result<(), Stora
     let mut tally = Tally::default();
     file.read_back(|bytes| tally.add(bytes)).map_err(disk_trouble)?;
     tally.verify(trailer).map_err(|_| {
-        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory is \
-                    bad, or somebody else has written to it; choose another DEST";
+        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory \
+                    is bad, or somebody else has written to it; choose another DEST";
         StorageError::new(Outcome::Damaged, text)
     })
 }

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// How long the disk thread may take to end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+/// The same while it puts the file in its place: what is said of DEST has to be true.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the command.
 ///
@@ -55,8 +57,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut receiving = Receiving::new(sink);
     let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
     bar.finish();
-    if !receiving.sink_mut().close(CLOSE_LIMIT) {
+    let limit = if receiving.sink().is_publishing() { PUBLISH_LIMIT } else { CLOSE_LIMIT };
+    if !receiving.sink_mut().close(limit) {
         log::warn!("the disk thread is stuck: what it was writing is given up");
+        if receiving.sink().is_publishing() {
+            let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
+            return fail(Code::System, text);
+        }
     }
     // What was decided in the very last moment.
     receiving.ask_verdict(session.now());

@@ -56,8 +56,8 @@ impl Question {
         unarmed
     }
 
-    /// An answer behind what is known: one in doubt is asked for again, and a late one if nothing is awaited, for it may
-    /// be more than that.
+    /// An answer behind what is known: one in doubt is asked for again. So is a late one if nothing is awaited, for it
+    /// may be more than that.
     pub(crate) fn doubt(&mut self, now: Instant, judged: Behind, timeout: impl FnOnce(u32) -> Duration) {
         if judged == Behind::Doubtful || self.due.is_none() {
             self.pending = true;

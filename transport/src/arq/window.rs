@@ -17,7 +17,7 @@ pub(crate) struct Window {
     /// Below this it grows by what is acknowledged, above by one frame a round.
     threshold: u64,
     grown: u64,
-    /// What it was, and the threshold, before the last cut, until it has grown to that again.
+    /// What it was, and the threshold, before it was first cut, until it has grown to that again.
     before_cut: Option<(u64, u64)>,
 }
 
@@ -54,7 +54,7 @@ impl Window {
 
     /// Too much was lost.
     pub(crate) fn cut(&mut self) {
-        self.before_cut = Some((self.frames, self.threshold));
+        self.before_cut.get_or_insert((self.frames, self.threshold));
         self.frames = (self.frames * 7 / 10).max(self.min);
         self.threshold = self.frames;
     }

@@ -5,6 +5,8 @@
 
 use crate::Instant;
 use crate::link::Blocked;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often an interface that is away is looked at: much less than anybody's patience, and 0.1 % of a core.
@@ -20,12 +22,14 @@ pub(super) struct Outage {
     noticed: bool,
     since: Option<Instant>,
     look_at: Instant,
+    flag: Arc<AtomicBool>,
 }
 
 impl Outage {
     /// None yet; one that lasts for `limit` is final.
     pub(super) fn new(limit: Duration) -> Outage {
-        Outage { limit, noticed: false, since: None, look_at: Instant::START }
+        let flag = Arc::new(AtomicBool::new(false));
+        Outage { limit, noticed: false, since: None, look_at: Instant::START, flag }
     }
 
     /// The kernel has said that the interface is away.
@@ -48,6 +52,11 @@ impl Outage {
         self.is_on().then(|| self.since.map_or(Duration::ZERO, |since| now.since(since)))
     }
 
+    /// Whether it is on, as of the last look.
+    pub(super) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
     /// Whether it has just been noticed.
     pub(super) fn begins(&self) -> bool {
         self.since.is_none()
@@ -64,12 +73,14 @@ impl Outage {
     /// The interface is there; for how long it was not, if it was away.
     pub(super) fn is_there(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_THERE);
+        self.flag.store(false, Ordering::Relaxed);
         self.since.take().map(|since| now.since(since))
     }
 
     /// The interface is away; for how long, if that is too long.
     pub(super) fn is_away(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_AWAY);
+        self.flag.store(true, Ordering::Relaxed);
         let away = now.since(*self.since.get_or_insert(now));
         (away >= self.limit).then_some(away)
     }
@@ -95,8 +106,9 @@ mod tests {
         assert_eq!(outage.blocked(), Some(Blocked::Until(millis(510))));
         assert!(!outage.wants_look(millis(509)) && outage.is_on());
         assert_eq!(outage.is_away(millis(599)), None);
+        assert!(outage.flag().load(Ordering::Relaxed));
         assert_eq!(outage.is_there(millis(600)), Some(Duration::from_millis(100)));
-        assert!(!outage.is_on() && outage.blocked().is_none());
+        assert!(!outage.is_on() && outage.blocked().is_none() && !outage.flag().load(Ordering::Relaxed));
         outage.notice();
         assert_eq!(outage.is_away(millis(700)), None);
         assert_eq!(outage.is_away(millis(800)), Some(Duration::from_millis(100)));

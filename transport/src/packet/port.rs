@@ -17,6 +17,7 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Most frames taken from the ring before the machine gets to send.
@@ -85,6 +86,8 @@ pub struct Port {
     config: PortConfig,
     counters: Counters,
     outage: Outage,
+    /// The interface that the socket was bound to does not exist any more.
+    is_unbound: bool,
     /// The largest frame that has come, Ethernet header included.
     largest_arrival_bytes: usize,
 }
@@ -108,6 +111,7 @@ impl Port {
             config,
             counters: Counters::default(),
             outage: Outage::new(config.outage_limit),
+            is_unbound: false,
             largest_arrival_bytes: 0,
         })
     }
@@ -210,8 +214,9 @@ impl Port {
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
     fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
         let flushed = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
-        if flushed.is_away {
+        if let Some(errno) = flushed.away {
             self.outage.notice();
+            self.is_unbound |= errno != SystemErrno::ENETDOWN;
         }
         if let Some(bytes) = self.sender.resize(now) {
             set_send_buffer(&self.socket, bytes)
@@ -226,6 +231,11 @@ impl Port {
         Some(DriveError::InterfaceDown { interface: self.interface.name.clone(), away })
     }
 
+    /// Whether the interface is away, for who has no port at hand: a flag that follows it.
+    pub fn away_flag(&self) -> Arc<AtomicBool> {
+        self.outage.flag()
+    }
+
     /// Whether the interface is there, as far as that is known; looks now and then.
     fn is_there(&mut self, now: Instant) -> Result<bool, DriveError> {
         if !self.outage.wants_look(now) {
@@ -235,8 +245,8 @@ impl Port {
         match syscall::interface_state(self.socket.as_fd(), name) {
             Ok(state) if state.is_up => {
                 self.check(&state)?;
-                // Taken away and put back it is another one: the socket is bound to the old.
-                if state.index != self.interface.index && !self.reopen(state.index) {
+                // Taken away and put back it is another one, also by the same number: the socket was bound to the old.
+                if (state.index != self.interface.index || self.is_unbound) && !self.reopen(state.index) {
                     return self.is_away(now);
                 }
                 if let Some(away) = self.outage.is_there(now) {
@@ -285,10 +295,13 @@ impl Port {
             replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
         });
         match reopened {
-            Ok(ring) => (self.ring, self.interface) = (ring, interface),
-            Err(error) => log::debug!("not yet: {error}"),
+            Ok(ring) => (self.ring, self.interface, self.is_unbound) = (ring, interface, false),
+            Err(error) => {
+                log::debug!("not yet: {error}");
+                return false;
+            }
         }
-        self.interface.index == index
+        true
     }
 }
 

@@ -38,8 +38,8 @@ pub(super) struct Sender {
 pub(super) struct Flushed {
     /// How many left.
     pub frames: usize,
-    /// Whether the rest stays because the interface is away.
-    pub is_away: bool,
+    /// Why the rest stays, if the interface is away.
+    pub away: Option<Errno>,
 }
 
 impl Sender {
@@ -109,11 +109,11 @@ impl Sender {
                     self.refused(interface, now);
                 }
                 Err(Errno::EMSGSIZE) => return Err(self.too_long(interface)),
-                Err(errno) if is_away(errno) => return Ok(Flushed { frames, is_away: true }),
+                Err(errno) if is_away(errno) => return Ok(Flushed { frames, away: Some(errno) }),
                 Err(errno) => return Err(DriveError::new(interface, "send", errno)),
             }
         }
-        Ok(Flushed { frames, is_away: false })
+        Ok(Flushed { frames, away: None })
     }
 
     fn may_try(&self, now: Instant) -> bool {

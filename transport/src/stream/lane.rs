@@ -192,8 +192,8 @@ impl Lane {
     fn may_have(&self, feed: &Feed) -> u64 {
         match self.origins {
             Origins::Here => self.highest,
-            Origins::Elsewhere if !feed.is_complete() => feed.head().max(MOST_FRAMES),
-            Origins::Former | Origins::Elsewhere => feed.head(),
+            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MOST_FRAMES, |last| last + 1)),
+            Origins::Former => feed.head(),
         }
     }
 
@@ -330,7 +330,7 @@ impl Lane {
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let (sequence, again) = match self.sent.next_repair().filter(|&sequence| sequence < feed.head()) {
+        let (sequence, again) = match self.next_repair(feed) {
             Some(sequence) => (sequence, true),
             None if turn
                 && self.is_of_use(feed)
@@ -355,8 +355,13 @@ impl Lane {
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
         self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.sent.repairs() == 0 };
+        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
         Some(Departure { outgoing, to, stamp })
+    }
+
+    /// The first frame that is to be sent again, and that is here already.
+    fn next_repair(&self, feed: &Feed) -> Option<u64> {
+        self.sent.next_repair().filter(|&sequence| sequence < feed.head())
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of

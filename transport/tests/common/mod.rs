@@ -112,6 +112,19 @@ impl Case {
         stream
     }
 
+    /// The root's end of a stream that serves host 1 alone, from frame `first` on.
+    pub fn alone(&self, first: u64) -> Stream {
+        let identity = Identity {
+            session: 77,
+            stream: StreamId(1),
+            rank: Rank::ROOT,
+            mac: host_mac(0),
+            ether_type: EtherType::DEFAULT,
+        };
+        let child = Peer { rank: Rank(1), mac: host_mac(1) };
+        Stream::origin_at(identity, PAYLOAD_BYTES, first, child, self.tuning.clone())
+    }
+
     /// Pushes what the root's stream has room for; the next message only once the one before has been consumed.
     pub fn push(&self, stream: &mut Stream, pushed: &mut u64) {
         while *pushed < self.frames {

@@ -32,8 +32,8 @@ pub trait Sink {
     /// There is room, and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
 
-    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked again
-    /// after a verdict, except after [`publish`](Sink::publish).
+    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked
+    /// again after a verdict, except after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
     /// When to ask for the verdict if nothing else happens before.

@@ -13,8 +13,8 @@ pub trait Source {
     /// The root has taken so many of the bytes that [`next`](Source::next) showed.
     fn advance(&mut self, bytes: usize);
 
-    /// The `bytes` bytes from `offset` on, which have been shown before, for a receiver that lacks them when nobody keeps
-    /// them any more. Asked again and again for the same ones while they are [`Again::Pending`].
+    /// The `bytes` bytes from `offset` on, which have been shown before, for a receiver that lacks them when nobody
+    /// keeps them any more. Asked again and again for the same ones while they are [`Again::Pending`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("the source cannot be read again".to_owned())
     }

@@ -6,15 +6,25 @@ use crate::session::{
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, Rank, StreamId, group_mac};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Plays a session of a root and these sinks to its end.
 fn play<S: Source, K: Sink>(source: S, sinks: Vec<K>) -> Vec<Participant<S, K>> {
+    disturbed(None, None, source, sinks)
+}
+
+/// The same; the stream has this size, and a frame that nobody has sent reaches the first receiver.
+fn disturbed<S: Source, K: Sink>(
+    size: Option<u64>,
+    stray: Option<(Instant, &[u8])>,
+    source: S,
+    sinks: Vec<K>,
+) -> Vec<Participant<S, K>> {
     let station = |host: usize| Station::new("test", &format!("n{host}"), host_mac(host), 1500);
     let (wanted, hosts) = (Wanted::exactly(sinks.len()), sinks.len() + 1);
-    let config = RootConfig { wanted, probe: false, ..RootConfig::new(station(0), 1, "test") };
+    let config = RootConfig { wanted, size, probe: false, ..RootConfig::new(station(0), 1, "test") };
     let root = Participant::root(Root::new(Instant::START, config), source);
     let receivers = (1..).zip(sinks).map(|(host, sink)| {
         let config = ReceiverConfig::new(station(host), host as u64);
@@ -23,6 +33,9 @@ fn play<S: Source, K: Sink>(source: S, sinks: Vec<K>) -> Vec<Participant<S, K>> 
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(hosts, Cable::new(1_000_000_000, Duration::from_micros(1)), &settings);
     let mut simulation = Simulation::new(&network, std::iter::once(root).chain(receivers).collect(), NoFaults);
+    if let Some((at, frame)) = stray {
+        simulation.inject(at, 1, frame);
+    }
     let end = simulation.run(Instant::START + Duration::from_secs(60), |_, host, now| host.turn(now));
     assert!(end.is_quiet(), "{end:?}");
     simulation.into_machines()
@@ -58,6 +71,34 @@ fn a_source_that_fails_half_way_is_the_end_for_everybody() {
     for receiving in hosts.iter().filter_map(Participant::receiving) {
         assert_eq!(receiving.end(), Some(&End::Aborted("the tape tore".to_owned())));
         assert!(receiving.verdict().is_none() && receiving.sink().bytes().len() <= 100_000);
+    }
+}
+
+/// A last frame in the root's name whose trailer fits the bytes before it, at any moment of the transfer.
+#[test]
+fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
+    let content = vec![5; 400_000];
+    let identity = Identity {
+        session: 1,
+        stream: StreamId(1),
+        rank: Rank::ROOT,
+        mac: host_mac(0),
+        ether_type: EtherType::DEFAULT,
+    };
+    let frames = 200;
+    let header = Header { flags: Flags::LAST, sequence: frames as u64, ..identity.header(Kind::DATA) };
+    let mut frame = [0; 200];
+    let mut tally = Tally::default();
+    tally.add(&content[..frames * 1468]);
+    let trailer = tally.trailer().encode();
+    let length = identity.write(&mut frame, host_mac(1), &header, &trailer);
+    for at in (0..90).map(|step| Instant::START + Duration::from_micros(199_500 + step * 50)) {
+        let stray = Some((at, &frame[..length]));
+        let hosts = disturbed(Some(400_000), stray, Content::new(content.clone()), vec![Collected::default(); 2]);
+        for receiving in hosts.iter().filter_map(Participant::receiving) {
+            assert_eq!(receiving.verdict().map(|done| done.outcome), Some(Outcome::Delivered), "{at:?}");
+            assert!(receiving.sink().bytes() == content, "{at:?}");
+        }
     }
 }
 

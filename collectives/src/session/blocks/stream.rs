@@ -25,12 +25,15 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     let parent = view.peer(tree.parent(rank).unwrap_or(Rank::ROOT));
     let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning.clone());
     stream.set_origin(view.peer(Rank::ROOT));
-    if let Some(size) = view.size {
-        // The root fills every frame but the last before the trailer, which ends each stream.
-        let frames = size.div_ceil(u64::from(view.payload_bytes.max(1)));
+    if let Some(frames) = frames(view) {
         stream.expect_last(Dealing::new(view).of_stream(usize::from(identity.stream.0 - FIRST_STREAM), frames));
     }
     stream
+}
+
+/// How many frames come before the trailer, if the size is known: the root fills every one but the last of them.
+fn frames(view: &View) -> Option<u64> {
+    Some(view.size?.div_ceil(u64::from(view.payload_bytes.max(1))))
 }
 
 /// Slots of the feed from which one member is served alone: enough for the link's rate over a round trip.
@@ -40,7 +43,11 @@ const ALONE_FRAMES: u64 = 512;
 pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
     let mut tuning = with_policy(tuning, view);
     tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
-    Stream::origin_at(identity, usize::from(view.payload_bytes), first, view.peer(rank), tuning)
+    let mut stream = Stream::origin_at(identity, usize::from(view.payload_bytes), first, view.peer(rank), tuning);
+    if let Some(last) = frames(view).filter(|_| !view.via.is_in_blocks()) {
+        stream.expect_last(last);
+    }
+    stream
 }
 
 /// The slots of each feed if all of so many streams together are to take the memory of one.

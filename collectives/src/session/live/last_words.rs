@@ -16,7 +16,9 @@ pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 ///
 /// Silence is waited for; an end that is known costs nobody any time.
 #[derive(Clone)]
-pub struct LastWords(Arc<dyn Fn(Option<&[u8]>) + Send + Sync>);
+pub struct LastWords(Arc<Tell>);
+
+type Tell = dyn Fn(Option<&[u8]>) + Send + Sync;
 
 impl LastWords {
     /// Tells `tell`, which is called by the thread that runs the session and must not block.

@@ -152,7 +152,8 @@ impl Session {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         options.cancel.watch(&waker);
         let mut port = PortConfig::new(options.ether_type);
-        port.outage_limit = options.timing.patience;
+        // As long as others wait for this host.
+        port.outage_limit = options.timing.dead + options.timing.patience;
         options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
@@ -180,7 +181,7 @@ impl Session {
         let began = self.clock.now();
         let root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
         let mut root = Limited::new(root, began, options.time_limit);
-        let mut teller = Teller::new(options);
+        let mut teller = Teller::new(options, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up) = (false, None);
@@ -245,7 +246,7 @@ impl Session {
         let config = options.receiver_config(&self.station, nonce, &self.tuning);
         let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options);
+        let mut teller = Teller::new(options, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {

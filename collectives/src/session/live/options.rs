@@ -15,8 +15,8 @@ use std::time::Duration;
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 
 with_defaults! {
-    /// How to send or receive. [`Options::new`] is right for one Ethernet interface and hosts with names of their own. A
-    /// sender must say for whom it waits: [`receivers`](Options::receivers) or another of the four that follow it.
+    /// How to send or receive. [`Options::new`] is right for one Ethernet interface and hosts with names of their own.
+    /// A sender must say for whom it waits: [`receivers`](Options::receivers) or another of the four that follow it.
     #[derive(Clone, Debug)]
     pub struct Options {
         /// The interface; without it, the only Ethernet interface that is up.

@@ -5,6 +5,8 @@ use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEve
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,11 @@ pub enum Progress<'a> {
     Sender(&'a RootEvent),
     /// To a receiver.
     Receiver(&'a ReceiverEvent),
+    /// This host's interface is away (switched off, reset, pulled out), and is waited for; or it is back.
+    Interface {
+        /// Whether it is away.
+        away: bool,
+    },
     /// So many bytes are there: to a sender, at the slowest receiver.
     Moved {
         /// Bytes.
@@ -29,11 +36,23 @@ pub(super) struct Teller<'a> {
     told_at: Option<Instant>,
     /// By rank, how often it was seen to take frames more slowly than they came.
     blocked: BTreeMap<Rank, u32>,
+    /// Whether the interface is away, and what of it was told last.
+    away: Arc<AtomicBool>,
+    told_away: bool,
 }
 
 impl<'a> Teller<'a> {
-    pub(super) fn new(options: &'a Options) -> Teller<'a> {
-        Teller { options, told_at: None, blocked: BTreeMap::new() }
+    pub(super) fn new(options: &'a Options, away: Arc<AtomicBool>) -> Teller<'a> {
+        Teller { options, told_at: None, blocked: BTreeMap::new(), away, told_away: false }
+    }
+
+    /// Tells it when the interface goes or comes back.
+    fn look_at_interface(&mut self) {
+        let away = self.away.load(Ordering::Relaxed);
+        if away != self.told_away {
+            self.told_away = away;
+            self.options.tell(Progress::Interface { away });
+        }
     }
 
     /// Whether it is time to speak of bytes again.
@@ -47,6 +66,7 @@ impl<'a> Teller<'a> {
 
     /// What the slowest receiver has taken; and takes note of who is blocked.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
+        self.look_at_interface();
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
@@ -62,6 +82,7 @@ impl<'a> Teller<'a> {
 
     /// What has arrived in order.
     pub(super) fn receiver_moved(&mut self, receiver: &Receiver, now: Instant) {
+        self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
         let Some(arrived) = receiver.streams().map(arrived) else { return };
         if self.is_due(now) {

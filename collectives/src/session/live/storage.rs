@@ -3,7 +3,8 @@
 use crate::session::{Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
 
-/// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all come.
+/// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all
+/// come.
 pub trait Storage {
     /// The session has begun: bytes of this name and size will come.
     ///

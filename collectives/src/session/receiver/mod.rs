@@ -1,13 +1,15 @@
 //! A receiver of a session: answers an invitation, takes and relays the stream, reports what became of it.
 //!
-//! Here is what its user and its driver see. It listens for an invitation, is `joining` and then `running` as a
+//! Here is what its user and its driver see. It is `waiting` for a session, `joining` one, and then `running` as a
 //! member; each phase has its own fields and timers.
 
 mod config;
 mod event;
 mod joining;
+mod known_root;
 mod roots;
 mod running;
+mod waiting;
 
 pub use config::ReceiverConfig;
 pub use event::{Arrival, End, ReceiverEvent};
@@ -15,67 +17,26 @@ pub use event::{Arrival, End, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
-use super::kind::ANNOUNCE;
-use super::message::{Done, Message, Outcome, Refusal, Trailer, ViewPart};
+use super::message::{Done, Message, Outcome, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
-use crate::measure::kind::PROBE;
+use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
-use crate::membership::{ControlStats, Timing};
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{self, Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
-use joining::Joining;
-use roots::{Heard, Roots};
+use ethbcast_transport::wire::{self, Rank};
+use ethbcast_transport::{Deadline, Instant, Machine, Part};
+use known_root::KnownRoot;
 use running::Running;
-use std::time::Duration;
+use waiting::{Waiting, WaitingStep};
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
-/// A root that said no is asked again after so long, if it may say otherwise then.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// Never, for a session that is over before it began.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
-
 #[derive(Debug)]
 enum Phase {
-    /// Waits for an invitation; once there is one, for others until this moment.
-    Listening(Option<Instant>),
-    Joining(Box<Joining>),
+    Waiting(Box<Waiting>),
     Running(Box<Running>),
     /// Nothing more will be said; what this host has of the stream stays, if it was a member.
     Ended(Option<Box<Running>>),
-}
-
-/// The root as this host knows it.
-#[derive(Debug)]
-struct KnownRoot {
-    mac: MacAddr,
-    heard_at: Instant,
-    /// When its silence is to be spoken of next.
-    missed_at: Instant,
-}
-
-/// After so much silence of the root its user is told, and again each time after as much.
-const MISSED_AFTER: Duration = Duration::from_secs(2);
-
-impl KnownRoot {
-    fn new(now: Instant, mac: MacAddr) -> KnownRoot {
-        KnownRoot { mac, heard_at: now, missed_at: now + MISSED_AFTER }
-    }
-
-    fn hear(&mut self, now: Instant) {
-        (self.heard_at, self.missed_at) = (now, now + MISSED_AFTER);
-    }
-
-    /// Tells of its silence when it is time to.
-    fn watch(&mut self, now: Instant, limit: Duration, endpoint: &mut ReceiverEndpoint) {
-        let silence = now.since(self.heard_at);
-        if self.missed_at <= now && silence < limit {
-            self.missed_at = now + MISSED_AFTER;
-            endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });
-        }
-    }
 }
 
 /// The receiver's state machine.
@@ -83,15 +44,9 @@ impl KnownRoot {
 pub struct Receiver {
     endpoint: ReceiverEndpoint,
     phase: Phase,
-    began: Instant,
     /// The root that this host has asked.
     root: Option<KnownRoot>,
-    roots: Roots,
-    /// The address and session that were asked last.
-    asked: Option<(MacAddr, u32)>,
     other_builds: OtherBuilds,
-    /// Why the last root that was asked did not take this host.
-    left_out: Option<End>,
 }
 
 impl Receiver {
@@ -104,13 +59,9 @@ impl Receiver {
         let station = config.station.clone();
         Receiver {
             endpoint: Endpoint::new(config, station, 0, Rank::NONE),
-            phase: Phase::Listening(None),
-            began: now,
+            phase: Phase::Waiting(Box::new(Waiting::new(now))),
             root: None,
-            roots: Roots::default(),
-            asked: None,
             other_builds: OtherBuilds::default(),
-            left_out: None,
         }
     }
 
@@ -189,7 +140,9 @@ impl Receiver {
         };
         let is_member = matches!(self.phase, Phase::Running(_));
         if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
-            self.leave("it has ended before the start");
+            if let (Phase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
+                waiting::leave(root, "it has ended before the start", &mut self.endpoint);
+            }
             self.end(End::Dropped);
         }
     }
@@ -201,20 +154,12 @@ impl Receiver {
         }
     }
 
-    /// Tells the root that was asked that this host does not wait any more.
-    fn leave(&mut self, text: &str) {
-        if let (Phase::Joining(_), Some(root)) = (&self.phase, &self.root) {
-            let nonce = self.endpoint.config().nonce;
-            self.endpoint.send(root.mac, &Message::Leave { nonce, text: text.to_owned() });
-        }
-    }
-
     /// A whole frame by which another process, which outlives this one, can tell the root that it has ended; none
     /// before a root has been asked.
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
-        Some(self.endpoint.frame(root.mac, &leave))
+        Some(self.endpoint.frame(root.mac(), &leave))
     }
 
     fn end(&mut self, end: End) {
@@ -227,149 +172,27 @@ impl Receiver {
         self.endpoint.tell(ReceiverEvent::Ended(end));
     }
 
-    /// A root invites whoever listens, or says that its session goes on without this host.
-    fn on_announce(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(message) = self.endpoint.read(frame) else { return };
-        let Message::Announce { group, host, .. } = &message else { return };
-        if *group != self.endpoint.station().group {
-            return;
-        }
-        let bound = self.root.as_ref().map(|root| root.mac);
-        let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
-        let Phase::Listening(decide_at) = &mut self.phase else { return };
-        match heard {
-            // There may be another: whichever is heard first would be the one that repeats itself most often.
-            Heard::Open => _ = decide_at.get_or_insert(now + self.endpoint.config().timing.announce),
-            Heard::Running { is_news, tell_root } => {
-                if tell_root {
-                    // So that it knows who waits in vain, and that a member which was started again is gone.
-                    let request = self.endpoint.config().request();
-                    self.endpoint.send_in(frame.header.session, frame.source, &request);
-                }
-                if is_news {
-                    let text = format!("a session of group {group} is running without this host");
-                    self.stay_out(host.clone(), End::Refused(Refusal::Late, text));
-                }
-            }
-            Heard::Closed => {}
-        }
-    }
-
-    /// Asks the root whose turn it is.
-    fn ask(&mut self, now: Instant) {
-        self.phase = Phase::Listening(None);
-        self.root = None;
-        let Some(root) = self.roots.choose(now, self.endpoint.config().timing.dead) else { return };
-        log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
-        let is_news = self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session));
-        self.endpoint.enter(root.session);
-        self.root = Some(KnownRoot::new(now, root.mac));
-        if is_news {
-            let (host, source, size) = (root.host.clone(), root.source.clone(), root.size);
-            self.endpoint.tell(ReceiverEvent::Invited { host, source, size });
-        }
-        self.phase = Phase::Joining(Box::new(Joining::new(now, root, &self.endpoint)));
-    }
-
-    /// The root that was asked has said no, or does not come to a session.
-    fn on_left_out(&mut self, now: Instant, why: End) {
-        let Phase::Joining(joining) = &self.phase else { return };
-        let (mac, host) = (joining.root().mac, joining.root().host.clone());
-        let again = match &why {
-            End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
-            End::RootSilent => Duration::ZERO,
-            _ => NEVER,
-        };
-        self.roots.close(mac, now + again);
-        (self.phase, self.root) = (Phase::Listening(None), None);
-        self.stay_out(host, why);
-    }
-
-    /// This host is no part of a session: another is waited for, unless the first is the only one.
-    fn stay_out(&mut self, host: String, why: End) {
-        if self.endpoint.config().once {
-            self.end(why);
-            return;
-        }
-        let text = match &why {
-            End::Refused(_, text) | End::Aborted(text) => text.clone(),
-            _ => "it fell silent before it started".to_owned(),
-        };
-        if self.left_out.as_ref() != Some(&why) {
-            self.endpoint.tell(ReceiverEvent::LeftOut { host, text });
-        }
-        self.left_out = Some(why);
-    }
-
-    /// Before a session: asks, repeats, or turns to another root.
-    fn wait_on(&mut self, now: Instant) {
-        let Timing { dead, patience, .. } = self.endpoint.config().timing;
-        match (&mut self.phase, &self.root) {
-            (Phase::Listening(decide_at), _) => {
-                if decide_at.is_some_and(|at| at <= now) {
-                    self.ask(now);
-                }
-            }
-            (Phase::Joining(joining), Some(root)) => {
-                let silence = now.since(root.heard_at);
-                let in_vain = silence >= dead || joining.is_in_vain(now);
-                if in_vain && self.roots.has_other(now, joining.root(), dead) {
-                    self.leave("it asks another root, as this one did not answer");
-                    self.ask(now);
-                } else if silence >= dead + patience {
-                    self.on_left_out(now, End::RootSilent);
-                } else {
-                    // Its list may name this host already: it is asked until it comes back, or another comes.
-                    joining.handle_timeout(now, root.mac, &mut self.endpoint);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether no root has answered for as long as its user will wait.
-    fn is_out_of_patience(&self, now: Instant) -> bool {
-        let waits = match &self.phase {
-            Phase::Listening(_) => true,
-            Phase::Joining(joining) => !joining.is_answered(),
-            _ => false,
-        };
-        waits && self.endpoint.config().patience.is_some_and(|patience| now.since(self.began) >= patience)
-    }
-
     fn on_control(&mut self, now: Instant, message: Message) {
-        let end = match (&mut self.phase, message) {
-            (Phase::Joining(_), Message::Refuse { nonce, why, text }) if nonce == self.endpoint.config().nonce => {
-                self.on_left_out(now, End::Refused(why, text));
-                None
-            }
-            (Phase::Joining(_), Message::Abort { text }) => {
-                self.on_left_out(now, End::Aborted(text));
-                None
-            }
-            (Phase::Joining(_), Message::View(part)) => {
-                self.on_first_view_part(now, &part);
-                None
-            }
-            (Phase::Running(running), Message::View(part)) => running.on_view_part(now, &part, &mut self.endpoint),
-            (Phase::Running(running), Message::Verdict(verdict)) => running.on_verdict(&verdict, &mut self.endpoint),
-            (Phase::Running(_), Message::Abort { text }) => Some(End::Aborted(text)),
+        let Phase::Running(running) = &mut self.phase else { return };
+        let end = match message {
+            Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
+            Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
+            Message::Abort { text } => Some(End::Aborted(text)),
             _ => None,
         };
         end.into_iter().for_each(|end| self.end(end));
     }
 
-    /// This host is a member as soon as there is a view that names it.
-    fn on_first_view_part(&mut self, now: Instant, part: &ViewPart) {
-        let Phase::Joining(joining) = &mut self.phase else { return };
-        let Some(view) = joining.on_view_part(part) else { return };
-        let config = self.endpoint.config();
-        if !view.fits(config.station.mtu_bytes) {
-            self.endpoint.count_malformed();
-        } else if let Some(rank) = view.rank_of(config.nonce, config.station.mac) {
-            let mut running = Running::new(now, view, rank, &mut self.endpoint);
-            running.confirm(now, part, &self.endpoint);
-            self.phase = Phase::Running(Box::new(running));
+    /// Goes on from waiting.
+    fn go_on(&mut self, now: Instant, step: WaitingStep) {
+        match step {
+            WaitingStep::Wait => {}
+            WaitingStep::End(end) => self.end(end),
+            WaitingStep::Start(view, rank, part) => {
+                let mut running = Running::new(now, view, rank, &mut self.endpoint);
+                running.confirm(now, &part, &self.endpoint);
+                self.phase = Phase::Running(Box::new(running));
+            }
         }
     }
 }
@@ -385,11 +208,9 @@ impl Machine for Receiver {
                 return;
             }
         };
-        let waits = matches!(self.phase, Phase::Listening(_) | Phase::Joining(_));
-        if waits && frame.header.kind == ANNOUNCE {
-            let from_own = |root: &&mut KnownRoot| root.mac == frame.source;
-            self.root.as_mut().filter(from_own).into_iter().for_each(|root| root.heard_at = now);
-            self.on_announce(now, &frame);
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            let step = waiting.handle_frame(now, &frame, &mut self.root, &mut self.endpoint);
+            self.go_on(now, step);
             return;
         }
         let of_stream = is_of_stream(&frame);
@@ -400,19 +221,17 @@ impl Machine for Receiver {
             self.endpoint.count_stranger();
             return;
         };
-        if frame.source == root.mac {
+        if frame.source == root.mac() {
             root.hear(now);
         } else if !from_member {
             self.endpoint.count_stranger();
             return;
         }
-        if let Phase::Joining(joining) = &mut self.phase {
-            joining.hear_answer(now);
-        }
         match &mut self.phase {
-            Phase::Running(running) if of_stream => running.on_stream_frame(now, &frame, root.mac, &mut self.endpoint),
+            Phase::Running(running) if of_stream => {
+                running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
+            }
             _ if of_stream => {}
-            Phase::Joining(joining) if frame.header.kind == PROBE => joining.on_probe(now, &frame),
             _ => {
                 if let Some(message) = self.endpoint.read(&frame) {
                     self.on_control(now, message);
@@ -424,15 +243,12 @@ impl Machine for Receiver {
     fn handle_timeout(&mut self, now: Instant) {
         let timing = self.endpoint.config().timing;
         let end = match (&mut self.phase, &mut self.root) {
-            (Phase::Listening(_) | Phase::Joining(_), _) => {
-                self.wait_on(now);
-                self.is_out_of_patience(now).then(|| self.left_out.take().unwrap_or(End::NobodyThere))
-            }
+            (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
             (Phase::Running(running), Some(root)) => {
-                let end = running.handle_timeout(now, root.mac, &mut self.endpoint);
+                let end = running.handle_timeout(now, root.mac(), &mut self.endpoint);
                 let limit = timing.dead + timing.patience;
                 root.watch(now, limit, &mut self.endpoint);
-                if now.since(root.heard_at) >= limit { Some(running.end(End::RootSilent)) } else { end }
+                if root.silence(now) >= limit { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
         };
@@ -441,30 +257,24 @@ impl Machine for Receiver {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
-            Phase::Joining(joining) => joining.poll_transmit(now, buffer),
+            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer),
-            Phase::Listening(_) | Phase::Ended(_) => None,
+            Phase::Ended(_) => None,
         })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let ReceiverConfig { patience, timing, .. } = self.endpoint.config();
-        let patience = patience.map(|patience| Wait::Announce.at(self.began + patience));
-        let own = match &self.phase {
-            Phase::Listening(decide_at) => {
-                return decide_at.map(|at| Wait::Join.at(at)).into_iter().chain(patience).min();
+        let config = self.endpoint.config();
+        let limit = config.timing.dead + config.timing.patience;
+        match &self.phase {
+            Phase::Waiting(waiting) => waiting.poll_timeout(config),
+            Phase::Running(running) => {
+                let silence =
+                    self.root.as_ref().map(|root| Wait::Silence.at(root.silent_at(limit).min(root.missed_at())));
+                running.poll_timeout(now).into_iter().chain(silence).min()
             }
-            Phase::Joining(joining) if joining.is_answered() => joining.poll_timeout(),
-            Phase::Joining(joining) => joining.poll_timeout().into_iter().chain(patience).min(),
-            Phase::Running(running) => running.poll_timeout(now),
-            Phase::Ended(_) => return None,
-        };
-        let running = matches!(self.phase, Phase::Running(_));
-        let silence = self.root.as_ref().map(|root| {
-            let limit = root.heard_at + timing.dead + timing.patience;
-            Wait::Silence.at(if running { limit.min(root.missed_at) } else { limit })
-        });
-        own.into_iter().chain(silence).min()
+            Phase::Ended(_) => None,
+        }
     }
 
     fn is_urgent(&self) -> bool {

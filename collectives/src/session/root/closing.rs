@@ -3,12 +3,14 @@
 use super::RootEndpoint;
 use crate::membership::timers::Wait;
 use crate::session::message::Message;
-use ethbcast_transport::{Deadline, Instant};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
 
 /// Repeats the last word: the verdict on all, or that the root gives up.
 #[derive(Debug)]
 pub(super) struct Closing {
     last_word: Message,
+    /// Whom what is sent to all does not reach.
+    deaf: Vec<MacAddr>,
     /// How many times it is still to be sent.
     left: u32,
     /// When it is to be sent, or the session to end.
@@ -16,8 +18,8 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    pub(super) fn new(now: Instant, last_word: Message, times: u32) -> Closing {
-        Closing { last_word, left: times, next: now }
+    pub(super) fn new(now: Instant, last_word: Message, times: u32, deaf: Vec<MacAddr>) -> Closing {
+        Closing { last_word, deaf, left: times, next: now }
     }
 
     pub(super) fn last_word(&self) -> &Message {
@@ -32,6 +34,7 @@ impl Closing {
         self.left -= 1;
         self.next = now + endpoint.config().timing.verdict / 4;
         endpoint.send_to_group(&self.last_word);
+        self.deaf.iter().for_each(|&mac| endpoint.send(mac, &self.last_word));
         false
     }
 

@@ -96,7 +96,7 @@ impl Entry {
 
     /// Time for which nobody knows whether anything moves does not count.
     pub(super) fn pause(&mut self, period: Duration) {
-        self.moved_at = self.moved_at + period;
+        self.moved_at += period;
     }
 
     /// Whether its trouble is to be spoken of, for the first time or again after `every`.

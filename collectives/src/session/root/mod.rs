@@ -10,15 +10,19 @@ mod delivery;
 mod event;
 mod first_view;
 mod gathering;
+mod machine;
 mod members;
 mod offer;
 mod path_check;
+mod phase;
 mod refill;
 mod refusals;
 mod rereading;
 mod rivals;
 mod running;
 mod side;
+mod strangers;
+mod telling;
 mod watch;
 
 pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
@@ -29,63 +33,22 @@ pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use super::message::{Message, ROOT_ASKS, Refusal, Stage, Status, Trailer};
-use super::other_build::OtherBuilds;
+use super::message::{Message, ROOT_ASKS, Status, Trailer};
 use super::view::View;
 use crate::membership::ControlStats;
 use closing::Closing;
 use ethbcast_planning::model::Choice;
+use ethbcast_transport::Instant;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{self, Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
+use ethbcast_transport::wire::{Frame, Rank};
 use gathering::{Gathering, GatheringStep};
-use refusals::Refusals;
+use phase::Phase;
 use running::Running;
 use std::ops::Range;
 use std::time::Duration;
+use strangers::Strangers;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
-
-/// Another root of the group is answered no more often than this.
-const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
-
-#[derive(Debug)]
-enum Phase {
-    Gathering(Box<Gathering>),
-    Running(Box<Running>),
-    /// What is known of the members stays, if there were any.
-    Closing(Closing, Option<Box<Running>>),
-    Ended(Option<Box<Running>>),
-}
-
-impl Phase {
-    /// The members and their stream, from the first view on.
-    fn running(&self) -> Option<&Running> {
-        match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref(),
-        }
-    }
-
-    fn running_mut(&mut self) -> Option<&mut Running> {
-        match self {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members.as_deref_mut(),
-        }
-    }
-
-    /// Leaves the phase; what is known of the members.
-    fn take(&mut self) -> Option<Box<Running>> {
-        match std::mem::replace(self, Phase::Ended(None)) {
-            Phase::Gathering(_) => None,
-            Phase::Running(running) => Some(running),
-            Phase::Closing(_, members) | Phase::Ended(members) => members,
-        }
-    }
-}
 
 /// The root's state machine.
 #[derive(Debug)]
@@ -96,12 +59,7 @@ pub struct Root {
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
-    refusals: Refusals,
-    other_builds: OtherBuilds,
-    /// With how many receivers it started.
-    started_with: usize,
-    /// When another root of the group was told of this one.
-    answered_at: Option<Instant>,
+    strangers: Strangers,
 }
 
 impl Root {
@@ -116,17 +74,7 @@ impl Root {
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session) = (config.station.clone(), config.session);
         let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
-        Root {
-            endpoint,
-            phase,
-            trailer: None,
-            choice: None,
-            failure: None,
-            refusals: Refusals::default(),
-            other_builds: OtherBuilds::default(),
-            started_with: 0,
-            answered_at: None,
-        }
+        Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: Strangers::default() }
     }
 
     /// The next event.
@@ -141,7 +89,7 @@ impl Root {
 
     /// Who asked to join and was turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
-        self.refusals.all()
+        self.strangers.refusals().all()
     }
 
     /// Starts with those who are there, or with the first who comes: its user will have nobody else.
@@ -284,8 +232,8 @@ impl Root {
         }
     }
 
-    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`, or
-    /// the last word if that is being said; none when all has been said.
+    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`,
+    /// or the last word if that is being said; none when all has been said.
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
             Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
@@ -297,8 +245,9 @@ impl Root {
 
     /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
-        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells);
         let mut members = self.phase.take();
+        let deaf = members.iter().flat_map(|members| members.deaf()).collect();
+        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, deaf);
         members.iter_mut().for_each(|members| members.stop());
         self.phase = Phase::Closing(closing, members);
     }
@@ -311,32 +260,26 @@ impl Root {
             return;
         }
         if features & ROOT_ASKS != 0 {
-            self.answer_root(frame.source, *nonce);
+            if self.phase.has_group() {
+                strangers::answer_root(frame.source, *nonce, &mut self.endpoint);
+            }
             return;
         }
         match &mut self.phase {
             Phase::Gathering(gathering) => {
-                gathering.on_join(now, frame.source, &message, &mut self.refusals, &mut self.endpoint);
+                gathering.on_join(now, frame.source, &message, self.strangers.refusals_mut(), &mut self.endpoint);
             }
             phase => {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
                     if let Phase::Running(running) = phase {
                         running.heard_other_run(now, frame.source, &mut self.endpoint);
                     }
-                    self.refuse_late(now, frame.source, *nonce, host);
+                    let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
+                    self.strangers.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
                     self.watch_reports(now);
                 }
             }
         }
-    }
-
-    /// Says no to a receiver that asks after the start.
-    fn refuse_late(&mut self, now: Instant, to: MacAddr, nonce: u64, host: &str) {
-        let (with, wanted) = (self.started_with, self.endpoint.config().wanted);
-        let wanted = wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
-        let text = format!("the session started with {with}{wanted} before {host} asked");
-        let away = TurnedAway { host: host.to_owned(), why: Refusal::Late, text };
-        self.refusals.refuse(now, to, nonce, away, &mut self.endpoint);
     }
 
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -344,34 +287,10 @@ impl Root {
         match &mut self.phase {
             Phase::Gathering(gathering) => gathering.on_leave(frame.source, nonce, &text, &mut self.endpoint),
             Phase::Running(running) => {
-                running.on_leave(now, nonce, frame.source, &text, &mut self.endpoint);
+                running.on_leave(now, (nonce, frame.source), &text, &mut self.endpoint);
                 self.watch_reports(now);
             }
             _ => self.endpoint.count_stranger(),
-        }
-    }
-
-    /// Another root announces a session: if it is of this group, one of the two has to go.
-    fn on_announce(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(message) = self.endpoint.read(frame) else { return };
-        let (station, Message::Announce { group, .. }) = (self.endpoint.station(), &message) else { return };
-        if *group != station.group || frame.source == station.mac {
-            self.endpoint.count_stranger();
-            return;
-        }
-        let stage = match &mut self.phase {
-            Phase::Gathering(gathering) => {
-                gathering.on_announce(now, (frame.source, frame.header.session), &message, &mut self.endpoint);
-                Stage::Gathering
-            }
-            Phase::Running(_) => Stage::Started,
-            Phase::Closing(..) | Phase::Ended(_) => return,
-        };
-        // It has begun later, and is to know soon that it has.
-        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
-            self.answered_at = Some(now);
-            let age = if let Phase::Gathering(gathering) = &self.phase { gathering.age(now) } else { Duration::MAX };
-            self.endpoint.send_to_group(&self.endpoint.config().invitation(stage, age));
         }
     }
 
@@ -385,18 +304,10 @@ impl Root {
         taken.into_iter().for_each(|failure| self.give_up(now, failure));
     }
 
-    /// Another root asks whether this one is there.
-    fn answer_root(&mut self, to: MacAddr, nonce: u64) {
-        if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
-            let text = format!("{} sends to this group already", self.endpoint.station().host);
-            self.endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
-        }
-    }
-
     /// Goes on with gathering, if that is what it does.
     fn go_on(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        match gathering.go_on(now, &mut self.refusals, &mut self.endpoint) {
+        match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
             GatheringStep::GiveUp(failure) => self.give_up(now, failure),
@@ -424,7 +335,6 @@ impl Root {
             Ok((view, choice)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                self.started_with = view.members.len() - 1;
                 let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
                 self.phase = Phase::Running(Box::new(running));
             }
@@ -447,78 +357,5 @@ impl Root {
         if let Some(verdict) = self.phase.running_mut().and_then(Running::take_last_word) {
             self.close(now, verdict);
         }
-    }
-}
-
-impl Machine for Root {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let frame = match wire::parse(frame) {
-            Ok(frame) => frame,
-            Err(why) => {
-                self.endpoint.count_malformed();
-                let other = self.other_builds.hear(frame, why);
-                other.into_iter().for_each(|other| self.endpoint.tell(RootEvent::OtherVersion(other)));
-                return;
-            }
-        };
-        let kind = frame.header.kind;
-        // A receiver that has not joined yet knows our session number from the invitation.
-        if frame.header.session != self.endpoint.config().session {
-            match kind {
-                ANNOUNCE => self.on_announce(now, &frame),
-                REFUSE => self.on_answer(now, &frame),
-                _ => self.endpoint.count_stranger(),
-            }
-        } else if kind == JOIN {
-            self.on_join(now, &frame);
-        } else if kind == LEAVE {
-            self.on_leave(now, &frame);
-        } else if let Phase::Gathering(gathering) = &mut self.phase {
-            gathering.handle_frame(now, &frame, &mut self.endpoint);
-            self.go_on(now);
-        } else {
-            self.of_member(now, &frame);
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        match &mut self.phase {
-            Phase::Gathering(gathering) => {
-                gathering.handle_timeout(now, &mut self.refusals, &mut self.endpoint);
-                self.go_on(now);
-            }
-            Phase::Running(running) => {
-                running.handle_timeout(now, &mut self.endpoint);
-                self.watch_reports(now);
-            }
-            Phase::Closing(closing, _) => {
-                if closing.handle_timeout(now, &mut self.endpoint) {
-                    self.phase = Phase::Ended(self.phase.take());
-                }
-            }
-            Phase::Ended(_) => {}
-        }
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
-            Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
-            Phase::Closing(..) | Phase::Ended(_) => None,
-        })
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let of_phase = match &self.phase {
-            Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
-            Phase::Running(running) => running.poll_timeout(now),
-            Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => return None,
-        };
-        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.streams().is_some_and(Part::is_urgent)
     }
 }

@@ -78,14 +78,15 @@ impl Offer<'_> {
         }
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
             let text = format!(
-                "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another DEST"
+                "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another \
+                 DEST"
             );
             return Some((Refusal::NoSpace, text));
         }
         if self.known_hosts.is_some_and(|known| !known.contains(host)) {
             let text = format!(
-                "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is spelt \
-                 there"
+                "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is \
+                 spelt there"
             );
             return Some((Refusal::NotInTopology, text));
         }

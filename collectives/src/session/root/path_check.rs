@@ -64,10 +64,10 @@ impl PathChecks {
 
     /// Checks the way to a host, unless that is under way.
     pub(super) fn begin(&mut self, host: MacAddr) {
-        if !self.checks.contains_key(&host) {
-            self.checks.insert(host, Check { tries: 0, first_test: 0, sent_at: None });
+        self.checks.entry(host).or_insert_with(|| {
             self.queue.push_back(host);
-        }
+            Check { tries: 0, first_test: 0, sent_at: None }
+        });
     }
 
     /// Lets a host know that its root is alive; it need not answer.

@@ -2,31 +2,29 @@
 
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
-use super::members::{MemberReport, Members};
+use super::members::{Entry, MemberReport, Members};
+use super::telling::Telling;
 use super::watch::{Finding, Scene, Slow};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Digest, Done, Message, Outcome, Stage, Status, Trailer, Verdict};
+use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
-/// it.
-const VIEWS_TO_ALL: u32 = 3;
 
 /// Keeps the view true and the streams flowing until all members have reported.
 #[derive(Debug)]
 pub(super) struct Running {
     view: View,
-    digest: Digest,
+    telling: Telling,
     /// Whether somebody stands elsewhere than the view that was told last says.
     changed: bool,
-    /// How often the present view has been repeated.
-    view_sent: u32,
+    /// Whom what is sent to all has not reached.
+    deaf: BTreeSet<MacAddr>,
     members: Members,
     delivery: Delivery,
     last_report: Option<Instant>,
@@ -51,9 +49,9 @@ impl Running {
         let config = endpoint.config();
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = Running {
-            digest: Digest::default(),
+            telling: Telling::default(),
             changed: false,
-            view_sent: 0,
+            deaf: BTreeSet::new(),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             last_report: None,
@@ -85,8 +83,12 @@ impl Running {
 
     /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
-        let span = self.last_report.zip(self.delivery.first_data());
-        span.map(|(end, start)| end.since(start)).unwrap_or_default()
+        self.last_report.zip(self.delivery.first_data()).map(|(end, start)| end.since(start)).unwrap_or_default()
+    }
+
+    /// Whom what is sent to all has not reached.
+    pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
+        self.deaf.clone().into_iter()
     }
 
     /// The verdict on all, when it has just become known.
@@ -127,14 +129,8 @@ impl Running {
     }
 
     /// A member's process has ended, says it or who watches it.
-    pub(super) fn on_leave(
-        &mut self,
-        now: Instant,
-        nonce: u64,
-        from: MacAddr,
-        text: &str,
-        endpoint: &mut RootEndpoint,
-    ) {
+    pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
+        let (nonce, from) = who;
         match self.rank_of(nonce, from) {
             Some(rank) => {
                 self.lose(now, rank, Outcome::Died, text, endpoint);
@@ -180,7 +176,9 @@ impl Running {
 
     fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
         match message {
-            Message::Ready { epoch, digest, arrived } if epoch == self.view.epoch && digest == self.digest => {
+            Message::Ready { epoch, digest, arrived }
+                if epoch == self.view.epoch && digest == self.telling.digest() =>
+            {
                 self.on_ready(now, rank, arrived, endpoint);
             }
             Message::Status(status) => self.members.set_status(now, rank, status),
@@ -206,6 +204,13 @@ impl Running {
         let sent = self.delivery.trailer();
         let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest });
         self.timers.set_unless_set(Wait::Verdict, now);
+        let known = |entry: &Entry| entry.is_reported() || (entry.is_accepted() && done.outcome == Outcome::Verified);
+        if self.members.entry(rank).is_some_and(known) {
+            // What was sent to all has not reached it.
+            let mac = self.view.members[rank.index()].mac;
+            self.deaf.insert(mac);
+            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+        }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
@@ -271,30 +276,15 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.digest = self.view.digest();
-        self.view_sent = 0;
+        self.telling = Telling::new(&self.view);
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
-    /// Sends the view's parts, each time beginning with another, in case the last of a burst are always lost.
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        let mut parts: Vec<_> = self.view.parts(self.view.payload_bytes.into()).collect();
-        let first = self.view_sent as usize % parts.len().max(1);
-        parts.rotate_left(first);
-        let alone = if self.view_sent < VIEWS_TO_ALL { Vec::new() } else { self.lacking_view() };
-        for part in parts {
-            let message = Message::View(part);
-            endpoint.send_to_group(&message);
-            alone.iter().for_each(|&mac| endpoint.send(mac, &message));
-        }
-        self.view_sent += 1;
+        let mac = |rank: Rank| self.view.members[rank.index()].mac;
+        self.telling.send(&self.view, self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
-    }
-
-    /// The first few of those who are heard and have not confirmed the view.
-    fn lacking_view(&self) -> Vec<MacAddr> {
-        self.members.unready(self.view.epoch).take(4).map(|rank| self.view.members[rank.index()].mac).collect()
     }
 
     fn check_ready(&mut self, endpoint: &mut RootEndpoint) {

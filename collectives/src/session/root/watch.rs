@@ -137,6 +137,15 @@ impl Scene<'_> {
                 Some(owed) => findings.extend(self.of_stuck(entry, owed, bottleneck)),
             }
         }
+        if let Some((from, at)) = bottleneck
+            && from != Rank::ROOT
+            && members.entry(at).is_some_and(|entry| entry.status().state != MemberState::Blocked)
+            && findings.iter().any(|finding| matches!(finding, Finding::StepAside(rank, _) if *rank == at))
+        {
+            // Which end of a hop is at fault does not show: both are served by the root from now on.
+            let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
+            findings.push(Finding::StepAside(from, text));
+        }
         findings
     }
 
@@ -157,28 +166,21 @@ impl Scene<'_> {
         }
         let in_place = entry.standing() == Standing::InPlace;
         let limit = owed.limit(self.timing);
-        let hop = bottleneck.filter(|&(from, at)| at == rank || from == rank);
-        let from = hop.map_or(Rank::ROOT, |(from, _)| from);
+        let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
         // Those behind or beside the one that holds all up cannot move; half as long again, and they are spoken of.
-        if in_place && owed == Owed::Frames && hop.is_none() && stuck < limit * 3 / 2 {
+        if in_place && owed == Owed::Frames && from.is_none() && stuck < limit * 3 / 2 {
             return None;
         }
-        let culprit = hop.is_none_or(|(_, at)| at == rank);
-        let words = if culprit {
-            owed.words(entry, self.host(from))
-        } else {
-            let behind = bottleneck.map_or(Rank::ROOT, |(_, at)| at);
-            format!("makes no progress: nothing gets through between it and {}", self.host(behind))
-        };
+        let words = owed.words(entry, self.host(from.unwrap_or(Rank::ROOT)));
         if in_place && stuck >= limit && matches!(owed, Owed::Frames | Owed::Confirmation) {
-            // Which end of a hop is at fault does not show: both are served by the root from now on.
             return Some(Finding::StepAside(rank, words));
         }
         if stuck >= limit.max(self.timing.patience) {
             return Some(Finding::GiveUp(rank, format!("it {words} ({} s)", stuck.as_secs())));
         }
-        let told = culprit && entry.is_to_be_told(self.now, TOLD_EVERY);
-        told.then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
+        entry
+            .is_to_be_told(self.now, TOLD_EVERY)
+            .then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
     }
 
     /// The member in place that is slower than the rest and holds them up; and why.

@@ -6,14 +6,21 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn whoever_is_switched_off_for_half_a_second_is_there_again_and_nobody_is_lost() {
+fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
     let site = Site::alone("switched", slow(4));
-    for (host, via) in [("n0", "chain"), ("n2", "chain"), ("n0", "cast"), ("n2", "cast")] {
+    for (host, via, millis) in
+        [("n0", "chain", 500), ("n2", "chain", 3000), ("n0", "cast", 3000), ("n2", "cast", 500), ("n0", "chain", 3000)]
+    {
         let session = Transfer::new(&site, content(1, 8 * MEBIBYTE)).via(via).start();
         session.wait_for_bytes("n3", 2 << 20);
         site.set_up(host, "ip", &["link", "set", "eth0", "down"]);
-        thread::sleep(Duration::from_millis(500));
+        thread::sleep(Duration::from_millis(millis));
         site.set_up(host, "ip", &["link", "set", "eth0", "up"]);
-        session.end(Duration::from_secs(10)).assert_verified();
+        let outcome = session.end(Duration::from_secs(15));
+        outcome.assert_verified();
+        let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
+        for line in ["interface has gone down", "interface is back"] {
+            assert_eq!(said.matches(line).count(), 1, "{host} via {via}: {said}");
+        }
     }
 }

@@ -41,7 +41,7 @@ fn what_is_undisturbed_is_read_back_as_it_was_sent() {
     let bytes = content(2, 3 * MEBIBYTE + 1);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("dest"));
     let receiver = site.start("n1", &[&RECEIVE[..], &["--verify", "read"]].concat(), &dest);
-    site.run("n0", &["send", "-i", "eth0"], &source).assert_code(0);
+    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(dest).is_ok_and(|file| file == bytes));
     site.run("n1", &["recv", "-i", "eth0", "--verify", "read"], "-").assert_refusal(2, &["stdout", "--verify read"]);
@@ -77,7 +77,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_nobody_uses_it() {
     let insisting = [&RECEIVE[..], &["--force"]].concat();
     let receive = || site.start("n1", &insisting, &device.path);
     let receiver = receive();
-    site.run("n0", &["send", "-i", "eth0"], &source).assert_code(0);
+    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
     let receiver = receiver.end(LIMIT);
     receiver.assert_code(0);
     assert!(receiver.stdout_text().contains(&device.path), "{}", receiver.stdout_text());
@@ -86,7 +86,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_nobody_uses_it() {
     // Too small for this one.
     let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
     let receiver = receive();
-    site.run("n0", &["send", "-i", "eth0", "--max-wait", "2"], &large).assert_code(3);
+    site.run("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "2"], &large).assert_code(3);
     receiver.end(LIMIT).assert_refusal(4, &["2097152 bytes free"]);
     // In use.
     let mkfs = Run::here("mkfs.ext4", &["-q", &device.path]).end(LIMIT);

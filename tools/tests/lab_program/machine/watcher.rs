@@ -62,6 +62,7 @@ fn when_the_root_is_killed_its_receivers_end_at_once_and_say_why() {
         let session = half_way(&site, via);
         let watchers: Vec<_> = ["n1", "n2", "n3"].iter().flat_map(|host| children(session.receiver(host))).collect();
         assert_eq!(watchers.len(), 3);
+        let own = children(&session.root);
         session.root.signal(Signal::SIGKILL);
         let outcome = session.end(Duration::from_millis(1000));
         for host in ["n1", "n2", "n3"] {
@@ -70,6 +71,7 @@ fn when_the_root_is_killed_its_receivers_end_at_once_and_say_why() {
             assert!(said.contains("the sender's process has ended"), "{host}: {said}");
         }
         assert!(!watchers.into_iter().any(is_alive), "no watcher outlives a normal end");
+        time_until(|| !is_alive(own[0]));
     }
 }
 

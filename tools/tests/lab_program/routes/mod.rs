@@ -95,10 +95,16 @@ impl Row {
 
     /// Starts a receiver on each of these hosts.
     fn receivers(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
-        let start = |&host: &&'static str| {
-            (host, self.site.start(host, &["recv", "-i", "eth0", "--max-wait", "30"], self.site.path(host)))
-        };
-        hosts.iter().map(start).collect()
+        self.start_receivers(hosts, &["recv", "-i", "eth0", "--max-wait", "30"])
+    }
+
+    /// The same for receivers that do not wait for a second session.
+    fn receivers_of_one_session(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
+        self.start_receivers(hosts, &["recv", "--once", "-i", "eth0", "--max-wait", "30"])
+    }
+
+    fn start_receivers(&self, hosts: &[&'static str], arguments: &[&str]) -> Vec<(&'static str, Run)> {
+        hosts.iter().map(|&host| (host, self.site.start(host, arguments, self.site.path(host)))).collect()
     }
 
     /// Sends a source from the root to so many receivers, with further arguments, to the end.

@@ -62,7 +62,7 @@ fn a_saved_plan_for_others_is_refused_and_the_receivers_are_told() {
     let file = row.save("binary", "plan.toml");
     let file = text(&file);
     let refused = |receivers: &[&'static str], arguments: &[&str], parts: &[&str]| {
-        let runs = row.receivers(receivers);
+        let runs = row.receivers_of_one_session(receivers);
         row.send(receivers.len(), arguments, &source).assert_refusal(2, parts);
         for (host, run) in runs {
             run.end(LIMIT).assert_refusal(1, parts);

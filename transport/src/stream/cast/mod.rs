@@ -219,6 +219,9 @@ impl Cast {
 
     /// One past the last frame that may be sent now.
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
+        if self.listeners.is_empty() {
+            return self.next; // Nobody would keep it, nor does the feed.
+        }
         let bound = feed.head().min(self.credit);
         match self.push_end(boundaries) {
             Some(end) if self.next < end => bound.min(end),

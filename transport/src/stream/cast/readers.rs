@@ -78,6 +78,8 @@ impl Readers for Cast {
         // Whoever it acknowledged to has passed on no more credit than it was given.
         let limit = self.remotes().map(Remote::limit).min().unwrap_or(self.next);
         self.listeners.push(Listener::graft(peer, limit, feed, tuning));
+        // With nobody left to hear it nothing was kept, nor sent.
+        self.next = self.next.max(feed.tail());
         self.count_credit();
         self.question.ask();
         self.arm(now, feed);

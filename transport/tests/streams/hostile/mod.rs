@@ -9,7 +9,7 @@ use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::wire::{Flags, Kind, Rank, parse};
-use ethbcast_transport::{Alone, Instant};
+use ethbcast_transport::{Alone, Instant, Part};
 use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
 use std::time::Duration;
 
@@ -241,4 +241,37 @@ fn one_forged_frame_stops_nobody_for_good() {
     let runs = kinds * (PHASES_US.len() * LOSSES.len() * KINDS.len()) as u64;
     let orphaned = (0..runs).filter(|&seed| play(seed)).count();
     println!("{runs} runs, in {orphaned} of them the root had to read again");
+}
+
+/// A stream that serves one receiver alone believes it wherever it says it stands, but not beyond the stream's end.
+#[test]
+fn a_forged_word_on_where_one_that_is_served_alone_stands_is_taken_back() {
+    let case = crate::case(Path::Chain, 2, FRAMES);
+    let mut root = case.alone(100);
+    root.expect_last(FRAMES - 1);
+    let mut buffer = [0; 2000];
+    let tell = |root: &mut Stream, ms: u64, cursor: u64, echo: u32| {
+        let what = (Kind::ACK, Flags::default(), cursor, echo);
+        let mut body = [0; 20];
+        body[..4].copy_from_slice(&64_u32.to_be_bytes());
+        let frame = forgery::sealed(1, 0, what, &body);
+        root.handle_frame(at(ms), &parse(&frame).expect("it has the right form"));
+    };
+    let mut ask = |root: &mut Stream, ms: u64| {
+        root.handle_timeout(at(ms));
+        let length = root.poll_transmit(at(ms), &mut buffer).expect("a question");
+        parse(&buffer[..length]).expect("own frames parse").header.stamp
+    };
+    let first = ask(&mut root, 1);
+    tell(&mut root, 2, 1 << 50, first);
+    assert_eq!(root.feed().head(), FRAMES, "there is no more");
+    tell(&mut root, 3, 120, first);
+    let stamps = [1000, 2000].map(|ms| {
+        let stamp = ask(&mut root, ms);
+        tell(&mut root, ms + 1, 120, stamp);
+        stamp
+    });
+    assert!(stamps[1] > stamps[0]);
+    let orphans: Vec<(u64, u64)> = root.take_orphans().iter().map(|orphan| (orphan.from, orphan.to)).collect();
+    assert_eq!(orphans, [(120, 120 + 64)], "its credit's worth of what has to come from elsewhere");
 }

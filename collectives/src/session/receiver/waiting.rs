@@ -1,0 +1,238 @@
+//! Before a session: hears roots, asks one of them, and turns to another when that says no or nothing.
+
+use super::joining::Joining;
+use super::known_root::KnownRoot;
+use super::roots::{Heard, Roots};
+use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
+use crate::measure::kind::PROBE;
+use crate::membership::Timing;
+use crate::membership::timers::Wait;
+use crate::session::kind::ANNOUNCE;
+use crate::session::message::{Message, Refusal, ViewPart};
+use crate::session::view::View;
+use ethbcast_transport::wire::{Frame, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::time::Duration;
+
+/// A root that said no is asked again after so long, if it may say otherwise then.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Never, for a session that is over before it began.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// Waits for a root, or for one that was asked.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    began: Instant,
+    roots: Roots,
+    /// Until then others are waited for, once there is a root that may be asked.
+    decide_at: Option<Instant>,
+    joining: Option<Box<Joining>>,
+    /// The address and session that were asked last.
+    asked: Option<(MacAddr, u32)>,
+    /// Why the last root that was asked did not take this host.
+    left_out: Option<End>,
+}
+
+/// How waiting goes on.
+#[derive(Debug)]
+#[must_use]
+pub(super) enum WaitingStep {
+    Wait,
+    End(End),
+    /// This host is that member of that view, of which this part came last.
+    Start(View, Rank, ViewPart),
+}
+
+impl Waiting {
+    /// Waits from `now` on.
+    pub(super) fn new(now: Instant) -> Waiting {
+        let (roots, decide_at, joining, asked, left_out) = (Roots::default(), None, None, None, None);
+        Waiting { began: now, roots, decide_at, joining, asked, left_out }
+    }
+
+    /// Takes any frame.
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        root: &mut Option<KnownRoot>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> WaitingStep {
+        let of_root = root.as_mut().filter(|root| root.sent(frame));
+        let is_of_root = of_root.is_some();
+        of_root.into_iter().for_each(|root| root.hear(now));
+        if frame.header.kind == ANNOUNCE {
+            let bound = root.as_ref().map(KnownRoot::mac);
+            return self.on_announce(now, frame, bound, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
+        }
+        let Some(joining) = self.joining.as_mut().filter(|_| is_of_root) else {
+            endpoint.count_stranger();
+            return WaitingStep::Wait;
+        };
+        joining.hear_answer(now);
+        if frame.header.kind == PROBE {
+            joining.on_probe(now, frame);
+            return WaitingStep::Wait;
+        }
+        let why = match endpoint.read(frame) {
+            Some(Message::Refuse { nonce, why, text }) if nonce == endpoint.config().nonce => End::Refused(why, text),
+            Some(Message::Abort { text }) => End::Aborted(text),
+            Some(Message::View(part)) => return self.on_view_part(part, endpoint),
+            _ => return WaitingStep::Wait,
+        };
+        self.on_left_out(now, why, root, endpoint).map_or(WaitingStep::Wait, WaitingStep::End)
+    }
+
+    /// This host is a member as soon as there is a view that names it.
+    fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
+        let view = self.joining.as_mut().and_then(|joining| joining.on_view_part(&part));
+        let Some(view) = view else { return WaitingStep::Wait };
+        let ReceiverConfig { station, nonce, .. } = endpoint.config();
+        if !view.fits(station.mtu_bytes) {
+            endpoint.count_malformed();
+            return WaitingStep::Wait;
+        }
+        let rank = view.rank_of(*nonce, station.mac);
+        rank.map_or(WaitingStep::Wait, |rank| WaitingStep::Start(view, rank, part))
+    }
+
+    /// A root invites whoever waits, or says that its session goes on without this host; how that ends it here, if so.
+    fn on_announce(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        bound: Option<MacAddr>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
+        let message = endpoint.read(frame)?;
+        let Message::Announce { group, host, .. } = &message else { return None };
+        if *group != endpoint.station().group {
+            return None;
+        }
+        let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
+        match heard {
+            _ if self.joining.is_some() => None,
+            // There may be another: whichever is heard first would be the one that repeats itself most often.
+            Heard::Open => {
+                self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
+                None
+            }
+            Heard::Running { is_news, tell_root } => {
+                if tell_root {
+                    // So that it knows who waits in vain, and that a member which was started again is gone.
+                    let request = endpoint.config().request();
+                    endpoint.send_in(frame.header.session, frame.source, &request);
+                }
+                let text = format!("a session of group {group} is running without this host");
+                let why = End::Refused(Refusal::Late, text);
+                is_news.then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
+            }
+            Heard::Closed => None,
+        }
+    }
+
+    /// Asks the root whose turn it is.
+    fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
+        (self.decide_at, self.joining, *known) = (None, None, None);
+        let Some(root) = self.roots.choose(now, endpoint.config().timing.dead) else { return };
+        log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
+        endpoint.enter(root.session);
+        *known = Some(KnownRoot::new(now, root.mac, root.session));
+        if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
+            let (host, source, size) = (root.host.clone(), root.source.clone(), root.size);
+            endpoint.tell(ReceiverEvent::Invited { host, source, size });
+        }
+        self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
+    }
+
+    /// The root that was asked has said no, or does not come to a session; how that ends it here, if so.
+    fn on_left_out(
+        &mut self,
+        now: Instant,
+        why: End,
+        known: &mut Option<KnownRoot>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
+        let joining = self.joining.take()?;
+        let again = match &why {
+            End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
+            End::RootSilent => Duration::ZERO,
+            _ => NEVER,
+        };
+        self.roots.close(joining.root().mac, now + again);
+        (self.decide_at, *known) = (None, None);
+        self.stay_out(joining.root().host.clone(), why, endpoint)
+    }
+
+    /// This host is no part of a session: another is waited for, unless the first is the only one.
+    fn stay_out(&mut self, host: String, why: End, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+        if endpoint.config().once {
+            return Some(why);
+        }
+        let text = match &why {
+            End::Refused(_, text) | End::Aborted(text) => text.clone(),
+            _ => "it fell silent before it started".to_owned(),
+        };
+        if self.left_out.as_ref() != Some(&why) {
+            endpoint.tell(ReceiverEvent::LeftOut { host, text });
+        }
+        self.left_out = Some(why);
+        None
+    }
+
+    /// Asks, repeats, or turns to another root; how waiting ends, if it does.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        known: &mut Option<KnownRoot>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
+        let Timing { dead, patience, .. } = endpoint.config().timing;
+        if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
+            let silence = root.silence(now);
+            let in_vain = silence >= dead || joining.is_in_vain(now);
+            if in_vain && self.roots.has_other(now, joining.root(), dead) {
+                leave(root, "it asks another root, as this one did not answer", endpoint);
+                self.ask(now, known, endpoint);
+            } else if silence >= dead + patience {
+                return self.on_left_out(now, End::RootSilent, known, endpoint);
+            } else {
+                // Its list may name this host already: it is asked until it comes back, or another comes.
+                joining.handle_timeout(now, root.mac(), endpoint);
+            }
+        } else if self.decide_at.is_some_and(|at| at <= now) {
+            self.ask(now, known, endpoint);
+        }
+        self.is_out_of_patience(now, endpoint.config()).then(|| self.left_out.take().unwrap_or(End::NobodyThere))
+    }
+
+    /// Whether no root has answered for as long as its user will wait.
+    fn is_out_of_patience(&self, now: Instant, config: &ReceiverConfig) -> bool {
+        !self.is_answered() && config.patience.is_some_and(|patience| now.since(self.began) >= patience)
+    }
+
+    fn is_answered(&self) -> bool {
+        self.joining.as_ref().is_some_and(|joining| joining.is_answered())
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.joining.as_mut()?.poll_transmit(now, buffer)
+    }
+
+    pub(super) fn poll_timeout(&self, config: &ReceiverConfig) -> Option<Deadline> {
+        let patience =
+            config.patience.filter(|_| !self.is_answered()).map(|patience| Wait::Announce.at(self.began + patience));
+        // A root that is silent, or does not answer, is looked at whenever it is asked.
+        let own = match &self.joining {
+            Some(joining) => joining.poll_timeout(),
+            None => self.decide_at.map(|at| Wait::Join.at(at)),
+        };
+        own.into_iter().chain(patience).min()
+    }
+}
+
+/// Tells a root that was asked that this host does not wait for it any more.
+pub(super) fn leave(root: &KnownRoot, text: &str, endpoint: &mut ReceiverEndpoint) {
+    let nonce = endpoint.config().nonce;
+    endpoint.send(root.mac(), &Message::Leave { nonce, text: text.to_owned() });
+}

@@ -1,0 +1,92 @@
+//! Hosts that are no members: those turned away, other builds, and other roots of the group.
+
+use super::phase::Phase;
+use super::refusals::Refusals;
+use super::{RootEndpoint, RootEvent, TurnedAway};
+use crate::session::message::{Message, Refusal, Stage};
+use crate::session::other_build::OtherBuilds;
+use ethbcast_transport::wire::{Frame, Reject};
+use ethbcast_transport::{Instant, MacAddr};
+use std::time::Duration;
+
+/// Another root of the group is answered no more often than this.
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+
+/// What a root knows of them.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    refusals: Refusals,
+    other_builds: OtherBuilds,
+    /// When another root of the group was told of this one.
+    answered_at: Option<Instant>,
+}
+
+impl Strangers {
+    /// Who was turned away.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// The same, to turn away more.
+    pub(super) fn refusals_mut(&mut self) -> &mut Refusals {
+        &mut self.refusals
+    }
+
+    /// A frame that was not understood: the user is told of other builds.
+    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
+        endpoint.count_malformed();
+        let other = self.other_builds.hear(frame, why);
+        other.into_iter().for_each(|other| endpoint.tell(RootEvent::OtherVersion(other)));
+    }
+
+    /// Says no to a receiver that asks after the start with so many.
+    pub(super) fn refuse_late(
+        &mut self,
+        now: Instant,
+        to: MacAddr,
+        nonce: u64,
+        host: &str,
+        started_with: usize,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
+        let text = format!("the session started with {started_with}{wanted} before {host} asked");
+        let away = TurnedAway { host: host.to_owned(), why: Refusal::Late, text };
+        self.refusals.refuse(now, to, nonce, away, endpoint);
+    }
+
+    /// Another root announces a session: if it is of this group, one of the two has to go.
+    pub(super) fn on_announce(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        phase: &mut Phase,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(message) = endpoint.read(frame) else { return };
+        let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
+        if *group != station.group || frame.source == station.mac {
+            endpoint.count_stranger();
+            return;
+        }
+        let (stage, age) = match phase {
+            Phase::Gathering(gathering) => {
+                gathering.on_announce(now, (frame.source, frame.header.session), &message, endpoint);
+                (Stage::Gathering, gathering.age(now))
+            }
+            Phase::Running(_) => (Stage::Started, Duration::MAX),
+            Phase::Closing(..) | Phase::Ended(_) => return,
+        };
+        // If it has begun later, it is to know soon that it has.
+        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
+            self.answered_at = Some(now);
+            endpoint.send_to_group(&endpoint.config().invitation(stage, age));
+        }
+    }
+}
+
+/// Another root asks whether this one is there, which has its group.
+pub(super) fn answer_root(to: MacAddr, nonce: u64, endpoint: &mut RootEndpoint) {
+    let text = format!("{} sends to this group already", endpoint.station().host);
+    endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+}
