@@ -63,7 +63,6 @@ fn all_unicast_to_a_relay_is_lost() {
 }
 
 #[test]
-#[ignore = "until who does not hear the group is told the verdict by its own address"]
 fn a_relay_that_hears_only_its_own_address_gets_the_file() {
     let site = Site::beside("multicast", relays());
     let session = impatient(&site, "chain").start();

@@ -54,7 +54,6 @@ fn a_relay_whose_interface_is_switched_off_and_on_again_gets_the_file() {
 }
 
 #[test]
-#[ignore = "until a receiver whose interface stays off ends when its patience does"]
 fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
     let site = Site::beside("off", relays());
     let session = impatient(&site, "chain").start();
