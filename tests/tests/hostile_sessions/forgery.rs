@@ -1,6 +1,6 @@
 //! Control frames that somebody makes up: well formed, the right addresses, and values that do harm.
 
-use crate::scene::{MEMBERS, Phase, Scene};
+use crate::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::{
@@ -98,15 +98,15 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         policy: ethbcast_transport::Policy::HolesAllowed,
         push_frames: None,
         payload_bytes: 1468,
-        size: Some(10),
+        size: Some(BYTES as u64),
         members: (0..=MEMBERS).map(member).collect(),
     };
-    let mut views = vec![(OneMember, view.clone()), (OneMember, View { epoch: u32::MAX, ..view.clone() })];
-    views.push((OneMember, View { via: Via::ScatterAllgather, segment_frames: u32::MAX, ..view.clone() }));
-    views.push((OneMember, View { size: Some(u64::MAX - 1), ..view.clone() }));
+    let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
+    views.push((Nothing, View { via: Via::ScatterAllgather, segment_frames: u32::MAX, ..view.clone() }));
+    views.push((Nothing, View { size: Some(u64::MAX - 1), ..view.clone() }));
     let mut aside = view.clone();
     aside.members[to].standing = Standing::Aside;
-    views.push((OneMember, aside));
+    views.push((Nothing, aside));
     let mut gone = view.clone();
     gone.members[to].standing = Standing::Gone;
     views.push((Nothing, gone));
@@ -277,7 +277,7 @@ fn rubbish() -> Vec<Forged> {
     all.map(|(kind, body)| {
         let what = format!("kind {} with {} bytes of {:?}", kind.0, body.len(), body.first());
         // A last word needs no body that says more.
-        let harm = if kind == VERDICT { Harm::Session } else { Nothing };
+        let harm = if [VERDICT, ABORT].contains(&kind) { Harm::Session } else { Nothing };
         Forged { what, kind, body: body.to_vec(), harm }
     })
     .collect()
@@ -318,7 +318,8 @@ fn standings(view: &View) -> Vec<(Standing, u64)> {
 /// Whether a frame of this kind means anything to host `to` in the name of host `from`.
 pub fn is_for(kind: Kind, to: usize, from: usize, phase: Phase) -> bool {
     match kind {
-        VIEW | VERDICT | ABORT if phase == Phase::Joining && kind == VERDICT => to == usize::MAX,
+        // Who is no member yet asks again.
+        VERDICT | ABORT if phase == Phase::Joining => false,
         VIEW | VERDICT | ABORT => to > 0 && from == 0,
         LEAVE => to == 0 && from > 0,
         _ => true,

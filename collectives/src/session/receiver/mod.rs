@@ -17,7 +17,7 @@ pub use event::{Arrival, End, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
-use super::message::{Done, Message, Outcome, Trailer};
+use super::message::{Done, Message, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::membership::ControlStats;
@@ -178,6 +178,14 @@ impl Receiver {
             Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
             Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
             Message::Abort { text } => Some(End::Aborted(text)),
+            // There is no view yet, and the one that this host has is somebody else's.
+            Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
+                if let Some(root) = &self.root {
+                    let request = self.endpoint.config().request();
+                    self.endpoint.send(root.mac(), &request);
+                }
+                None
+            }
             _ => None,
         };
         end.into_iter().for_each(|end| self.end(end));
