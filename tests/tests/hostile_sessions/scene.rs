@@ -109,7 +109,11 @@ impl Scene {
     }
 
     pub fn root(&self) -> &Root {
-        if let Participant::Root(root, _) = &self.simulation.machines()[0] { root } else { panic!("host 0 is the root") }
+        if let Participant::Root(root, _) = &self.simulation.machines()[0] {
+            root
+        } else {
+            panic!("host 0 is the root")
+        }
     }
 
     fn receiver(&self, host: usize) -> &Receiver {
@@ -197,7 +201,9 @@ impl Scene {
     fn check(&self, replay: &str) -> Vec<bool> {
         let hosts = self.simulation.machines();
         let sent = hosts[0].sending().expect("the root").source().bytes();
-        let fate = |host: usize| self.root().reports().find(|report| usize::from(report.rank.0) == host);
+        let is =
+            |rank: Rank, host: usize| self.view().is_some_and(|view| view.members[rank.index()].mac == self.mac(host));
+        let fate = |host: usize| self.root().reports().find(|report| is(report.rank, host));
         let mut has = vec![true];
         for (host, machine) in hosts.iter().enumerate().skip(1) {
             let receiving = machine.receiving().expect("a receiver");
@@ -225,8 +231,11 @@ impl Scene {
 
     /// What the root says of each, for a failure's message.
     pub fn story(&self) -> String {
-        let reports: Vec<String> =
-            self.root().reports().map(|report| format!("{} {:?} {}", report.host, report.outcome, report.text)).collect();
+        let reports: Vec<String> = self
+            .root()
+            .reports()
+            .map(|report| format!("{} {:?} {}", report.host, report.outcome, report.text))
+            .collect();
         let ends: Vec<_> =
             self.simulation.machines().iter().filter_map(Host::receiving).map(|receiving| receiving.end()).collect();
         format!("{reports:?} {:?} {ends:?}", self.root().failure())

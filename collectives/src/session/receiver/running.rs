@@ -1,5 +1,6 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
+use super::joining::Joining;
 use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{CLAIM_PERIOD, turn};
@@ -22,6 +23,8 @@ pub(super) struct Running {
     rank: Rank,
     /// Puts the next view together.
     assembler: Assembler,
+    /// Answers the root until the first frame comes: this host may be none of its members yet.
+    joining: Option<Box<Joining>>,
     blocks: Blocks,
     /// The application has consumed the stream's end.
     complete: bool,
@@ -42,11 +45,17 @@ pub(super) struct Running {
 
 impl Running {
     /// Begins as the member that `rank` of the first view is.
-    pub(super) fn new(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
+    pub(super) fn new(
+        now: Instant,
+        view: View,
+        rank: Rank,
+        joining: Box<Joining>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Running {
         let (receivers, via, size) = (view.members.len() - 1, view.via, view.size);
         log::info!("rank {rank} of {receivers} receivers via {via}");
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size });
-        Running::begin(now, view, rank, endpoint)
+        Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
     }
 
     fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
@@ -62,6 +71,7 @@ impl Running {
             view,
             rank,
             assembler: Assembler::default(),
+            joining: None,
             blocks,
             complete: false,
             syncing: false,
@@ -121,6 +131,9 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) {
         self.blocks.handle_frame(now, frame);
+        if self.joining.is_some() && self.blocks.frames() > 0 {
+            self.joining = None;
+        }
         for (stream, gap) in self.blocks.take_orphans() {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
@@ -128,6 +141,11 @@ impl Running {
                 endpoint.send(root, &Message::Orphan { stream, gap });
             }
         }
+    }
+
+    /// Takes a PROBE: the root asks who is to be a member.
+    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.joining.iter_mut().for_each(|joining| joining.on_probe(now, frame));
     }
 
     /// Takes a part of a view; how the session ends if this host is no part of it any more.
@@ -143,7 +161,8 @@ impl Running {
         {
             if !view.extends(&self.view) {
                 if let Some(rank) = self.replaced_by(&view, endpoint) {
-                    *self = Running::begin(now, view, rank, endpoint);
+                    let joining = self.joining.take();
+                    *self = Running { joining, ..Running::begin(now, view, rank, endpoint) };
                     self.confirm(now, part, endpoint);
                 } else if part.epoch > self.view.epoch {
                     endpoint.count_malformed();
@@ -237,7 +256,8 @@ impl Running {
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.blocks.poll_transmit(now, buffer)
+        let answer = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer));
+        answer.or_else(|| self.blocks.poll_transmit(now, buffer))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

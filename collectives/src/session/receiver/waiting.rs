@@ -40,7 +40,7 @@ pub(super) enum WaitingStep {
     Wait,
     End(End),
     /// This host is that member of that view, of which this part came last.
-    Start(View, Rank, ViewPart),
+    Start(View, Rank, ViewPart, Box<Joining>),
 }
 
 impl Waiting {
@@ -94,7 +94,10 @@ impl Waiting {
             return WaitingStep::Wait;
         }
         let rank = view.rank_of(*nonce, station.mac).filter(|&rank| rank != Rank::ROOT);
-        rank.map_or(WaitingStep::Wait, |rank| WaitingStep::Start(view, rank, part))
+        match rank.zip(self.joining.take_if(|_| rank.is_some())) {
+            Some((rank, joining)) => WaitingStep::Start(view, rank, part, joining),
+            None => WaitingStep::Wait,
+        }
     }
 
     /// A root invites whoever waits, or says that its session goes on without this host; how that ends it here, if so.

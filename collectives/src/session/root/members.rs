@@ -1,8 +1,8 @@
 //! During a session: what the root knows of each member.
 
 use crate::membership::Timing;
-use crate::membership::timing::CLAIM_PERIOD;
 use crate::membership::presence::{Attendance, Change, Presence};
+use crate::membership::timing::CLAIM_PERIOD;
 use crate::session::message::{Digest, MemberState, Outcome, Status};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;

@@ -181,9 +181,8 @@ impl View {
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
-        let same = |(new, old): (&ViewMember, &ViewMember)| {
-            ViewMember { standing: old.standing, ..new.clone() } == *old
-        };
+        let same =
+            |(new, old): (&ViewMember, &ViewMember)| ViewMember { standing: old.standing, ..new.clone() } == *old;
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
             && self.members.len() >= present.members.len()
