@@ -98,6 +98,11 @@ impl Blocks {
         self.streams.iter().map(|stream| stream.feed().head()).sum()
     }
 
+    /// The same of the stream at one place.
+    pub(super) fn frames_of(&self, at: usize) -> u64 {
+        self.streams[at].feed().head()
+    }
+
     /// Frames there is room for, in all feeds together.
     pub fn slots(&self) -> u64 {
         self.streams.iter().map(|stream| stream.feed().slots()).sum()

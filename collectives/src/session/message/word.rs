@@ -53,6 +53,22 @@ pub struct Done {
     pub text: String,
 }
 
+impl Done {
+    /// Whether all is well so far.
+    pub(in crate::session) fn is_success(&self) -> bool {
+        matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
+    }
+
+    /// The same for a root that knows better: whoever has other bytes than were sent has damaged ones.
+    pub(in crate::session) fn as_failure(self) -> Done {
+        if !self.is_success() {
+            return self;
+        }
+        let text = "it claims delivery of other bytes than were sent".to_owned();
+        Done { outcome: Outcome::Damaged, text, ..self }
+    }
+}
+
 /// What the last frame of every stream carries: what all the others add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {

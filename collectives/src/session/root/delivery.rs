@@ -223,7 +223,8 @@ impl Delivery {
 
     /// A relay has said what a child of its lacks.
     pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
-        if let Some(at) = self.blocks.place(stream).filter(|_| gap.from < gap.to && gap.to <= self.blocks.frames()) {
+        let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
+        if let Some(at) = self.blocks.place(stream).filter(sent) {
             self.refills.report(now, at, gap);
             self.end_streams();
         }

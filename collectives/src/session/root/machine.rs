@@ -67,7 +67,7 @@ impl Machine for Root {
             Phase::Closing(closing, _) => closing.poll_timeout(),
             Phase::Ended(_) => return None,
         };
-        of_phase.into_iter().chain(self.endpoint.next_answer()).min()
+        of_phase.into_iter().chain(self.endpoint.next_answer(now)).min()
     }
 
     fn is_urgent(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
+use crate::membership::timing::CLAIM_PERIOD;
 use crate::session::message::{Digest, MemberState, Outcome, Status};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
@@ -37,6 +38,8 @@ pub(super) struct Entry {
     status: Status,
     /// What it has verified is what was sent.
     accepted: bool,
+    /// What it has said ends its part, and since when.
+    claimed: Option<(Outcome, Instant)>,
     /// When something moved at it last, or it had nothing to do.
     moved_at: Instant,
     /// When its trouble was spoken of last.
@@ -52,6 +55,7 @@ impl Entry {
             ready_epoch: 0,
             status: Status::default(),
             accepted: false,
+            claimed: None,
             moved_at: now,
             told_at: None,
             report: None,
@@ -197,19 +201,34 @@ impl Members {
         }
     }
 
-    /// What a member says of itself; progress is what has never been said before.
-    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status) {
+    /// What a member says of itself when `frames` frames have been sent. Progress is more than it said before, not more
+    /// than it ever said: one false word does not cover what follows. Numbers that cannot be are no word of its.
+    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let Some(entry) = self.entry_mut(rank) else { return };
+        if status.arrived > frames || status.consumed > status.arrived {
+            return;
+        }
         let before = entry.status;
         let further = phase(status.state) > phase(before.state);
         if status.arrived > before.arrived || status.consumed > before.consumed || further {
             entry.moved(now);
         }
-        entry.status = Status {
-            arrived: status.arrived.max(before.arrived),
-            consumed: status.consumed.max(before.consumed),
-            ..status
-        };
+        if status.state != MemberState::Done {
+            entry.claimed = None;
+        }
+        entry.status = status;
+    }
+
+    /// A member says that its part is over. Whether it is the same as it said some time ago: once may be anybody.
+    pub(super) fn says_again(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
+        let Some(entry) = self.entry_mut(rank) else { return false };
+        match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
+            Some((_, since)) => now.since(since) >= CLAIM_PERIOD / 2,
+            None => {
+                entry.claimed = Some((outcome, now));
+                false
+            }
+        }
     }
 
     /// What a member has verified is what was sent; false if that was known.

@@ -181,7 +181,17 @@ impl Running {
             {
                 self.on_ready(now, rank, arrived, endpoint);
             }
-            Message::Status(status) => self.members.set_status(now, rank, status),
+            Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
+                log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
+                self.members.set_ready(now, rank, 0);
+                if self.view.is_contradicted_by(epoch) {
+                    self.view.epoch = epoch;
+                    self.changed = true;
+                }
+            }
+            Message::Status(status) => {
+                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
+            }
             // Only a child's parent may say so.
             Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
                 self.delivery.on_gap(now, stream, gap);
@@ -214,19 +224,17 @@ impl Running {
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
-            Outcome::Verified | Outcome::Delivered if !same => {
-                let text = "it claims delivery of other bytes than were sent".to_owned();
-                self.report(now, rank, Done { outcome: Outcome::Damaged, text, ..done }, endpoint);
-                self.place(now, rank, Standing::Gone);
+            // What nobody has accepted yet is not visible, whatever is said: this asks for it.
+            Outcome::Verified | Outcome::Delivered if same => {
+                if !self.members.accept(now, rank) && done.outcome == Outcome::Delivered {
+                    self.report(now, rank, done, endpoint);
+                }
             }
-            Outcome::Verified => drop(self.members.accept(now, rank)),
-            Outcome::Delivered => {
-                self.members.accept(now, rank);
-                self.report(now, rank, done, endpoint);
-            }
-            _ => {
-                self.report(now, rank, done, endpoint);
-                self.place(now, rank, Standing::Gone);
+            outcome => {
+                if self.members.says_again(now, rank, outcome) {
+                    self.report(now, rank, done.as_failure(), endpoint);
+                    self.place(now, rank, Standing::Gone);
+                }
             }
         }
     }
@@ -276,7 +284,7 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling = Telling::new(&self.view);
+        self.telling.tell(&self.view);
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }

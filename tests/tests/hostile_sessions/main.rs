@@ -1,0 +1,5 @@
+//! Sessions under frames that somebody makes up: no panic, no hang, nothing false, nothing without limit.
+
+mod forgery;
+mod scene;
+mod values;
