@@ -3,7 +3,7 @@
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
-use crate::session::message::{Digest, MemberState, Outcome, Status};
+use crate::session::message::{Digest, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -278,8 +278,19 @@ impl Members {
         self.entries.iter().all(Entry::is_reported)
     }
 
+    /// Those whose fate is not known, if all of them have been silent for so long.
+    pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
+        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
+        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
+    }
+
+    /// What is known of all; `trailer` is what was sent, once that is known.
+    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
+        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
+    }
+
     /// One bit for each rank of which this holds, rank 0 being bit 0.
-    pub(super) fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
+    fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
         let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
         for entry in self.entries.iter().filter(|&entry| has(entry)) {
             bits[entry.rank.index() / 8] |= 1 << (entry.rank.0 % 8);

@@ -103,15 +103,10 @@ impl Running {
 
     /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
-        let open: Vec<Rank> =
-            self.members.entries().iter().filter(|entry| !entry.is_reported()).map(|entry| entry.rank()).collect();
-        let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
-        let over = open.iter().all(silent);
-        if over {
-            open.into_iter()
-                .for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
-        }
-        over
+        let dead = endpoint.config().timing.dead;
+        let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
+        silent.into_iter().for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+        true
     }
 
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
@@ -232,7 +227,7 @@ impl Running {
             }
             outcome => {
                 if self.members.says_again(now, rank, outcome) {
-                    self.report(now, rank, done.as_failure(), endpoint);
+                    self.report(now, rank, done.into_failure(), endpoint);
                     self.place(now, rank, Standing::Gone);
                 }
             }
@@ -268,9 +263,7 @@ impl Running {
     }
 
     fn verdict(&self, over: bool) -> Verdict {
-        let heard = self.members.bitmap(|entry| entry.is_reported());
-        let accepted = self.members.bitmap(|entry| entry.is_accepted());
-        Verdict { over, trailer: self.delivery.trailer(), heard, accepted }
+        self.members.verdict(over, self.delivery.trailer())
     }
 
     /// Tells everybody a new view, one for all that has changed.
