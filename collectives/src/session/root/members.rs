@@ -231,6 +231,13 @@ impl Members {
         }
     }
 
+    /// A member that is served alone begins here, be it behind what it has said before.
+    pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
+        if let Some(entry) = self.entry_mut(rank) {
+            (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+        }
+    }
+
     /// What a member has verified is what was sent; false if that was known.
     pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
         let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };

@@ -200,6 +200,7 @@ impl Running {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
         if entry.is_some_and(|entry| entry.standing() == Standing::Aside && !entry.is_reported()) {
+            self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
         self.check_ready(endpoint);
@@ -386,10 +387,6 @@ impl Running {
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
             return;
-        }
-        if self.view.via.is_in_blocks() {
-            let outcome = if self.members.is_here(rank) { Outcome::Stalled } else { Outcome::Silent };
-            return self.lose(now, rank, outcome, text, endpoint);
         }
         log::warn!("{} steps aside: {text}", self.host(rank));
         if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {
