@@ -271,6 +271,7 @@ impl Blocks {
         if view.members[rank.index()].standing == Standing::Aside {
             self.step_aside(now, view);
         } else {
+            self.step_back(now);
             self.follow_trees(now, rank, view);
         }
         self.set_epoch(view.epoch);
@@ -282,6 +283,15 @@ impl Blocks {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
                 stream.set_parent(view.peer(Rank::ROOT));
                 stream.set_number(now, StreamId(number | SIDE));
+            }
+        }
+    }
+
+    /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.
+    fn step_back(&mut self, now: Instant) {
+        if std::mem::take(&mut self.aside) {
+            for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
+                stream.set_number(now, StreamId(number));
             }
         }
     }
