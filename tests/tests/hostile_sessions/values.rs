@@ -2,7 +2,7 @@
 //!
 //! There are no keys yet. One frame that has everything right ends
 //! * the session for whoever hears it: ABORT, and VERDICT that says it is over;
-//! * one member's part: VIEW in which it is gone, or its first view before the root's; LEAVE.
+//! * one member's part: VIEW in which it is gone, LEAVE, and JOIN in its name before its own.
 //!
 //! Whatever else it says, everybody has everything.
 
@@ -12,7 +12,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const RUNS: u64 = 10_000;
+const RUNS: u64 = 8_000;
 const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
 
 /// Who is told something, and in whose name: the root in those of its first child and of the last, a relay and the last
@@ -83,10 +83,7 @@ fn one_frame_with_hostile_values_ends_no_more_than_is_said_here() {
                     if seed >= RUNS {
                         return;
                     }
-                    if let Err(why) = std::panic::catch_unwind(|| play(seed)) {
-                        let why = why.downcast_ref::<String>().cloned().unwrap_or_default();
-                        eprintln!("FAIL {seed} {}", why);
-                    }
+                    play(seed);
                 }
             });
         }

@@ -276,6 +276,7 @@ impl Blocks {
         if view.members[rank.index()].standing == Standing::Aside {
             self.step_aside(now, view);
         } else {
+            self.step_back(now);
             self.follow_trees(now, rank, view);
         }
         self.set_epoch(view.epoch);
@@ -298,6 +299,15 @@ impl Blocks {
         self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
         (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
         self.start_over();
+    }
+
+    /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.
+    fn step_back(&mut self, now: Instant) {
+        if std::mem::take(&mut self.aside) {
+            for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
+                stream.set_number(now, StreamId(number));
+            }
+        }
     }
 
     fn follow_trees(&mut self, now: Instant, rank: Rank, view: &View) {

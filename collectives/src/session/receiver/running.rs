@@ -23,6 +23,8 @@ pub(super) struct Running {
     rank: Rank,
     /// Puts the next view together.
     assembler: Assembler,
+    /// Another view that does not follow this one, and since when it has been told.
+    rival: Option<(Digest, Instant)>,
     /// Answers the root until the first frame comes: this host may be none of its members yet.
     joining: Option<Box<Joining>>,
     blocks: Blocks,
@@ -71,6 +73,7 @@ impl Running {
             view,
             rank,
             assembler: Assembler::default(),
+            rival: None,
             joining: None,
             blocks,
             complete: false,
@@ -160,7 +163,7 @@ impl Running {
             && let Some(view) = self.assembler.take(part)
         {
             if !view.extends(&self.view) {
-                if let Some(rank) = self.replaced_by(&view, endpoint) {
+                if let Some(rank) = self.replaced_by(now, &view, part.digest, endpoint) {
                     let joining = self.joining.take();
                     *self = Running { joining, ..Running::begin(now, view, rank, endpoint) };
                     self.confirm(now, part, endpoint);
@@ -186,8 +189,13 @@ impl Running {
     }
 
     /// Before the first frame another beginning of the session may replace this one, which somebody may have made up:
-    /// the root repeats its own until it is confirmed. This host's rank in it.
-    fn replaced_by(&self, view: &View, endpoint: &ReceiverEndpoint) -> Option<Rank> {
+    /// the root repeats its own until it is confirmed, so it counts when it comes again. This host's rank in it.
+    fn replaced_by(&mut self, now: Instant, view: &View, digest: Digest, endpoint: &ReceiverEndpoint) -> Option<Rank> {
+        let (known, since) = *self.rival.get_or_insert((digest, now));
+        if known != digest || now.since(since) < endpoint.config().timing.view / 2 {
+            self.rival = Some((digest, if known == digest { since } else { now }));
+            return None;
+        }
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let same = view.size == self.view.size && view.names(Rank::ROOT, self.view.members[0].mac);
         let fits = self.is_untouched() && same && view.fits(station.mtu_bytes) && !self.view.extends(view);

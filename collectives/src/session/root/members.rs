@@ -137,6 +137,7 @@ impl Members {
         let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
             .suspecting_after(timing.suspect)
             .with_patience(timing.patience)
+            .together_within(timing.status)
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence }

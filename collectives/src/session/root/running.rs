@@ -245,6 +245,7 @@ impl Running {
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
         }
+        self.timers.take_due(Wait::Change, now);
         self.watch_silence(now, endpoint);
         if self.timers.take_due(Wait::Status, now) {
             endpoint.send_to_group(&Message::Status(Status::default()));
@@ -267,9 +268,13 @@ impl Running {
         self.members.verdict(over, self.delivery.trailer())
     }
 
-    /// Tells everybody a new view, one for all that has changed.
+    /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        if self.changed && self.timers.is_set(Wait::Change) {
+            return;
+        }
         if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+            self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
             self.publish(now, endpoint);
