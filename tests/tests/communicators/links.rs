@@ -51,11 +51,14 @@ fn is_lost(delivery: &Delivery<'_>, kind: Option<Kind>, direction: Direction) ->
         Direction::FromOne => (from, delivery.to) == (VICTIM - 1, VICTIM),
     };
     let is_kind = || kind.is_none_or(|kind| parse(delivery.frame).is_ok_and(|frame| frame.header.kind == kind));
-    delivery.at.since(Instant::START) >= BAD_AT && matches && is_kind()
+    matches && is_kind()
 }
 
 fn faults(kind: Option<Kind>, direction: Direction) -> impl FnMut(&Delivery<'_>) -> Fate {
-    move |delivery| if is_lost(delivery, kind, direction) { Fate::Drop } else { Fate::Deliver }
+    move |delivery| {
+        let bad = delivery.at.since(Instant::START) >= BAD_AT && is_lost(delivery, kind, direction);
+        if bad { Fate::Drop } else { Fate::Deliver }
+    }
 }
 
 /// All ranks make these calls over the bad link: each ends, and an error names the victim.
@@ -138,6 +141,22 @@ fn messages_end_at_their_deadlines() {
                 let ended = play.member(from).take_sent(sent).is_some() || play.member(from).has_gone(sent);
                 assert!(ended, "{replay}: a send hangs");
             }
+        }
+    }
+}
+
+#[test]
+fn joining_ends_though_calls_get_lost() {
+    for direction in DIRECTIONS {
+        let case = Case { patience: WITHIN, leave: false, ..Case::new(RANKS, &[]) };
+        let faults = move |delivery: &Delivery<'_>| {
+            if is_lost(delivery, None, direction) { Fate::Drop } else { Fate::Deliver }
+        };
+        let mut play = Play::new(&case, 1, faults, &format!("calls lost {direction:?}"));
+        play.run(WITHIN + Duration::from_secs(1));
+        for (host, end) in play.ends().into_iter().enumerate() {
+            let Some(Err(error)) = end else { panic!("{direction:?}: host {host} has joined or hangs: {end:?}") };
+            assert!(error.to_string().contains("n3") || error.to_string().contains("4 of 5"), "{direction:?}: {error}");
         }
     }
 }
