@@ -152,6 +152,11 @@ impl Members {
         self.entries.get(rank.index().checked_sub(1)?)
     }
 
+    /// A member, if it is in place.
+    pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
+        self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
+    }
+
     pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }

@@ -390,11 +390,8 @@ impl Running {
 
     /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
-            return;
-        }
-        log::warn!("{} steps aside: {text}", self.host(rank));
-        if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
             let host = self.host(rank).to_owned();
             endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
         }
