@@ -9,7 +9,7 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
+use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -103,8 +103,7 @@ impl Running {
 
     /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
-        let open: Vec<Rank> =
-            self.members.entries().iter().filter(|entry| !entry.is_reported()).map(|entry| entry.rank()).collect();
+        let open = self.members.unreported();
         let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
         let over = open.iter().all(silent);
         if over {
@@ -118,9 +117,7 @@ impl Running {
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         let rank = self.rank_of(nonce, from);
-        if let Some(rank) = rank {
-            self.members.hear(now, rank);
-        }
+        rank.into_iter().for_each(|rank| self.members.hear(now, rank));
         rank.is_some()
     }
 
@@ -142,8 +139,7 @@ impl Running {
 
     /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
-        let is_member = |rank: &Rank| self.view.members[rank.index()].mac == from && *rank != Rank::ROOT;
-        let Some(rank) = self.view.ranks().find(is_member) else { return };
+        let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
             self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
             self.follow_up(now, endpoint);
@@ -219,7 +215,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -257,7 +253,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
+            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -268,18 +264,10 @@ impl Running {
         [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
     }
 
-    fn verdict(&self, over: bool) -> Verdict {
-        let heard = self.members.bitmap(|entry| entry.is_reported());
-        let accepted = self.members.bitmap(|entry| entry.is_accepted());
-        Verdict { over, trailer: self.delivery.trailer(), heard, accepted }
-    }
-
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        if self.changed && self.timers.is_set(Wait::Change) {
-            return;
-        }
-        if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+        let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
+        if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
@@ -328,9 +316,7 @@ impl Running {
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
-        let host = self.host(rank).to_owned();
-        let Done { outcome, bytes, digest, text } = done;
-        let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
+        let report = MemberReport::new(self.host(rank), rank, done, took);
         if !self.members.set_report(&report) {
             return;
         }
@@ -340,7 +326,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.verdict(true)));
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 
