@@ -3,7 +3,7 @@
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
-use crate::session::message::{Digest, MemberState, Outcome, Status, Trailer, Verdict};
+use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -26,6 +26,14 @@ pub struct MemberReport {
     pub text: String,
     /// From the first data frame to its verdict; zero if there was no data.
     pub took: Duration,
+}
+
+impl MemberReport {
+    /// What became of a member, by its own words or the root's.
+    pub(super) fn new(host: &str, rank: Rank, done: Done, took: Duration) -> MemberReport {
+        let Done { outcome, bytes, digest, text } = done;
+        MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
+    }
 }
 
 /// A member as the root sees it.
@@ -297,9 +305,10 @@ impl Members {
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// What is known of all; `trailer` is what was sent, once that is known.
-    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
-        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
+    /// What is known of all their reports.
+    pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
+        let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
+        Verdict { over, trailer, heard, accepted }
     }
 
     /// One bit for each rank of which this holds, rank 0 being bit 0.

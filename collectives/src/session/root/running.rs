@@ -9,7 +9,7 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
+use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -113,9 +113,7 @@ impl Running {
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         let rank = self.rank_of(nonce, from);
-        if let Some(rank) = rank {
-            self.members.hear(now, rank);
-        }
+        rank.into_iter().for_each(|rank| self.members.hear(now, rank));
         rank.is_some()
     }
 
@@ -137,8 +135,7 @@ impl Running {
 
     /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
-        let is_member = |rank: &Rank| self.view.members[rank.index()].mac == from && *rank != Rank::ROOT;
-        let Some(rank) = self.view.ranks().find(is_member) else { return };
+        let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
             self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
             self.follow_up(now, endpoint);
@@ -215,7 +212,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -253,7 +250,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
+            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -264,16 +261,10 @@ impl Running {
         [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
     }
 
-    fn verdict(&self, over: bool) -> Verdict {
-        self.members.verdict(over, self.delivery.trailer())
-    }
-
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        if self.changed && self.timers.is_set(Wait::Change) {
-            return;
-        }
-        if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+        let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
+        if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
@@ -322,9 +313,7 @@ impl Running {
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
-        let host = self.host(rank).to_owned();
-        let Done { outcome, bytes, digest, text } = done;
-        let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
+        let report = MemberReport::new(self.host(rank), rank, done, took);
         if !self.members.set_report(&report) {
             return;
         }
@@ -334,7 +323,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.verdict(true)));
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 

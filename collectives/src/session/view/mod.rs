@@ -216,6 +216,11 @@ impl View {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }
 
+    /// The rank of a member in place, by its interface.
+    pub(super) fn rank_at(&self, mac: MacAddr) -> Option<Rank> {
+        self.ranks().find(|rank| self.members[rank.index()].mac == mac)
+    }
+
     /// The rank of a member that has not gone.
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
         let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
