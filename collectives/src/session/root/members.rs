@@ -121,6 +121,10 @@ impl Entry {
     }
 }
 
+/// So many may have been let in after the start without having confirmed a view: whoever asks under made-up names does
+/// not fill the list.
+const MOST_COMING: usize = 16;
+
 /// How far a member is on its way from the last byte to its report.
 fn phase(state: MemberState) -> u8 {
     match state {
@@ -149,6 +153,17 @@ impl Members {
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence }
+    }
+
+    /// One more has come, and stands aside; false if too many are still on their way in.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
+        let fits = coming < MOST_COMING;
+        if fits {
+            self.presence.admit(now);
+            self.entries.push(Entry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+        }
+        fits
     }
 
     /// Every member, by rank.

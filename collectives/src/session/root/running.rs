@@ -9,8 +9,8 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer};
-use crate::session::view::{Standing, View};
+use crate::session::message::{Done, Message, Outcome, Status, Trailer};
+use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::BTreeSet;
@@ -133,6 +133,17 @@ impl Running {
         }
     }
 
+    /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.
+    pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
+        let fits = !self.delivery.is_shut() && self.members.admit(now);
+        if fits {
+            self.view.members.push(ViewMember::late(host, mac, nonce));
+            self.delivery.admit(mac);
+            self.changed = true;
+        }
+        fits
+    }
+
     /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
@@ -235,9 +246,9 @@ impl Running {
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
-            // A late receiver asks to join when it hears this, and is told that it is too late.
-            endpoint.send_to_group(&endpoint.config().invitation(Stage::Started, Duration::MAX));
-            self.timers.set(Wait::Announce, now + timing.announce * 5);
+            // A late receiver asks to join when it hears this.
+            endpoint.send_to_group(&endpoint.config().invitation(endpoint.config().stage(), Duration::MAX));
+            self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);

@@ -49,6 +49,11 @@ impl Standing {
 }
 
 impl ViewMember {
+    /// One that comes after the start, and has no place in the tree.
+    pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
+        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
+    }
+
     /// Whether it is in the tree, or among the listeners of a cast.
     pub fn is_in_place(&self) -> bool {
         self.standing == Standing::InPlace
