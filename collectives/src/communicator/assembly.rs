@@ -3,9 +3,10 @@
 use super::body::CallBody;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
+use super::kind;
 use super::roster::{Roster, RosterDigest, RosterEntry};
-use crate::membership::LEAST_MTU_BYTES;
-use ethbcast_transport::wire::Rank;
+use crate::membership::{LEAST_MTU_BYTES, OtherBuild};
+use ethbcast_transport::wire::{self, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 
@@ -16,10 +17,18 @@ const TWIN_RETURNS: u32 = 2;
 /// Callers that are kept beyond those wanted: who they are goes into an error.
 const SPARE_CALLERS: usize = 16;
 
+/// So often a process must call before what it says keeps a group from becoming one: a single frame may be made up.
+const CREDIBLE_CALLS: u32 = 2;
+
+/// So many processes that do not fit are counted; of more nothing is believed.
+const MOST_MISFITS: usize = 64;
+
 /// Another process that calls.
 #[derive(Debug)]
 struct Caller {
     nonce: u64,
+    /// How often it has called since it is known by this nonce.
+    calls: u32,
     /// The nonce before this one.
     replaced: Option<u64>,
     /// How often the replaced one came back.
@@ -36,6 +45,8 @@ struct Caller {
 pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,
+    /// How often those have called that do not fit, since they last did.
+    misfits: BTreeMap<MacAddr, u32>,
     /// The list, once as many are there as there are to be.
     roster: Option<Roster>,
     /// When to call next.
@@ -44,7 +55,8 @@ pub(super) struct Assembly {
 
 impl Assembly {
     pub(super) fn new(now: Instant, config: Config) -> Assembly {
-        let mut assembly = Assembly { config, callers: BTreeMap::new(), roster: None, due: now };
+        let mut assembly =
+            Assembly { config, callers: BTreeMap::new(), misfits: BTreeMap::new(), roster: None, due: now };
         assembly.recount(now);
         assembly
     }
@@ -87,16 +99,43 @@ impl Assembly {
     /// What cannot become a group.
     pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> Result<(), CommunicatorError> {
         let Config { size, preset, .. } = self.config;
-        if call.size != size {
-            return Err(CommunicatorError::SizesDiffer { host: call.host, theirs: call.size, ours: size });
+        if call.size != size || call.preset != preset as u8 {
+            let CallBody { host, size: theirs, .. } = call;
+            let differ = CommunicatorError::SizesDiffer { host: host.clone(), theirs, ours: size };
+            let why = if theirs == size { CommunicatorError::PresetsDiffer { host } } else { differ };
+            return self.on_misfit(mac, why);
         }
-        if call.preset != preset as u8 {
-            return Err(CommunicatorError::PresetsDiffer { host: call.host });
-        }
+        self.misfits.remove(&mac);
         if self.note(now, mac, call) {
             self.recount(now);
         }
         self.check(now)
+    }
+
+    /// Takes a frame of another version of the protocol.
+    ///
+    /// # Errors
+    /// If a process of that version wants to be in this group.
+    pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
+        let OtherVersion { version, kind, source } = other;
+        let call = wire::parse_version(version, frame).ok().filter(|_| version == 1);
+        let call = call.and_then(|frame| CallBody::decode(frame.payload));
+        let is_foreign = call.as_ref().is_some_and(|call| call.group != self.config.station.group);
+        if kind != kind::CALL || is_foreign {
+            return Ok(());
+        }
+        let host = call.map(|call| call.host);
+        self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version }))
+    }
+
+    /// A process calls that does not fit: that counts when it does so again.
+    fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
+        if self.misfits.len() >= MOST_MISFITS && !self.misfits.contains_key(&mac) {
+            return Ok(());
+        }
+        let calls = self.misfits.entry(mac).or_default();
+        *calls += 1;
+        if *calls < CREDIBLE_CALLS { Ok(()) } else { Err(why) }
     }
 
     /// Notes a call; true if it changes the list.
@@ -110,12 +149,13 @@ impl Assembly {
         let same = known
             .as_ref()
             .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host));
-        let (replaced, returns) = match known {
-            Some(known) if known.nonce == nonce => (known.replaced, known.returns),
-            Some(known) => (Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
-            None => (None, 0),
+        let (calls, replaced, returns) = match known {
+            Some(known) if known.nonce == nonce => (known.calls.saturating_add(1), known.replaced, known.returns),
+            Some(known) => (1, Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
+            None => (1, None, 0),
         };
-        self.callers.insert(mac, Caller { nonce, replaced, returns, host, mtu_bytes, digest, joined, heard_at: now });
+        let caller = Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, heard_at: now };
+        self.callers.insert(mac, caller);
         !same
     }
 
@@ -142,8 +182,11 @@ impl Assembly {
     /// that has ended.
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
         let fresh_for = period(self.config.size) * 5 / 2;
-        let fresh = || self.callers.values().filter(|caller| now.since(caller.heard_at) < fresh_for);
-        if let Some(caller) = fresh().find(|caller| caller.returns >= TWIN_RETURNS) {
+        let is_fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
+        let fresh = || self.callers.values().filter(is_fresh);
+        // Each return makes its calls count anew.
+        let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.heard_at) < fresh_for;
+        if let Some(caller) = self.callers.values().find(twin) {
             return Err(CommunicatorError::TwoProcesses { host: caller.host.clone() });
         }
         let mut hosts: Vec<&str> = fresh().map(|caller| caller.host.as_str()).collect();

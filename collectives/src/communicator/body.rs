@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::roster::RosterDigest;
 use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
+use ethbcast_transport::wire::Rank;
 
 /// CALL: a process looks for the others of its group, or answers one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,10 @@ pub(super) struct Notice {
     /// The collectives it has called last, the newest first.
     pub calls: [Option<Signature>; TOLD_CALLS],
     pub failure: Option<Failure>,
+    /// Whom it waits for in the call in progress.
+    pub waits_for: Option<Rank>,
+    /// Changes as its calls get on.
+    pub moved: u16,
     /// BYE: how often it will be repeated.
     pub repeats: u8,
 }
@@ -65,7 +70,7 @@ pub(super) struct Notice {
 impl Notice {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
-        out.u8(self.repeats).zeros(7);
+        out.u8(self.repeats).zeros(1).u16(self.waits_for.unwrap_or(Rank::NONE).0).u16(self.moved).zeros(2);
         self.calls.into_iter().for_each(|call| Signature::write_or_zeros(call, &mut out));
         Failure::write(self.failure, &mut out);
         out.into_bytes()
@@ -74,7 +79,12 @@ impl Notice {
     /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
         let mut from = BodyReader::new(wire);
-        let (repeats, _) = (from.u8()?, from.bytes(7)?);
+        let (repeats, _) = (from.u8()?, from.u8()?);
+        let (waits_for, moved, _) = (Rank(from.u16()?), from.u16()?, from.u16()?);
+        if waits_for != Rank::NONE && waits_for.0 >= size {
+            return None;
+        }
+        let waits_for = Some(waits_for).filter(|&rank| rank != Rank::NONE);
         let mut calls = [None; TOLD_CALLS];
         for call in &mut calls {
             let bytes = from.bytes(Signature::BYTES)?;
@@ -82,7 +92,7 @@ impl Notice {
                 *call = Some(Signature::split(bytes)?.0);
             }
         }
-        Some(Notice { calls, failure: Failure::read(&mut from, size)?, repeats })
+        Some(Notice { calls, failure: Failure::read(&mut from, size)?, waits_for, moved, repeats })
     }
 }
 
@@ -91,7 +101,6 @@ mod tests {
     use super::*;
     use crate::communicator::failure::Cause;
     use crate::communicator::signature::Operation;
-    use ethbcast_transport::wire::Rank;
     use proptest::prelude::*;
 
     #[test]
@@ -111,9 +120,11 @@ mod tests {
         let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });
         let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: Rank(1) } });
         let calls = [last, None, None, None];
-        for notice in [Notice { calls, failure, repeats: 2 }, Notice { calls: [None; 4], failure: None, repeats: 0 }] {
+        let told = Notice { calls, failure, waits_for: Some(Rank(1)), moved: 0x102, repeats: 2 };
+        for notice in [told, Notice { calls: [None; 4], failure: None, waits_for: None, moved: 0, repeats: 0 }] {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));
         }
+        assert_eq!(Notice::decode(&told.encode(), 1), None, "there is no rank 1");
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! What a communicator can fail with.
 
 use super::signature::Signature;
+use crate::membership::OtherBuild;
 use ethbcast_transport::messages::{RecvError, SendError};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
@@ -18,6 +19,27 @@ pub struct Named {
 impl fmt::Display for Named {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "rank {} ({})", self.rank, self.host)
+    }
+}
+
+/// Who keeps a collective from being done, as far as the ranks know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Culprit {
+    /// A rank that is heard has not made the call.
+    NotEntered(Named),
+    /// A rank that is heard and waits for nobody takes nothing from the other.
+    TakesNothing(Named, Named),
+    /// Two ranks that are heard wait for each other.
+    Between(Named, Named),
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Culprit::NotEntered(rank) => write!(out, "{rank} has not entered it"),
+            Culprit::TakesNothing(rank, from) => write!(out, "{rank} takes no frames from {from}"),
+            Culprit::Between(one, other) => write!(out, "nothing gets through between {one} and {other}"),
+        }
     }
 }
 
@@ -67,6 +89,9 @@ pub enum CommunicatorError {
         /// The other host.
         host: String,
     },
+    /// Another process is of another version of the protocol.
+    #[error("{0}")]
+    OtherBuild(OtherBuild),
     /// Two hosts have the same name.
     #[error("two hosts are called {host}: give each process a host name of its own, ranks follow them")]
     Namesakes {
@@ -190,25 +215,40 @@ pub enum CommunicatorError {
     /// A rank has left the group.
     #[error("{0} has left the group: let all ranks make the same calls before they leave")]
     Left(Named),
-    /// A collective took longer than its caller allowed.
-    #[error("{signature} was not done in time{}: let all ranks call it, or allow more time", missing(missing_ranks))]
+    /// A collective stood still for longer than its caller allowed.
+    #[error(
+        "{signature} was not done in time{}{}: let all ranks call it, or allow more time",
+        missing(missing_ranks),
+        because(culprit, missing_ranks)
+    )]
     TimedOut {
         /// The call.
         signature: Signature,
         /// The ranks that had not called it, as far as is known.
         missing_ranks: Vec<Named>,
+        /// Whose fault it seems to be.
+        culprit: Option<Box<Culprit>>,
     },
     /// A rank gave a collective up, and the ranks are out of step.
     #[error(
-        "{rank} has given up {signature}, so that the ranks are out of step: start the group again, with more time \
-         for that call"
+        "{rank} has given up {signature}{}, so that the ranks are out of step: start the group again, with more time \
+         for that call",
+        because(culprit, &[])
     )]
     Abandoned {
         /// Who gave up.
         rank: Named,
         /// What it gave up.
         signature: Signature,
+        /// Whose fault it seemed to be.
+        culprit: Option<Box<Culprit>>,
     },
+    /// A rank is heard by some and not by others.
+    #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
+    Cut(Named, Named),
+    /// A rank hears most of the others no more.
+    #[error("{0} hears the others no more: see its cable, or what became of them, then start the group again")]
+    Deaf(Named),
     /// A rank sends what is no part of the collective in progress, and it is not known of which.
     #[error(
         "{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version \
@@ -228,4 +268,13 @@ impl CommunicatorError {
 fn missing(ranks: &[Named]) -> String {
     let names: Vec<String> = ranks.iter().map(Named::to_string).collect();
     if names.is_empty() { String::new() } else { format!(", {} had not called it", names.join(", ")) }
+}
+
+/// The culprit, unless it is among those said to be missing.
+fn because(culprit: &Option<Box<Culprit>>, missing: &[Named]) -> String {
+    match culprit.as_deref() {
+        Some(Culprit::NotEntered(rank)) if missing.contains(rank) => String::new(),
+        Some(culprit) => format!(", {culprit}"),
+        None => String::new(),
+    }
 }

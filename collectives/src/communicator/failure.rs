@@ -1,6 +1,6 @@
 //! Why a group's collectives cannot go on: found by one rank, told to all.
 
-use super::error::{CommunicatorError, Named};
+use super::error::{CommunicatorError, Culprit, Named};
 use super::roster::Roster;
 use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -20,8 +20,49 @@ pub enum Cause {
     Mismatch { one: (Rank, Signature), other: (Rank, Signature) },
     Gone { rank: Rank },
     Left { rank: Rank },
-    Abandoned { rank: Rank, signature: Signature },
+    Abandoned { rank: Rank, signature: Signature, blame: Option<Blame> },
     Garbled { rank: Rank },
+    Cut { one: Rank, other: Rank },
+    Deaf { rank: Rank },
+}
+
+/// Whom a rank that gives a collective up takes to be the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    NotEntered { rank: Rank },
+    TakesNothing { rank: Rank, from: Rank },
+    Between { one: Rank, other: Rank },
+}
+
+impl Blame {
+    /// Its code, and the ranks it is about.
+    fn to_wire(self) -> (u8, Rank, Rank) {
+        match self {
+            Blame::NotEntered { rank } => (1, rank, Rank(0)),
+            Blame::TakesNothing { rank, from } => (2, rank, from),
+            Blame::Between { one, other } => (3, one, other),
+        }
+    }
+
+    /// `None` if there is no such code.
+    fn from_wire(code: u8, one: Rank, other: Rank) -> Option<Option<Blame>> {
+        Some(match code {
+            0 => None,
+            1 => Some(Blame::NotEntered { rank: one }),
+            2 => Some(Blame::TakesNothing { rank: one, from: other }),
+            3 => Some(Blame::Between { one, other }),
+            _ => return None,
+        })
+    }
+
+    /// The same with the ranks' names.
+    pub(super) fn named(self, named: impl Fn(Rank) -> Named) -> Culprit {
+        match self {
+            Blame::NotEntered { rank } => Culprit::NotEntered(named(rank)),
+            Blame::TakesNothing { rank, from } => Culprit::TakesNothing(named(rank), named(from)),
+            Blame::Between { one, other } => Culprit::Between(named(one), named(other)),
+        }
+    }
 }
 
 impl Failure {
@@ -30,24 +71,36 @@ impl Failure {
         Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }
 
-    /// Writes code and a reserved byte, the ranks and two reserved bytes, the first number and the signatures; zeros
-    /// stand for what is not there.
+    /// Writes its code, that of whom is to blame, the ranks, the first number and the signatures; zeros stand for what
+    /// is not there.
     pub(super) fn write(failure: Option<Failure>, out: &mut BodyWriter) {
-        let (code, ranks, signatures) = match failure.map(|failure| failure.cause) {
-            None => (0, [0, 0], [None, None]),
-            Some(Cause::Mismatch { one, other }) => (1, [one.0.0, other.0.0], [Some(one.1), Some(other.1)]),
-            Some(Cause::Gone { rank }) => (2, [rank.0, 0], [None, None]),
-            Some(Cause::Left { rank }) => (3, [rank.0, 0], [None, None]),
-            Some(Cause::Abandoned { rank, signature }) => (4, [rank.0, 0], [Some(signature), None]),
-            Some(Cause::Garbled { rank }) => (5, [rank.0, 0], [None, None]),
+        let none = (0, Rank(0), Rank(0));
+        let (mut blame, mut signatures) = (none, [None, None]);
+        let (code, rank, other) = match failure.map(|failure| failure.cause) {
+            None => none,
+            Some(Cause::Mismatch { one, other }) => {
+                signatures = [Some(one.1), Some(other.1)];
+                (1, one.0, other.0)
+            }
+            Some(Cause::Gone { rank }) => (2, rank, Rank(0)),
+            Some(Cause::Left { rank }) => (3, rank, Rank(0)),
+            Some(Cause::Abandoned { rank, signature, blame: culprit }) => {
+                (signatures[0], blame) = (Some(signature), culprit.map_or(none, Blame::to_wire));
+                (4, rank, blame.1)
+            }
+            Some(Cause::Garbled { rank }) => (5, rank, Rank(0)),
+            Some(Cause::Cut { one, other }) => (6, one, other),
+            Some(Cause::Deaf { rank }) => (7, rank, Rank(0)),
         };
-        out.u8(code).zeros(1).u16(ranks[0]).u16(ranks[1]).zeros(2).u64(failure.map_or(0, |failure| failure.from));
+        out.u8(code).u8(blame.0).u16(rank.0).u16(other.0).u16(blame.2.0);
+        out.u64(failure.map_or(0, |failure| failure.from));
         signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
     }
 
     /// Reads what `write` writes, for a group of `size` ranks; `None` if it is malformed.
     pub(super) fn read(from: &mut BodyReader<'_>, size: u16) -> Option<Option<Failure>> {
-        let (code, _, rank, other, _) = (from.u8()?, from.u8()?, Rank(from.u16()?), Rank(from.u16()?), from.u16()?);
+        let (code, blame) = (from.u8()?, from.u8()?);
+        let (rank, other, third) = (Rank(from.u16()?), Rank(from.u16()?), Rank(from.u16()?));
         let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
         let signatures = [one, from.bytes(Signature::BYTES)?];
         let signature = |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
@@ -56,11 +109,16 @@ impl Failure {
             1 => Cause::Mismatch { one: (rank, signature(0)?), other: (other, signature(1)?) },
             2 => Cause::Gone { rank },
             3 => Cause::Left { rank },
-            4 => Cause::Abandoned { rank, signature: signature(0)? },
+            4 => {
+                let blame = Blame::from_wire(blame, other, third)?;
+                Cause::Abandoned { rank, signature: signature(0)?, blame }
+            }
             5 => Cause::Garbled { rank },
+            6 => Cause::Cut { one: rank, other },
+            7 => Cause::Deaf { rank },
             _ => return None,
         };
-        (rank.max(other).0 < size).then_some(Some(Failure { from: first, cause }))
+        (rank.max(other).max(third).0 < size).then_some(Some(Failure { from: first, cause }))
     }
 
     /// The same as an error of rank `own`, ranks by their names.
@@ -73,8 +131,13 @@ impl Failure {
             Cause::Gone { rank } if rank == own => CommunicatorError::Outlawed,
             Cause::Gone { rank } => CommunicatorError::Gone(named(rank)),
             Cause::Left { rank } => CommunicatorError::Left(named(rank)),
-            Cause::Abandoned { rank, signature } => CommunicatorError::Abandoned { rank: named(rank), signature },
+            Cause::Abandoned { rank, signature, blame } => {
+                let culprit = blame.map(|blame| Box::new(blame.named(named)));
+                CommunicatorError::Abandoned { rank: named(rank), signature, culprit }
+            }
             Cause::Garbled { rank } => CommunicatorError::Garbled(named(rank)),
+            Cause::Cut { one, other } => CommunicatorError::Cut(named(one), named(other)),
+            Cause::Deaf { rank } => CommunicatorError::Deaf(named(rank)),
         }
     }
 }
@@ -90,12 +153,21 @@ mod tests {
 
     #[test]
     fn every_failure_is_read_as_it_was_written_and_ranks_that_do_not_exist_are_refused() {
+        let between = Blame::Between { one: Rank(2), other: Rank(3) };
         let causes = [
             Cause::Mismatch { one: (Rank(3), signature(7)), other: (Rank(1), signature(8)) },
             Cause::Gone { rank: Rank(3) },
             Cause::Left { rank: Rank(3) },
-            Cause::Abandoned { rank: Rank(3), signature: signature(1) },
+            Cause::Abandoned { rank: Rank(3), signature: signature(1), blame: None },
+            Cause::Abandoned { rank: Rank(1), signature: signature(1), blame: Some(between) },
+            Cause::Abandoned {
+                rank: Rank(0),
+                signature: signature(1),
+                blame: Some(Blame::NotEntered { rank: Rank(3) }),
+            },
             Cause::Garbled { rank: Rank(3) },
+            Cause::Cut { one: Rank(1), other: Rank(3) },
+            Cause::Deaf { rank: Rank(3) },
         ];
         let write = |failure| {
             let mut out = BodyWriter::default();

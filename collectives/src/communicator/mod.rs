@@ -29,11 +29,11 @@ mod member;
 mod roster;
 mod signature;
 
-pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
-pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Progress, Scatter};
+pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Patience, Progress, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
-pub use error::{CommunicatorError, Named};
+pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};

@@ -4,11 +4,13 @@ pub(crate) mod ack_tree;
 pub(crate) mod codec;
 pub(crate) mod control;
 pub mod live;
+pub(crate) mod other_build;
 pub(crate) mod presence;
 pub(crate) mod station;
 pub(crate) mod timers;
 pub(crate) mod timing;
 
 pub use live::host;
+pub use other_build::OtherBuild;
 pub use station::{ControlStats, LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 pub use timing::Timing;

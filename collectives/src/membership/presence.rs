@@ -139,6 +139,14 @@ impl Presence {
         self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
     }
 
+    /// A member says that it is there: it was not the one that said good-bye in its name.
+    pub(crate) fn on_stay(&mut self, rank: Rank) {
+        let entry = &mut self.entries[rank.index()];
+        if let Attendance::Leaving { .. } = entry.standing {
+            entry.standing = Attendance::Here;
+        }
+    }
+
     /// A member does not count any more, whether it is silent or not.
     pub(crate) fn remove(&mut self, rank: Rank) {
         self.entries[rank.index()].standing = Attendance::Gone;
@@ -150,8 +158,8 @@ impl Presence {
             return None;
         }
         let left = |entry: &Entry| match entry.standing {
-            Attendance::Leaving { calls, .. } | Attendance::Left { calls } => calls <= number,
-            Attendance::Here | Attendance::Away | Attendance::Gone => false,
+            Attendance::Left { calls } => calls <= number,
+            _ => false,
         };
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
@@ -266,12 +274,22 @@ mod tests {
         presence.on_bye(Rank(1), 7, at(40));
         assert_eq!(
             (presence.next_farewell(), presence.who_left_before(6), presence.who_left_before(7)),
-            (Some(at(50)), None, Some(Rank(1)))
+            (Some(at(50)), None, None),
+            "it may be somebody else who said so"
         );
         assert!(presence.hear(at(45), Rank(1)) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
+        assert_eq!((presence.who_left_before(6), presence.who_left_before(7)), (None, Some(Rank(1))));
         assert_eq!((presence.next_farewell(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
         assert!(!presence.hear(at(60), Rank(1)), "its frames do not count any more");
+    }
+
+    #[test]
+    fn who_says_that_it_is_there_has_not_said_good_bye() {
+        let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500));
+        presence.on_bye(Rank(1), 7, at(50));
+        presence.on_stay(Rank(1));
+        assert_eq!((presence.look(at(50)), presence.standing(Rank(1))), (vec![], Attendance::Here));
     }
 
     #[test]

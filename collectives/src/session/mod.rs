@@ -71,12 +71,12 @@ mod receiver;
 mod root;
 mod view;
 
+pub use crate::membership::OtherBuild;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
 pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Status, Trailer, Verdict, ViewPart};
-pub use other_build::OtherBuild;
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure,

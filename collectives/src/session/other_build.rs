@@ -1,36 +1,14 @@
 //! Hosts that speak another version of the protocol: the user is told once of each.
 
 use super::kind;
+use crate::membership::OtherBuild;
 use crate::membership::codec::BodyReader;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, OtherVersion, Reject, VERSION};
+use ethbcast_transport::wire::{self, OtherVersion, Reject};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// So many addresses are remembered; of more nothing is said.
 const MOST_TOLD: usize = 64;
-
-/// A host with another build.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherBuild {
-    /// Its address.
-    pub mac: MacAddr,
-    /// Its name, if it has said it where it can be read.
-    pub host: Option<String>,
-    /// The version it speaks.
-    pub version: u8,
-}
-
-impl fmt::Display for OtherBuild {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherBuild { mac, host, version } = self;
-        match host {
-            Some(host) => write!(formatter, "{host} ({mac})")?,
-            None => write!(formatter, "{mac}")?,
-        }
-        write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: install the same build")
-    }
-}
 
 /// Of whom the user has been told.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{
-    Allgather, Barrier, Broadcast, CommunicatorError, Config, Gather, Member, Progress, Scatter,
+    Allgather, Barrier, Broadcast, CommunicatorError, Config, Gather, Member, Patience, Progress, Scatter,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
@@ -45,6 +45,8 @@ pub struct Process {
     program: Vec<Step>,
     pub(super) step: usize,
     pub(super) ongoing: Option<(Ongoing, Instant)>,
+    /// When the present collective has stood still for too long.
+    standstill: Option<Patience>,
     sends: Vec<SendId>,
     /// When it joined.
     pub joined_at: Option<Instant>,
@@ -66,6 +68,7 @@ impl Process {
             program: case.programs[host].clone(),
             step: 0,
             ongoing: None,
+            standstill: None,
             sends: Vec::new(),
             joined_at: None,
             ended: None,
@@ -144,7 +147,14 @@ impl Process {
                 self.step += 1;
                 Ok(Progress::Done)
             }
-            Progress::Waiting if now >= until => Err(self.abandon(ongoing, now)),
+            Progress::Waiting if now >= until => {
+                let member = self.member.as_ref().expect("it runs a program");
+                if self.standstill.as_mut().is_none_or(|standstill| standstill.is_over(member, now)) {
+                    return Err(self.abandon(ongoing, now));
+                }
+                self.ongoing = self.standstill.as_ref().map(|standstill| (ongoing, standstill.due()));
+                Ok(Progress::Waiting)
+            }
             Progress::Waiting => {
                 self.ongoing = Some((ongoing, until));
                 Ok(Progress::Waiting)
@@ -216,6 +226,9 @@ impl Process {
             }
             Step::Settle => Ongoing::Settle,
         };
+        let is_call = !matches!(ongoing, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle);
+        self.standstill = is_call.then(|| Patience::new(member, now, self.patience));
+        until = self.standstill.as_ref().map_or(until, Patience::due);
         self.ongoing = Some((ongoing, until));
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! How processes find each other, and why they may not.
 
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
-use ethbcast_tests::communicator::{Case, Play, Step, play};
-use ethbcast_transport::sim::{NoFaults, Random, RandomFaults};
-use ethbcast_transport::wire::Rank;
+use ethbcast_tests::communicator::{Case, GROUP, Play, Step, play};
+use ethbcast_transport::sim::{NoFaults, Random, RandomFaults, host_mac};
+use ethbcast_transport::wire::{
+    EtherType, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId, group_mac, seal,
+};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -169,4 +171,43 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert!(refused(&|case| case.mtus[0] = 575).contains("raise the interface's MTU to 576"));
     assert!(refused(&|case| case.names[0] = String::new()).contains("choose one of 1 to 128"));
     assert!(refused(&|case| case.names[0] = "n".repeat(129)).contains("choose one of 1 to 128"));
+}
+
+#[test]
+fn a_process_of_another_version_is_refused_by_name() {
+    let mut case = Case::new(2, &[]);
+    case.starts[1] = 100 * SECOND;
+    let mut play = Play::new(&case, 1, NoFaults, "another version");
+    let body = [&[0; 12][..], &[0, 0], &[0; 32], &[9], GROUP.as_bytes(), b"\x02n7"].concat();
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    frame[OVERHEAD_BYTES..].copy_from_slice(&body);
+    let header = Header {
+        kind: ethbcast_collectives::communicator::kind::CALL,
+        session: 0,
+        stream: StreamId(0),
+        rank: Rank::NONE,
+        epoch: 0,
+        flags: Flags::default(),
+        sequence: 0,
+        stamp: 0,
+    };
+    let link = EthernetHeader { source: host_mac(7), destination: group_mac(GROUP), ether_type: EtherType::DEFAULT };
+    seal(&mut frame, link, &header, body.len());
+    // Version and checksum, as that build would have written them.
+    frame[16] = 1;
+    frame[42..46].fill(0);
+    let checksum = crc32(&frame).to_be_bytes();
+    frame[42..46].copy_from_slice(&checksum);
+    for at in [100, 200] {
+        play.simulation().inject(ethbcast_transport::Instant::START + Duration::from_millis(at), 0, &frame);
+        play.run(Duration::from_millis(150));
+        assert_eq!(play.ends()[0].is_some(), at == 200, "once is not enough");
+    }
+    let text = play.error(0).to_string();
+    assert!(text.starts_with("n7 (") && text.contains("speaks version 1 of the protocol"), "{text}");
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }

@@ -3,8 +3,10 @@
 
 mod collectives;
 mod departures;
+mod forged;
 mod hostile;
 mod joining;
+mod links;
 mod messages;
 mod mismatches;
 mod presence;

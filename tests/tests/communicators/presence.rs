@@ -1,6 +1,6 @@
 //! Ranks that die, leave, stand still or give up.
 
-use ethbcast_collectives::communicator::{CommunicatorError, Named};
+use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named};
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
@@ -102,7 +102,9 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
     case.programs[2] = vec![Step::Barrier, Step::Compute(3 * SECOND), Step::Gather { root: 0, bytes: 10 }];
     let mut play = Play::new(&case, 1, NoFaults, "rank 2 never calls");
     play.run(2 * SECOND);
-    let CommunicatorError::TimedOut { signature, missing_ranks } = play.error(0) else { panic!("{}", play.error(0)) };
+    let CommunicatorError::TimedOut { signature, missing_ranks, .. } = play.error(0) else {
+        panic!("{}", play.error(0))
+    };
     assert_eq!((signature.number, missing_ranks), (1, vec![named(2)]));
     assert_eq!(
         play.error(0).to_string(),
@@ -114,7 +116,8 @@ fn when_a_rank_never_calls_the_others_say_at_their_deadline_who_was_missing() {
     assert_eq!((&play.ends()[1], &play.ends()[3]), (&Some(Ok(())), &Some(Ok(()))));
     play.go_on_at(1, &[Step::Barrier]);
     play.run(2 * SECOND);
-    let abandoned = CommunicatorError::Abandoned { rank: named(0), signature };
+    let culprit = Some(Box::new(Culprit::NotEntered(named(2))));
+    let abandoned = CommunicatorError::Abandoned { rank: named(0), signature, culprit };
     assert_eq!((play.error(1), play.error(2)), (abandoned.clone(), abandoned));
     play.go_on_at(1, &[Step::Message { from: 3, to: 1, tag: 0, bytes: 9 }]);
     play.go_on_at(3, &[Step::Message { from: 3, to: 1, tag: 0, bytes: 9 }]);

@@ -126,7 +126,16 @@ impl Taker {
             }
             (Some(End::Refused(_, text)), _) => Err(Failure::new(Code::Usage, format!("turned away: {text}"))),
             (Some(End::Aborted(text)), _) => Err(Failure::new(Code::SomeFailed, text)),
-            (end, _) => Err(Failure::new(Code::SomeFailed, format!("the session ended early: {end:?}"))),
+            (Some(End::RootSilent), _) => {
+                Err(Failure::new(Code::Nobody, "the root fell silent: see what became of it"))
+            }
+            (Some(End::Dropped), _) => {
+                let text =
+                    "the root goes on without this host, which it has not heard for long or which got nothing done";
+                Err(Failure::new(Code::Nobody, text))
+            }
+            (_, None) => Err(Failure::new(Code::SomeFailed, "the session ended before the root had said its terms")),
+            (None, _) => Err(Failure::new(Code::SomeFailed, "this host gave up before the session had ended")),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::args::PerfArgs;
 use crate::exit::{Code, fail};
 use crate::session::{MAX_GROUP_BYTES, open};
 pub use op::Op;
+use std::time::Duration;
 
 /// Sizes that fit in memory twice on any host worth the name.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
@@ -36,6 +37,7 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     // Whoever receives files under the same name is not meant.
     args.wire.group.push_str(SUFFIX);
     let Some(options) = &mut options else { return ranks::run(&args) };
+    options.timing.patience = PATIENCE;
     let (mut session, interrupt) = open(&args.wire.group, options, GIVEN_UP)?;
     interrupt.heed();
     match args.root {
@@ -47,6 +49,9 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
         }
     }
 }
+
+/// How long a silent root is waited for: times across a longer outage would mean nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a signal makes the others hear.
 const GIVEN_UP: &str = "the root gave up: interrupted; the others have been told";

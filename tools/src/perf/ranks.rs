@@ -181,6 +181,7 @@ fn failure(error: Error) -> anyhow::Error {
             | CommunicatorError::SizesDiffer { .. }
             | CommunicatorError::PresetsDiffer { .. }
             | CommunicatorError::Namesakes { .. }
+            | CommunicatorError::OtherBuild(_)
             | CommunicatorError::TwoProcesses { .. }
             | CommunicatorError::TooMany { .. }
             | CommunicatorError::Running { .. }

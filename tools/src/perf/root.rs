@@ -165,13 +165,27 @@ impl Source for Measurer {
     }
 
     fn on_event(&mut self, _now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        let RootEvent::Reported(report) = event else { return ControlFlow::Continue(()) };
-        if report.outcome == Outcome::Delivered {
-            return ControlFlow::Continue(());
-        }
         // Times without a rank would be times of something else.
-        let text = format!("{} failed: {} {}", report.host, report.outcome.word(), report.text);
-        let code = if report.outcome == Outcome::Damaged { Code::Integrity } else { Code::SomeFailed };
+        let (code, text) = match event {
+            RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
+                let code = if report.outcome == Outcome::Damaged { Code::Integrity } else { Code::SomeFailed };
+                (code, format!("{} failed: {} {}", report.host, report.outcome.word(), report.text))
+            }
+            RootEvent::Aside { host, text } => (Code::SomeFailed, format!("{host} {text}: measuring ends")),
+            RootEvent::HeldUp { host, text } => {
+                log::warn!("{host} {text}");
+                return ControlFlow::Continue(());
+            }
+            RootEvent::Waiting { joined, .. } => {
+                log::warn!("waiting for the other ranks; there are: {}", joined.join(", "));
+                return ControlFlow::Continue(());
+            }
+            RootEvent::OtherVersion(other) => {
+                log::warn!("{other}");
+                return ControlFlow::Continue(());
+            }
+            _ => return ControlFlow::Continue(()),
+        };
         self.failure.get_or_insert_with(|| Failure::new(code, &text));
         ControlFlow::Break(text)
     }

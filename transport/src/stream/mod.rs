@@ -91,6 +91,17 @@ impl Stream {
         stream
     }
 
+    /// A receiver that `parent` serves alone, and that needs nothing before frame `first`.
+    ///
+    /// # Panics
+    /// If [`Tuning::check`] finds a wrong number.
+    pub fn receiver_at(identity: Identity, payload_bytes: usize, first: u64, parent: Peer, tuning: Tuning) -> Stream {
+        let tuning = tuning.alone();
+        let mut stream = Stream::receiver(identity, payload_bytes, parent, &Outlet::Lanes(Vec::new()), tuning);
+        stream.feed.skip_to(first);
+        stream
+    }
+
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
@@ -159,6 +170,11 @@ impl Stream {
         taken.is_some()
     }
 
+    /// The frame that the local application needs next; of a host without one, the end of what has been pushed.
+    pub fn position(&self) -> u64 {
+        self.local.map_or(self.feed.head(), |reader| self.feed.position(reader))
+    }
+
     /// The next frame for the local application, and what ends with it; `None` if it has not arrived.
     pub fn peek(&self) -> Option<(&[u8], Ending)> {
         let position = self.feed.position(self.local?);
@@ -192,7 +208,7 @@ impl Stream {
     /// A reader has moved, or this stream's turn among others may have come nearer: the parent may have to be told of
     /// room.
     pub fn on_progress(&mut self, now: Instant) {
-        let here = self.local.map_or(self.feed.head(), |reader| self.feed.position(reader));
+        let here = self.position();
         self.consumed = self.consumed.max(self.readers.consumed().min(here));
         let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
         if let Some(intake) = &mut self.intake {

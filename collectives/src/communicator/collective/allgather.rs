@@ -71,7 +71,7 @@ impl Allgather {
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
         let pattern = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others =
-                (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::new(origin))).collect();
+                (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::cast(origin))).collect();
             Pattern::Casts(Casts { own: Writing::new(Way::Cast), others })
         } else {
             let outbound = BlockToSend::new(rank.ahead(1, size));
@@ -122,6 +122,16 @@ impl Work for Exchange {
     fn give_up(&mut self, group: &mut Group) {
         if let Pattern::Ring(ring) = &mut self.pattern {
             ring.awaited.clear(group);
+        }
+    }
+
+    fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        match &self.pattern {
+            Pattern::Casts(Casts { own, others }) => {
+                let awaited = others.first().and_then(|(_, reading)| reading.waits_for(group));
+                own.waits_for(group).or(awaited)
+            }
+            Pattern::Ring(ring) => ring.outbound.waits_for().or_else(|| ring.awaited.waits_for()),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Barrier {
         children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
             Rank(0) => (None, Release::Given(Writing::new(Way::Cast))),
-            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::new(Rank(0)))),
+            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::cast(Rank(0)))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }
@@ -80,6 +80,14 @@ impl Work for Meeting {
 
     fn give_up(&mut self, group: &mut Group) {
         self.arrivals.clear(group);
+    }
+
+    fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        let told = || self.own.as_ref().and_then(BlockToSend::waits_for);
+        self.arrivals.waits_for().or_else(told).or_else(|| match &self.release {
+            Release::Given(writing) => writing.waits_for(group),
+            Release::Awaited(reading) => reading.waits_for(group),
+        })
     }
 }
 

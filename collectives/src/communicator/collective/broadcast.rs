@@ -66,4 +66,11 @@ impl Work for BroadcastRole {
             BroadcastRole::Other(reading) => reading.advance(group, now, call, buffer),
         }
     }
+
+    fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        match self {
+            BroadcastRole::Root(writing) => writing.waits_for(group),
+            BroadcastRole::Other(reading) => reading.waits_for(group),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use std::fmt::Debug;
 
 /// How far a collective is.
@@ -30,6 +31,9 @@ pub trait Work: Debug {
         call: Signature,
         slices: Self::Slices<'_>,
     ) -> Result<bool, Failure>;
+
+    /// For whom it waits, if that can be told.
+    fn waits_for(&self, group: &mut Group) -> Option<Rank>;
 
     /// The collective ends without being done: nothing is awaited any more.
     fn give_up(&mut self, _group: &mut Group) {}
@@ -69,6 +73,10 @@ impl<W: Work> Call<W> {
         let step = self.work.step(group, now, self.signature, slices);
         let end = group.calls().conclude(now, self.signature, step);
         self.done = end == Ok(true);
+        if end == Ok(false) {
+            let waits_for = self.work.waits_for(group);
+            group.calls().set_waits_for(waits_for);
+        }
         if end.is_err() {
             self.work.give_up(group);
         }

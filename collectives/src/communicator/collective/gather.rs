@@ -92,4 +92,8 @@ impl Work for GatheredBlocks {
     fn give_up(&mut self, group: &mut Group) {
         self.awaited.clear(group);
     }
+
+    fn waits_for(&self, _: &mut Group) -> Option<Rank> {
+        self.outbound.as_ref().and_then(BlockToSend::waits_for).or_else(|| self.awaited.waits_for())
+    }
 }

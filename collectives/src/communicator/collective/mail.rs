@@ -1,6 +1,6 @@
 //! One message of a collective between two ranks: its signature, then its bytes.
 
-use crate::communicator::failure::Failure;
+use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::member::{FIRST_RESERVED_TAG, Group};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
@@ -35,6 +35,11 @@ impl BlockToSend {
             self.message = None;
         }
         self.gone
+    }
+
+    /// To whom it goes, while it waits for room.
+    pub(super) fn waits_for(&self) -> Option<Rank> {
+        self.message.is_some().then_some(self.to)
     }
 }
 
@@ -102,6 +107,11 @@ impl AwaitedBlocks {
         Ok(message)
     }
 
+    /// From whom the one awaited longest is to come.
+    pub(super) fn waits_for(&self) -> Option<Rank> {
+        self.awaited.first().map(|inbound| inbound.from)
+    }
+
     /// None is awaited any more.
     pub(super) fn clear(&mut self, group: &mut Group) {
         self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.messages().drop_receive(id));
@@ -125,8 +135,12 @@ impl AwaitedBlock {
                 found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
-            // Its block was lost with it, or a later one has come in its place.
-            Some(RecvOutcome::PeerGone) => self.misfit = true,
+            // Its block was lost with it; or it is heard, and has not answered for long.
+            Some(RecvOutcome::PeerGone) => {
+                let (from, cause) = (signature.number, Cause::Cut { one: self.from, other: group.rank() });
+                let absence = group.calls().absence(self.from, signature.number);
+                return Err(absence.unwrap_or(Failure { from, cause }));
+            }
             // That does not happen to collectives.
             Some(RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
         }

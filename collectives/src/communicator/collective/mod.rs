@@ -10,6 +10,7 @@ mod broadcast;
 mod call;
 mod gather;
 mod mail;
+mod patience;
 mod scatter;
 mod transfer;
 
@@ -18,6 +19,7 @@ pub use barrier::Barrier;
 pub use broadcast::Broadcast;
 pub use call::{Call, Progress};
 pub use gather::Gather;
+pub use patience::Patience;
 pub use scatter::Scatter;
 
 use super::error::CommunicatorError;

@@ -95,4 +95,8 @@ impl Work for Shares {
     fn give_up(&mut self, group: &mut Group) {
         self.awaited.clear(group);
     }
+
+    fn waits_for(&self, _: &mut Group) -> Option<Rank> {
+        self.outbound.last().map(|&(to, _)| to).or_else(|| self.awaited.waits_for())
+    }
 }

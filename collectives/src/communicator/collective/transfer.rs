@@ -42,12 +42,20 @@ impl Writing {
         }
         true
     }
+
+    /// Who keeps it from being sent.
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        let origin = group.rank();
+        group.streams().held_up_by(StreamName { origin, way: self.way })
+    }
 }
 
 /// A message being read from the streams of another rank.
 #[derive(Debug)]
 pub struct Reading {
     origin: Rank,
+    /// Whether it can come by a cast alone.
+    is_cast: bool,
     /// The stream it comes by, once that is known.
     name: Option<StreamName>,
     read: usize,
@@ -55,7 +63,12 @@ pub struct Reading {
 
 impl Reading {
     pub(super) fn new(origin: Rank) -> Reading {
-        Reading { origin, name: None, read: 0 }
+        Reading { origin, is_cast: false, name: None, read: 0 }
+    }
+
+    /// One that comes by a cast.
+    pub(super) fn cast(origin: Rank) -> Reading {
+        Reading { is_cast: true, ..Reading::new(origin) }
     }
 
     /// Reads what has come into `data`; true once all of it has.
@@ -83,6 +96,17 @@ impl Reading {
             group.streams().drained(now, name);
         }
         if self.read == data.len() { Ok(true) } else { dried_up(group) }
+    }
+
+    /// Who keeps it from coming: who takes nothing of what this rank hands on, or from whom it comes.
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        if let Some(name) = self.name {
+            return group.streams().held_up_by(name).or_else(|| group.streams().source(name));
+        }
+        // If it has come by the chain before, the next one down the line does not know better.
+        let chain = StreamName { origin: self.origin, way: Way::Chain };
+        let source = if self.is_cast { None } else { group.streams().source(chain) };
+        source.or(Some(self.origin))
     }
 
     /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.

@@ -2,7 +2,9 @@
 
 use super::{Communicator, Error};
 use crate::communicator::collective::{Call, Work};
-use crate::communicator::{Allgather, Barrier, Broadcast, CommunicatorError, Gather, Member, Progress, Scatter};
+use crate::communicator::{
+    Allgather, Barrier, Broadcast, CommunicatorError, Gather, Member, Patience, Progress, Scatter,
+};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::ops::ControlFlow;
@@ -67,34 +69,43 @@ impl Communicator {
         )
     }
 
-    /// Runs one collective to its end, or to the deadline.
+    /// Runs one collective to its end, or until nothing has moved for too long.
     fn collective<W: Work>(
         &self,
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
         mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
     ) -> Result<(), Error> {
-        let shared = &self.shared;
-        let deadline = shared.now() + self.call_within;
         let Some(_turn) = self.collective.try_lock_for(self.call_within) else {
             return Err(Error::TimedOut {
                 what: "a collective behind those of other threads".into(),
                 within: self.call_within,
             });
         };
-        let (mut begin, mut call) = (Some(begin), None);
-        let ended = shared.wait(Some(deadline), |member, now| {
+        let (mut begin, mut call, mut patience) = (Some(begin), None, None);
+        let mut turn = |member: &mut Member, now: Instant| {
+            let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
             // It begins in the turn that moves it on first: nothing is sent in between.
             let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
             match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
-                Ok(Progress::Waiting) => ControlFlow::Continue(()),
+                Ok(Progress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
+                Ok(Progress::Waiting) => ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now))),
                 Ok(Progress::Done) => ControlFlow::Break(Ok(())),
                 Err(error) => ControlFlow::Break(Err(error)),
             }
-        })?;
-        match (ended, call) {
-            (Some(outcome), _) => Ok(outcome?),
-            (None, Some(call)) => Err(shared.with(|member, now| call.abandon(member, now))?.into()),
-            (None, None) => unreachable!("a wait calls its turn at least once"),
+        };
+        let mut due = self.shared.now() + self.call_within / 16;
+        loop {
+            // A wait ends when it is time to see whether anything has moved.
+            let ended = self.shared.wait(Some(due), |member, now| match turn(member, now) {
+                ControlFlow::Continue(at) => {
+                    due = at;
+                    ControlFlow::Continue(())
+                }
+                ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
+            })?;
+            if let Some(outcome) = ended {
+                return Ok(outcome?);
+            }
         }
     }
 }

@@ -25,8 +25,9 @@ with_defaults! {
         pub calibration: Option<Calibration> = None,
         /// How long to wait for all ranks.
         pub join_within: Duration = Duration::from_secs(60),
-        /// How long a call without a deadline of its own may take.
-        pub call_within: Duration = Duration::from_secs(30),
+        /// How long a collective may stand still, and how long a send or receive without a deadline of its own may
+        /// take. A collective takes as long as it needs while anything moves.
+        pub call_within: Duration = Duration::from_secs(60),
         /// How long a waiting call looks for frames again and again, letting other processes run in between, before it
         /// sleeps. It saves the wake-up, which costs more than a short message does; zero to sleep at once.
         pub spin: Duration = Duration::from_micros(100),

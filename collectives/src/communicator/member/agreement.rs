@@ -47,8 +47,13 @@ impl Agreement {
         self.failure
     }
 
-    /// Begins the next call, and compares it with what others have said of theirs.
-    pub(super) fn begin(&mut self, operation: Operation, root: Rank, bytes: u64) -> (Signature, Option<Failure>) {
+    /// Begins the next call, and compares it with what others have said of theirs: a mismatch and whose call differs.
+    pub(super) fn begin(
+        &mut self,
+        operation: Operation,
+        root: Rank,
+        bytes: u64,
+    ) -> (Signature, Option<(Rank, Failure)>) {
         let signature = Signature { number: self.next, operation, root, bytes };
         self.next += 1;
         if self.history.len() == REMEMBERED_CALLS {
@@ -59,9 +64,16 @@ impl Agreement {
         let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
         // Rarely is anybody ahead; then all are looked at.
         let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
-        let mismatch = other
-            .and_then(|rank| Some(Failure::mismatch((Rank(rank as u16), self.others[rank]?), (self.own, signature))));
+        let mismatch = other.and_then(|rank| {
+            let theirs = (Rank(rank as u16), self.others[rank]?);
+            Some((theirs.0, Failure::mismatch(theirs, (self.own, signature))))
+        });
         (signature, mismatch)
+    }
+
+    /// How many collectives have been called.
+    pub(super) fn calls(&self) -> u64 {
+        self.next
     }
 
     /// The call in progress is over.
@@ -75,14 +87,12 @@ impl Agreement {
         Some(Failure::mismatch((rank, signature), (self.own, *own)))
     }
 
-    /// Rank `rank` says that it has called `signature`.
-    pub(super) fn note(&mut self, rank: Rank, signature: Signature) -> Option<Failure> {
-        let known = &mut self.others[rank.index()];
-        if known.is_none_or(|known| known.number <= signature.number) {
-            *known = Some(signature);
-        }
-        self.ahead = self.ahead.max(signature.number.saturating_add(1));
-        self.compare(rank, signature)
+    /// Rank `rank` says that these are its last calls, the newest first: what it has said before does not count any
+    /// more. A mismatch if this rank remembers another call of one of these numbers.
+    pub(super) fn hear(&mut self, rank: Rank, calls: &[Signature]) -> Option<Failure> {
+        self.others[rank.index()] = calls.first().copied();
+        self.ahead = self.ahead.max(calls.first().map_or(0, |newest| newest.number.saturating_add(1)));
+        calls.iter().rev().find_map(|&signature| self.compare(rank, signature))
     }
 
     /// The number of the newest call a rank is known to have made; 0 if none.
@@ -133,17 +143,24 @@ mod tests {
     #[test]
     fn a_call_that_differs_is_noticed_whoever_comes_first() {
         let mut agreement = Agreement::new(Rank(0), 3);
-        assert_eq!(agreement.note(Rank(2), barrier(1)), None, "this rank has called nothing yet");
+        assert_eq!(agreement.hear(Rank(2), &[barrier(1)]), None, "this rank has called nothing yet");
         assert_eq!(agreement.begin(Operation::Gather, Rank(0), 4).1, None);
         let (gather, mismatch) = agreement.begin(Operation::Gather, Rank(0), 4);
-        let expected =
-            Failure { from: 1, cause: Cause::Mismatch { one: (Rank(2), barrier(1)), other: (Rank(0), gather) } };
-        assert_eq!(mismatch, Some(expected));
-        let expected =
-            Failure { from: 1, cause: Cause::Mismatch { one: (Rank(1), barrier(1)), other: (Rank(0), gather) } };
-        assert_eq!(agreement.note(Rank(1), barrier(1)), Some(expected));
+        let expected = |rank| {
+            let cause = Cause::Mismatch { one: (Rank(rank), barrier(1)), other: (Rank(0), gather) };
+            Failure { from: 1, cause }
+        };
+        assert_eq!(mismatch, Some((Rank(2), expected(2))));
+        assert_eq!(agreement.hear(Rank(1), &[barrier(1)]), Some(expected(1)));
         assert_eq!(agreement.missing(1), []);
         assert_eq!(agreement.missing(2), [Rank(1), Rank(2)]);
+        agreement.hear(Rank(2), &[barrier(u64::MAX)]);
+        agreement.hear(Rank(2), &[barrier(1)]);
+        assert_eq!(
+            (agreement.newest_of(Rank(2)), agreement.has_called(Rank(2), 2)),
+            (1, false),
+            "its last word counts"
+        );
     }
 
     #[test]

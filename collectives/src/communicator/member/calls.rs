@@ -2,10 +2,12 @@
 //! still take part.
 
 use super::agreement::Agreement;
+use super::claims::Claims;
 use super::keepalive::Keepalive;
 use super::leaving::FAREWELLS;
+use super::waits::Waits;
 use crate::communicator::body::Notice;
-use crate::communicator::config::gone_after;
+use crate::communicator::config::{gone_after, period};
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::kind;
@@ -25,6 +27,8 @@ pub(in crate::communicator) struct Calls {
     presence: Presence,
     agreement: Agreement,
     keepalive: Keepalive,
+    claims: Claims,
+    waits: Waits,
 }
 
 impl Calls {
@@ -35,6 +39,8 @@ impl Calls {
             presence: Presence::new(now, rank, size, gone_after(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
             keepalive: Keepalive::new(now, rank, size),
+            claims: Claims::new(period(size)),
+            waits: Waits::new(rank, size),
             roster,
         }
     }
@@ -92,8 +98,9 @@ impl Calls {
             return Err(CommunicatorError::Busy { signature });
         }
         let (signature, mismatch) = self.agreement.begin(operation, root, bytes as u64);
-        if let Some(mismatch) = mismatch {
-            self.fail(now, mismatch);
+        self.waits.set(None);
+        if let Some((rank, mismatch)) = mismatch {
+            self.consider(now, rank, mismatch);
         }
         // Of what failed before nothing is begun: nobody waits for it.
         match self.obstacle(now, signature) {
@@ -115,7 +122,7 @@ impl Calls {
         failure.error(self.rank, &self.roster)
     }
 
-    /// Cause a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
+    /// What a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
     ///
     /// # Errors
     /// If it cannot be done.
@@ -141,11 +148,19 @@ impl Calls {
 
     /// The caller's time is up: this and all later collectives have failed, on all ranks.
     pub(in crate::communicator) fn abandon(&mut self, now: Instant, signature: Signature) -> CommunicatorError {
+        if let Some(failure) = self.claims.any(signature.number) {
+            // That nothing moves here bears it out.
+            self.fail(now, failure);
+            return self.end_badly(failure);
+        }
         let missing = self.agreement.missing(signature.number);
         let missing_ranks: Vec<Named> = missing.into_iter().map(|rank| self.named(rank)).collect();
-        self.fail(now, Failure { from: signature.number, cause: Cause::Abandoned { rank: self.rank, signature } });
+        let blame = self.waits.blame(&self.agreement, signature.number);
+        let cause = Cause::Abandoned { rank: self.rank, signature, blame };
+        self.fail(now, Failure { from: signature.number, cause });
         self.agreement.end();
-        CommunicatorError::TimedOut { signature, missing_ranks }
+        let culprit = blame.map(|blame| Box::new(blame.named(|rank| self.named(rank))));
+        CommunicatorError::TimedOut { signature, missing_ranks, culprit }
     }
 
     /// Collectives cannot go on; all are told at once.
@@ -166,11 +181,13 @@ impl Calls {
         Some(Failure { from: number, cause })
     }
 
-    /// Cause has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
+    /// What has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
     /// life do. `None` until one comes.
     pub(in crate::communicator) fn misfit(&self, rank: Rank, expected: Signature) -> Option<Failure> {
+        // What has come bears out what it has said.
+        let garbled = Failure { from: expected.number, cause: Cause::Garbled { rank } };
         let told = self.agreement.has_called(rank, expected.number);
-        told.then_some(Failure { from: expected.number, cause: Cause::Garbled { rank } })
+        self.claims.of(rank).or(told.then_some(garbled))
     }
 
     /// The signature at the head of a message from `rank` is not that of the collective in progress.
@@ -204,31 +221,84 @@ impl Calls {
         self.presence.hear(now, rank)
     }
 
+    /// This rank waits for another one in the call in progress, or for none.
+    pub(in crate::communicator) fn set_waits_for(&mut self, rank: Option<Rank>) {
+        self.waits.set(rank);
+    }
+
     /// Takes a sign of life or a good-bye.
     pub(super) fn on_notice(&mut self, now: Instant, rank: Rank, kind: Kind, notice: Notice) {
-        let calls = notice.calls.into_iter().flatten();
-        let mismatch = calls.filter_map(|signature| self.agreement.note(rank, signature)).last();
-        // Cause another rank has found comes first: it names the ranks it is about.
-        if let Some(failure) = notice.failure.or(mismatch) {
-            self.fail(now, failure);
+        let calls: Vec<Signature> = notice.calls.into_iter().flatten().collect();
+        let mismatch = self.agreement.hear(rank, &calls);
+        self.waits.hear(rank, notice.waits_for, notice.moved);
+        // What another rank has found comes first: it names the ranks it is about.
+        match notice.failure.or(mismatch) {
+            Some(failure) => self.consider(now, rank, failure),
+            None => self.claims.withdraw(rank),
         }
         if kind == kind::BYE {
-            let calls = notice.calls[0].map_or(0, |signature| signature.number.saturating_add(1));
-            self.presence.on_bye(rank, calls, now + HURRY * u32::from(notice.repeats.min(FAREWELLS) + 1));
+            let calls = calls.first().map_or(0, |signature| signature.number.saturating_add(1));
+            // Whoever is there says so within a period.
+            let until = now + HURRY * u32::from(notice.repeats.min(FAREWELLS)) + period(self.size()) * 3 / 2;
+            self.presence.on_bye(rank, calls, until);
+        } else {
+            self.presence.on_stay(rank);
+        }
+    }
+
+    /// Rank `teller` says that the group has failed: that counts once it is borne out.
+    fn consider(&mut self, now: Instant, teller: Rank, failure: Failure) {
+        let silent = |rank: Rank| self.presence.silence(now, rank) >= gone_after(self.size()) / 2;
+        let is_seen = match failure.cause {
+            Cause::Gone { rank } => rank != self.rank && silent(rank),
+            Cause::Left { rank } => matches!(self.presence.standing(rank), Attendance::Left { .. }),
+            _ => false,
+        };
+        if is_seen || self.agreement.failure().is_some_and(|known| known.cause == failure.cause) {
+            self.fail(now, failure);
+        } else if self.claims.make(now, teller, failure) {
+            let cause = match failure.cause {
+                // It is heard here: what is broken lies between the two.
+                Cause::Gone { rank } if rank != self.rank => Cause::Cut { one: rank, other: teller },
+                cause => cause,
+            };
+            self.fail(now, Failure { cause, ..failure });
         }
     }
 
     /// Looks who is there; the ranks that are not there any more.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Rank> {
+        let unheard = self.unheard(now);
         let mut absent = Vec::new();
         for change in self.presence.look(now) {
-            let (Change::Left(rank) | Change::Gone(rank)) = change else { continue };
-            absent.push(rank);
-            if let Change::Gone(rank) = change {
-                self.fail(now, Failure { from: self.agreement.newest_of(rank), cause: Cause::Gone { rank } });
+            match change {
+                Change::Gone(rank) => {
+                    let cause = if unheard { Cause::Deaf { rank: self.rank } } else { Cause::Gone { rank } };
+                    self.fail(now, Failure { from: self.agreement.newest_of(rank), cause });
+                    absent.push(rank);
+                }
+                Change::Left(rank) => {
+                    // It cannot repeat any more what it has said.
+                    let last_word = self.claims.take(rank);
+                    last_word.into_iter().for_each(|failure| self.fail(now, failure));
+                    absent.push(rank);
+                }
+                Change::Suspected(..) | Change::Away(_) => {}
             }
         }
         absent
+    }
+
+    /// Whether more than half of those who are there, and at least two, have not been heard for about as long as whoever
+    /// is gone: then it is rather this rank that does not hear.
+    fn unheard(&self, now: Instant) -> bool {
+        let size = self.size();
+        let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
+        let silent = |rank: &Rank| self.presence.silence(now, *rank) + period(size) * 2 >= gone_after(size);
+        let there = (0..size).map(Rank).filter(is_there);
+        let (others, unheard) =
+            there.fold((0, 0), |(all, unheard), rank| (all + 1, unheard + u32::from(silent(&rank))));
+        unheard >= 2 && unheard * 2 > others
     }
 
     /// Whether a good-bye is over, or a sign of life is due: somebody may be absent.
@@ -245,14 +315,25 @@ impl Calls {
         self.keepalive.give(now);
     }
 
-    /// The sign of life that is to be sent now.
-    pub(super) fn take_sign(&mut self) -> Option<Notice> {
-        self.keepalive.take().then(|| self.notice(0))
+    /// Whether a sign of life is to be sent now.
+    pub(super) fn take_sign(&mut self) -> bool {
+        self.keepalive.take()
     }
 
-    /// Cause this rank tells the others; a good-bye will be repeated so often.
-    pub(super) fn notice(&self, repeats: u8) -> Notice {
-        Notice { calls: self.agreement.last(), failure: self.agreement.failure(), repeats }
+    /// What this rank tells the others; a good-bye will be repeated so often.
+    pub(super) fn notice(&self, moved: u64, repeats: u8) -> Notice {
+        Notice {
+            calls: self.agreement.last(),
+            failure: self.agreement.failure(),
+            waits_for: self.agreement.current().and(self.waits.waits_for()),
+            moved: moved as u16,
+            repeats,
+        }
+    }
+
+    /// How many collectives this rank has called, and how often others were heard to have got on.
+    pub(super) fn moved(&self) -> (u64, u64) {
+        (self.agreement.calls(), self.waits.others_moved())
     }
 
     /// When the next sign or the end of a good-bye is due.

@@ -199,14 +199,28 @@ impl Group {
             .min()
     }
 
-    /// The sign of life that is to be sent, before everything else.
+    /// The sign of life that is to be sent, before everything else. Who says good-bye gives none: it would be taken for
+    /// staying.
     pub(super) fn take_sign(&mut self) -> Option<Notice> {
-        self.calls.take_sign()
+        let due = self.calls.take_sign() && !self.leaving.is_parting();
+        due.then(|| self.calls.notice(self.moved(), 0))
     }
 
     /// The good-bye that is to be sent, after everything else.
     pub(super) fn take_bye(&mut self) -> Option<Notice> {
-        self.leaving.take_bye().map(|repeats| self.calls.notice(repeats))
+        self.leaving.take_bye().map(|repeats| self.calls.notice(self.moved(), repeats))
+    }
+
+    /// A number that grows as this rank gets on: by calls, and by new frames of streams and messages.
+    fn moved(&self) -> u64 {
+        let (streams, mailbox) = (self.streams.stats(), self.messages.mailbox().stats());
+        let sent = streams.data_sent + mailbox.pushes_sent + mailbox.pulls_sent;
+        self.calls.moved().0 + sent + streams.data_received + mailbox.received
+    }
+
+    /// See [`Member::progress`](super::Member::progress).
+    pub(super) fn progress(&self) -> u64 {
+        self.moved() + self.calls.moved().1
     }
 
     /// Writes the next frame of a message or a stream: they take turns.
@@ -222,7 +236,7 @@ impl Group {
         }
     }
 
-    /// Cause streams and messages have sent and received, beside what is in `counted`.
+    /// What streams and messages have sent and received, beside what is in `counted`.
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
         MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }

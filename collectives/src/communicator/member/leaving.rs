@@ -65,6 +65,11 @@ impl Leaving {
         matches!(self.stage, LeavingStage::Settling { .. })
     }
 
+    /// Whether it says good-bye.
+    pub(super) fn is_parting(&self) -> bool {
+        matches!(self.stage, LeavingStage::Parting { .. })
+    }
+
     /// The others have what they were sent, or it is `alone`; or it is time for the next good-bye.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {

@@ -4,6 +4,7 @@
 mod agreement;
 mod asked;
 mod calls;
+mod claims;
 mod group;
 mod keepalive;
 mod leaving;
@@ -11,6 +12,7 @@ mod messages;
 mod neighbours;
 mod stats;
 mod streams;
+mod waits;
 mod way;
 
 pub(super) use group::Group;
@@ -26,7 +28,7 @@ use super::kind;
 use super::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
-use ethbcast_transport::wire::{self, Frame, Header, Kind, Rank};
+use ethbcast_transport::wire::{self, Frame, Header, Kind, Rank, Reject};
 use ethbcast_transport::{AuditError, Deadline, Instant, Machine};
 use std::sync::Arc;
 use way::Ways;
@@ -44,8 +46,8 @@ pub struct Member {
     group: Option<Box<Group>>,
     /// Decides which way broadcasts take, if what the network costs is known.
     ways: Option<Ways>,
-    /// A call waits to be sent; it is the answer to a late one if the group is complete.
-    call_pending: bool,
+    /// So many calls wait to be sent; an answer to a late one if the group is complete.
+    calls_pending: u8,
     answered_at: Option<Instant>,
     /// It left before the group was complete.
     given_up: bool,
@@ -65,7 +67,7 @@ impl Member {
             assembly: Assembly::new(now, config),
             refusal: None,
             group: None,
-            call_pending: false,
+            calls_pending: 0,
             answered_at: None,
             given_up: false,
             stats: MemberStats::default(),
@@ -247,6 +249,12 @@ impl Member {
         ways.way(bytes, usize::from(group.size()), payload_bytes)
     }
 
+    /// A number that grows while anything gets on, here or at another rank as far as is known; frames sent again and
+    /// signs of life do not count.
+    pub fn progress(&self) -> u64 {
+        self.group.as_ref().map_or(0, |group| group.progress())
+    }
+
     /// What has been sent and received so far.
     pub fn stats(&self) -> MemberStats {
         self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
@@ -281,17 +289,34 @@ impl Member {
                 let pause = period(self.size()) / 2;
                 let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
                 if !call.joined && !group.is_leaving() && !lately {
-                    (self.call_pending, self.answered_at) = (true, Some(now));
+                    (self.calls_pending, self.answered_at) = (1, Some(now));
                 }
             }
             None if self.refusal.is_none() && !self.given_up => {
-                if let Err(refusal) = self.assembly.on_call(now, frame.source, call) {
-                    // The others are to learn of this one, too.
-                    (self.refusal, self.call_pending) = (Some(refusal), true);
-                }
+                let taken = self.assembly.on_call(now, frame.source, call);
+                self.heed(taken);
                 self.join_if_confirmed(now);
             }
             None => {}
+        }
+    }
+
+    /// There will be no group if so: the others are to learn of this one, too, and believe it.
+    fn heed(&mut self, taken: Result<(), CommunicatorError>) {
+        if let Err(refusal) = taken {
+            (self.refusal, self.calls_pending) = (Some(refusal), 2);
+        }
+    }
+
+    /// A frame that was not understood: a process of another version cannot be in the group.
+    fn on_reject(&mut self, frame: &[u8], why: Reject) {
+        self.stats.malformed += 1;
+        let is_joining = self.group.is_none() && self.refusal.is_none() && !self.given_up;
+        if let Reject::Version(other) = why
+            && is_joining
+        {
+            let taken = self.assembly.on_other_version(other, frame);
+            self.heed(taken);
         }
     }
 
@@ -305,9 +330,9 @@ impl Member {
 
 impl Machine for Member {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let Ok(frame) = wire::parse(frame) else {
-            self.stats.malformed += 1;
-            return;
+        let frame = match wire::parse(frame) {
+            Ok(frame) => frame,
+            Err(why) => return self.on_reject(frame, why),
         };
         if frame.header.kind == kind::CALL {
             return self.on_call(now, &frame);
@@ -332,12 +357,14 @@ impl Machine for Member {
         }
         match self.assembly.on_timeout(now) {
             Err(refusal) => self.refusal = Some(refusal),
-            Ok(()) => self.call_pending |= self.assembly.take_due(now),
+            Ok(()) if self.assembly.take_due(now) => self.calls_pending = 1,
+            Ok(()) => {}
         }
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if std::mem::take(&mut self.call_pending) {
+        if let Some(calls) = self.calls_pending.checked_sub(1) {
+            self.calls_pending = calls;
             self.stats.calls_sent += 1;
             let body = self.assembly.call(self.group.is_some()).encode();
             return Some(self.write(kind::CALL, 0, Rank::NONE, &body, buffer));

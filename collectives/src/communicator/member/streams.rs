@@ -72,6 +72,11 @@ impl Streams {
         self.neighbours.parent(name).filter(|_| begun).map(|parent| parent.rank)
     }
 
+    /// For whom a stream cannot go on.
+    pub(in crate::communicator) fn held_up_by(&self, name: StreamName) -> Option<Rank> {
+        self.slots[index(name)].as_ref()?.stream.held_up_by()
+    }
+
     /// Streams in which a message waits that nobody has begun to read, and its first frame.
     pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
         self.existing().filter(|(_, slot)| !slot.midway).filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))

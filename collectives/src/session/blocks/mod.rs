@@ -42,6 +42,8 @@ pub struct Blocks {
     dealing: Dealing,
     /// Whether this host is served alone, on a stream of another number.
     aside: bool,
+    identity: Identity,
+    tuning: Tuning,
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
     left: u64,
@@ -56,6 +58,7 @@ pub struct Blocks {
 impl Blocks {
     /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
+        let own = tuning.clone();
         let mut tuning = stream::tuned(tuning, view, identity.rank);
         tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
         if view.via.is_in_blocks() {
@@ -70,6 +73,8 @@ impl Blocks {
             streams,
             dealing,
             aside: false,
+            identity,
+            tuning: own,
             turn: 0,
             left: dealing.block_frames(),
             fillers: Vec::new(),
@@ -268,7 +273,9 @@ impl Blocks {
 
     /// Brings parents and children in line with a new view in which ranks have gone or stand aside.
     pub(super) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
-        if view.members[rank.index()].standing == Standing::Aside {
+        // The streams of blocks are gone once this host has stepped aside: the root serves it alone in any case.
+        let stays = self.aside && view.via.is_in_blocks();
+        if stays || view.members[rank.index()].standing == Standing::Aside {
             self.step_aside(now, view);
         } else {
             self.step_back(now);
@@ -279,12 +286,21 @@ impl Blocks {
 
     /// Goes on under the number of the stream on which the root serves this host alone.
     fn step_aside(&mut self, now: Instant, view: &View) {
-        if !std::mem::replace(&mut self.aside, true) {
-            for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
-                stream.set_parent(view.peer(Rank::ROOT));
-                stream.set_number(now, StreamId(number | SIDE));
-            }
+        if std::mem::replace(&mut self.aside, true) {
+            return;
         }
+        let number = StreamId(FIRST_STREAM | SIDE);
+        if let [stream] = &mut self.streams[..] {
+            stream.set_parent(view.peer(Rank::ROOT));
+            stream.set_number(now, number);
+            return;
+        }
+        // What has come ahead of its turn comes again: the root serves one stream, of all frames in their order.
+        let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
+        let identity = Identity { stream: number, ..self.identity };
+        self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
+        (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
+        self.start_over();
     }
 
     /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.

@@ -60,7 +60,7 @@ impl Done {
     }
 
     /// The same for a root that knows better: whoever has other bytes than were sent has damaged ones.
-    pub(in crate::session) fn as_failure(self) -> Done {
+    pub(in crate::session) fn into_failure(self) -> Done {
         if !self.is_success() {
             return self;
         }

@@ -1,7 +1,7 @@
 //! What the receiver's user learns.
 
+use crate::membership::OtherBuild;
 use crate::session::message::{Refusal, Trailer};
-use crate::session::other_build::OtherBuild;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;

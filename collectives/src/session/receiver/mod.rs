@@ -257,7 +257,12 @@ impl Machine for Receiver {
                 let end = running.handle_timeout(now, root.mac(), &mut self.endpoint);
                 let limit = timing.dead + timing.patience;
                 root.watch(now, limit, &mut self.endpoint);
-                if root.silence(now) >= limit { Some(running.end(End::RootSilent)) } else { end }
+                let silent = root.silence(now) >= limit;
+                if silent {
+                    // Nobody hears what is still to be said, and it may be that it cannot be sent.
+                    self.endpoint.silence();
+                }
+                if silent { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use super::members::MemberReport;
 use super::refusals::TurnedAway;
-use crate::session::other_build::OtherBuild;
+use crate::membership::OtherBuild;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{TopologyError, nodeset};

@@ -240,6 +240,13 @@ impl Members {
         }
     }
 
+    /// A member that is served alone begins here, be it behind what it has said before.
+    pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
+        if let Some(entry) = self.entry_mut(rank) {
+            (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+        }
+    }
+
     /// What a member has verified is what was sent; false if that was known.
     pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
         let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
@@ -287,15 +294,15 @@ impl Members {
         self.entries.iter().all(Entry::is_reported)
     }
 
-    /// Whose fates are not known.
-    pub(super) fn unreported(&self) -> Vec<Rank> {
-        self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank).collect()
+    /// Those whose fate is not known, if all of them have been silent for so long.
+    pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
+        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
+        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// What is known of all their reports.
-    pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
-        let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
-        Verdict { over, trailer, heard, accepted }
+    /// What is known of all; `trailer` is what was sent, once that is known.
+    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
+        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
     }
 
     /// One bit for each rank of which this holds, rank 0 being bit 0.

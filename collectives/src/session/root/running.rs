@@ -9,7 +9,7 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer};
+use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
@@ -103,14 +103,10 @@ impl Running {
 
     /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
-        let open = self.members.unreported();
-        let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
-        let over = open.iter().all(silent);
-        if over {
-            open.into_iter()
-                .for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
-        }
-        over
+        let dead = endpoint.config().timing.dead;
+        let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
+        silent.into_iter().for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+        true
     }
 
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
@@ -180,6 +176,10 @@ impl Running {
             Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
+                if self.view.via.is_in_blocks() {
+                    // It may have stepped aside, and cannot step back.
+                    self.step_aside(now, rank, "was told a view of somebody else", endpoint);
+                }
                 if self.view.is_contradicted_by(epoch) {
                     self.view.epoch = epoch;
                     self.changed = true;
@@ -201,6 +201,7 @@ impl Running {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
         if entry.is_some_and(|entry| entry.standing() == Standing::Aside && !entry.is_reported()) {
+            self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
         self.check_ready(endpoint);
@@ -215,7 +216,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -228,7 +229,7 @@ impl Running {
             }
             outcome => {
                 if self.members.says_again(now, rank, outcome) {
-                    self.report(now, rank, done.as_failure(), endpoint);
+                    self.report(now, rank, done.into_failure(), endpoint);
                     self.place(now, rank, Standing::Gone);
                 }
             }
@@ -253,7 +254,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -262,6 +263,10 @@ impl Running {
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
         [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
+    }
+
+    fn verdict(&self, over: bool) -> Verdict {
+        self.members.verdict(over, self.delivery.trailer())
     }
 
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
@@ -326,7 +331,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+            self.last_word = Some(Message::Verdict(self.verdict(true)));
         }
     }
 
@@ -384,10 +389,6 @@ impl Running {
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
             return;
-        }
-        if self.view.via.is_in_blocks() {
-            let outcome = if self.members.is_here(rank) { Outcome::Stalled } else { Outcome::Silent };
-            return self.lose(now, rank, outcome, text, endpoint);
         }
         log::warn!("{} steps aside: {text}", self.host(rank));
         if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {

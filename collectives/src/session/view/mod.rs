@@ -188,13 +188,8 @@ impl View {
             && self.members.len() >= present.members.len()
             && self.members.iter().zip(&present.members).all(same)
             && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
-            && (!self.via.is_in_blocks() || self.follows_in_blocks(present))
-    }
-
-    /// In blocks nobody comes late, and nobody is served alone.
-    fn follows_in_blocks(&self, present: &View) -> bool {
-        let aside = |member: &ViewMember| member.standing == Standing::Aside;
-        self.members.len() == present.members.len() && !self.members.iter().any(aside)
+            // In blocks nobody comes late: each member has a stream.
+            && (self.members.len() == present.members.len() || !self.via.is_in_blocks())
     }
 
     /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can follow

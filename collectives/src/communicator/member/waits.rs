@@ -1,0 +1,105 @@
+//! Who waits for whom, and whether anything moves: what a rank tells of itself in its signs of life, and what the
+//! others make of it when a call stands still.
+
+use super::agreement::Agreement;
+use crate::communicator::failure::Blame;
+use ethbcast_transport::wire::Rank;
+
+/// What another rank has said of itself last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    waits_for: Option<Rank>,
+    moved: u16,
+}
+
+/// Whom each rank waits for, as far as it has said.
+#[derive(Debug)]
+pub(super) struct Waits {
+    own: Rank,
+    /// Whom this rank waits for in the call in progress.
+    waits_for: Option<Rank>,
+    told: Vec<Told>,
+    /// How often another rank was heard to have got on.
+    others_moved: u64,
+}
+
+impl Waits {
+    pub(super) fn new(own: Rank, size: u16) -> Waits {
+        Waits { own, waits_for: None, told: vec![Told::default(); usize::from(size)], others_moved: 0 }
+    }
+
+    pub(super) fn waits_for(&self) -> Option<Rank> {
+        self.waits_for
+    }
+
+    /// This rank waits for another one, or for none.
+    pub(super) fn set(&mut self, waits_for: Option<Rank>) {
+        self.waits_for = waits_for.filter(|&rank| rank != self.own);
+    }
+
+    /// How often another rank was heard to have got on.
+    pub(super) fn others_moved(&self) -> u64 {
+        self.others_moved
+    }
+
+    /// Rank `rank` says whom it waits for, and a number that changes as it gets on.
+    pub(super) fn hear(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
+        let told = &mut self.told[rank.index()];
+        self.others_moved += u64::from(told.moved != moved);
+        *told = Told { waits_for: waits_for.filter(|&other| other != rank), moved };
+    }
+
+    /// Why collective `number` stands still: follows who waits for whom from this rank on.
+    pub(super) fn blame(&self, agreement: &Agreement, number: u64) -> Option<Blame> {
+        let call_of = |rank: Rank| if rank == self.own { number } else { agreement.newest_of(rank) };
+        let Some(mut next) = self.waits_for else {
+            return agreement.missing(number).first().map(|&rank| Blame::NotEntered { rank });
+        };
+        let mut path = vec![self.own];
+        loop {
+            let last = *path.last().expect("it begins with this rank");
+            if let Some(from) = path.iter().position(|&rank| rank == next) {
+                path.push(next);
+                // Of those who wait for each other in a ring, whoever is in the earliest call is not served.
+                let hops = path[from..].windows(2).map(|hop| (hop[0], hop[1]));
+                return hops.min_by_key(|&(rank, _)| call_of(rank)).map(|(one, other)| Blame::Between { one, other });
+            }
+            match self.told[next.index()].waits_for {
+                Some(further) => {
+                    path.push(next);
+                    next = further;
+                }
+                None if !agreement.has_called(next, number) => return Some(Blame::NotEntered { rank: next }),
+                None => return Some(Blame::TakesNothing { rank: next, from: last }),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::communicator::signature::{Operation, Signature};
+
+    /// What rank 0 makes of ranks that are in these calls and wait for these.
+    fn blame(number: u64, waits_for: u16, others: &[(u64, Option<u16>)]) -> Option<Blame> {
+        let size = others.len() as u16 + 1;
+        let (mut waits, mut agreement) = (Waits::new(Rank(0), size), Agreement::new(Rank(0), size));
+        waits.set(Some(Rank(waits_for)));
+        for (&(number, waits_for), rank) in others.iter().zip(1..) {
+            waits.hear(Rank(rank), waits_for.map(Rank), 1);
+            let signature = Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
+            agreement.hear(Rank(rank), &[signature]);
+        }
+        waits.blame(&agreement, number)
+    }
+
+    #[test]
+    fn the_culprit_is_found_along_the_line_of_those_who_wait() {
+        let between = |one, other| Some(Blame::Between { one: Rank(one), other: Rank(other) });
+        assert_eq!(blame(5, 1, &[(5, Some(2)), (4, None)]), Some(Blame::NotEntered { rank: Rank(2) }));
+        assert_eq!(blame(5, 1, &[(5, Some(2)), (5, None)]), Some(Blame::TakesNothing { rank: Rank(2), from: Rank(1) }));
+        assert_eq!(blame(5, 1, &[(5, Some(2)), (5, Some(1))]), between(1, 2));
+        assert_eq!(blame(6, 3, &[(6, Some(0)), (6, Some(0)), (5, Some(2))]), between(3, 2), "in an earlier call");
+    }
+}
