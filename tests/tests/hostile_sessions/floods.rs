@@ -4,8 +4,11 @@ use crate::scene::{MEMBERS, Name, Phase, Scene};
 use ethbcast_collectives::session::{Message, Refusal, Stage};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::GROUP;
+use std::time::Duration;
 
 const TIMES: u64 = 10_000;
+/// As fast as a link of 1 Gbit/s carries them.
+const EVERY: Duration = Duration::from_micros(1);
 
 /// Plays a session in which host `to` is told `message` so often when it is that far, each time another.
 fn flood(phase: Phase, to: usize, from: Name, message: impl Fn(u64) -> Message) {
@@ -14,7 +17,7 @@ fn flood(phase: Phase, to: usize, from: Name, message: impl Fn(u64) -> Message) 
         assert!(scene.run_to(phase, MEMBERS), "{via}: there is no {phase:?}");
         for number in 0..TIMES {
             let (kind, body) = message(number).encode();
-            scene.inject(to, from, kind, &body);
+            scene.inject_after(EVERY * number as u32, to, from, kind, &body);
         }
         let replay = format!("{via}, {phase:?}: {TIMES} times {:?} to n{to} in the name of {from:?}", message(0));
         let has = scene.finish(&replay);
