@@ -3,5 +3,6 @@
 mod deaths;
 mod floods;
 mod forgery;
+mod progress;
 mod scene;
 mod values;
