@@ -175,9 +175,9 @@ impl View {
         })
     }
 
-    /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of the
-    /// list and aside, a few changes later. Nothing is done with one that cannot. One that had gone may be there again:
-    /// that it had may have been said by somebody else in the root's name.
+    /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
+    /// the list and aside, a few changes later. Nothing is done with one that cannot. One that had gone may be there
+    /// again: that it had may have been said by somebody else in the root's name.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
@@ -192,8 +192,8 @@ impl View {
             && (self.members.len() == present.members.len() || !self.via.is_in_blocks())
     }
 
-    /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can follow
-    /// this: then the true one has to follow that.
+    /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can
+    /// follow this: then the true one has to follow that.
     pub(super) fn is_contradicted_by(&self, epoch: u32) -> bool {
         epoch.checked_sub(self.epoch).is_some_and(|steps| steps < most_changes(self.members.len()) / 2)
     }

@@ -1,4 +1,4 @@
-//! Requests to join by the ten thousand, in the names of hosts that are not there: they take no place and little memory.
+//! Requests to join by the ten thousand, of hosts that are not there: they take no place and little memory.
 
 use super::vandal::Vandal;
 use super::{slow, twelve_mebibytes};
