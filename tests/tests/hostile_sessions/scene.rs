@@ -165,6 +165,11 @@ impl Scene {
 
     /// Tells host `to` something in the name of host `from`.
     pub fn inject(&mut self, to: usize, from: Name, kind: Kind, body: &[u8]) {
+        self.inject_after(Duration::ZERO, to, from, kind, body);
+    }
+
+    /// The same after so much time.
+    pub fn inject_after(&mut self, after: Duration, to: usize, from: Name, kind: Kind, body: &[u8]) {
         let (mac, rank) = match from {
             Name::Host(host) => (host_mac(host), self.rank(host)),
             Name::Group => (group_mac(GROUP), Rank::ROOT),
@@ -173,7 +178,7 @@ impl Scene {
         let identity = station.identity(session(SEED), rank);
         let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
         identity.write(&mut frame, host_mac(to), &identity.header(kind), body);
-        self.simulation.inject(self.simulation.now(), to, &frame);
+        self.simulation.inject(self.simulation.now() + after, to, &frame);
     }
 
     /// The rank of a host is its number, for names are in this order.

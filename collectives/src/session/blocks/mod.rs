@@ -273,7 +273,9 @@ impl Blocks {
 
     /// Brings parents and children in line with a new view in which ranks have gone or stand aside.
     pub(super) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
-        if view.members[rank.index()].standing == Standing::Aside {
+        // The streams of blocks are gone once this host has stepped aside: the root serves it alone in any case.
+        let stays = self.aside && view.via.is_in_blocks();
+        if stays || view.members[rank.index()].standing == Standing::Aside {
             self.step_aside(now, view);
         } else {
             self.step_back(now);

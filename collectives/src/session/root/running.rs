@@ -187,6 +187,10 @@ impl Running {
             Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
+                if self.view.via.is_in_blocks() {
+                    // It may have stepped aside, and cannot step back.
+                    self.step_aside(now, rank, "was told a view of somebody else", endpoint);
+                }
                 if self.view.is_contradicted_by(epoch) {
                     self.view.epoch = epoch;
                     self.changed = true;
@@ -223,7 +227,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -261,7 +265,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -334,7 +338,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+            self.last_word = Some(Message::Verdict(self.verdict(true)));
         }
     }
 

@@ -2,6 +2,7 @@
 //! is left.
 
 mod deaths;
+mod flood;
 mod garbage;
 mod interrupts;
 mod latecomers;

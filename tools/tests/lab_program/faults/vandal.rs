@@ -5,7 +5,7 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
+    EtherType, EthernetHeader, Flags, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse, seal,
 };
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
@@ -62,6 +62,36 @@ impl Vandal {
             thread::sleep(Duration::from_millis(10));
         }
         (frames, forged)
+    }
+
+    /// Asks to join the session that is announced, in the name of so many hosts that are not there.
+    pub fn ask(mut self, ghosts: u32) {
+        let session = loop {
+            self.listen();
+            match self.session {
+                Some(session) => break session,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        for number in 0..ghosts {
+            let [a, b, c, d] = number.to_be_bytes();
+            let (group, host) = ("ethbcast".to_owned(), format!("ghost{number}"));
+            let nonce = u64::from(number);
+            let join = Message::Join { nonce, group, host, mtu_bytes: 1500, free_bytes: u64::MAX, features: 0 };
+            let (kind, body) = join.encode();
+            let identity = Identity {
+                session,
+                stream: StreamId(0),
+                rank: Rank::NONE,
+                mac: MacAddr::new(2, 9, a, b, c, d),
+                ether_type: EtherType::DEFAULT,
+            };
+            let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+            identity.write(&mut frame, self.victims[0], &identity.header(kind), &body);
+            while sendto(self.socket.as_raw_fd(), &frame, &self.interface, MsgFlags::empty()).is_err() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 
     /// Overhears the session's number.
