@@ -56,8 +56,8 @@ pub struct Absence {
 }
 
 impl Case {
-    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for each
-    /// of thousands of runs.
+    /// A case in which nothing goes wrong, with frames of 300 bytes and a feed of 64, whose memory is taken anew for
+    /// each of thousands of runs.
     pub fn new(via: Via, receivers: usize, bytes: usize) -> Case {
         Case {
             via,
@@ -163,6 +163,21 @@ pub fn data(bytes: usize, seed: u64) -> Vec<u8> {
 
 /// The hosts of a session: the root is host 0, the others receive.
 pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
+    let sent = Sent { content: Content::new(data(case.bytes, seed)), pipe: case.pipe };
+    hosts_of(case, seed, sent, |host| {
+        let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
+        let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
+        Disk { collected: Collected::default(), capacity_bytes, stops_at_bytes }
+    })
+}
+
+/// The same with other sources and sinks.
+pub fn hosts_of<S: Source, K: Sink>(
+    case: &Case,
+    seed: u64,
+    source: S,
+    sink: impl Fn(usize) -> K,
+) -> Vec<Participant<S, K>> {
     let station = |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), case.mtu_bytes);
     let tuning = case.tuning.clone();
     let config = RootConfig {
@@ -172,20 +187,27 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
         tuning: tuning.clone(),
         timing: case.timing,
         probe: false,
-        ..RootConfig::new(station(0), 0x5E55_0000 ^ seed as u32, "test")
+        ..RootConfig::new(station(0), session(seed), "test")
     };
-    let sent = Sent { content: Content::new(data(case.bytes, seed)), pipe: case.pipe };
-    let root = Participant::root(Root::new(Instant::START, config), sent);
+    let root = Participant::root(Root::new(Instant::START, config), source);
     let receivers = (1..=case.receivers).map(|host| {
         let patience = Some(Duration::from_secs(30));
-        let config = ReceiverConfig::new(station(host), seed ^ host as u64);
+        let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
         let receiver = Receiver::new(Instant::START, ReceiverConfig { patience, tuning, timing, ..config });
-        let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        Participant::receiver(receiver, Disk { collected: Collected::default(), capacity_bytes, stops_at_bytes })
+        Participant::receiver(receiver, sink(host))
     });
     std::iter::once(root).chain(receivers).collect()
+}
+
+/// The number of a simulated session.
+pub fn session(seed: u64) -> u32 {
+    0x5E55_0000 ^ seed as u32
+}
+
+/// What names the run of a receiver.
+pub fn nonce(seed: u64, host: usize) -> u64 {
+    seed ^ host as u64
 }
 
 /// Hosts of `case` on one switch at `rate_bits_per_second`.

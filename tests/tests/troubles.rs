@@ -95,7 +95,8 @@ fn a_reader_that_stops_keeps_the_others_no_longer_than_the_stall_limit_and_is_na
 #[test]
 fn whoever_is_out_for_a_while_comes_back_and_gets_everything() {
     let hosts = [("the root", 0), ("a relay", N4), ("the last", RECEIVERS)];
-    for (via, (name, host)) in [Via::Chain, Via::Cast].into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
+    const VIAS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
+    for (via, (name, host)) in VIAS.into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
         for (lasts_ms, paused) in [(500, true), (500, false), (1600, true), (1600, false), (3000, true), (3000, false)]
         {
             for from_ms in [30, 150, 300] {
@@ -117,7 +118,8 @@ fn whoever_is_out_for_a_while_comes_back_and_gets_everything() {
 fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let via = [Via::Chain, Via::Chain, Via::Binary, Via::Cast][random.below(4) as usize];
+        let via = [Via::Chain, Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather, Via::RecursiveDoubling]
+            [random.below(6) as usize];
         let mut case = case(via);
         case.timing.patience = Duration::ZERO;
         let first = 1 + random.below(RECEIVERS as u64) as usize;

@@ -103,9 +103,6 @@ impl Terms {
     /// More options of `send`: when to start, for who cannot join must not keep the others; what a stall is.
     pub fn of_root(&self, cell: &Cell, receivers: usize) -> Vec<String> {
         let mut options = vec!["-n".into(), receivers.to_string(), "--max-wait".into(), "4".into()];
-        if self.known && cell.promise != Promise::All {
-            options.extend(["--stall".into(), self.stall.to_string()]);
-        }
         if self.known && matches!(cell.moment, Moment::Start | Moment::Joined) {
             options.extend(["--min-receivers".into(), (receivers - 1).to_string()]);
         }

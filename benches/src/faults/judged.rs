@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::cell::{Cell, Promise};
+use super::cell::{Cell, Moment, Promise};
 use super::play::{Play, ROOT, Receiver};
 use super::process::Line;
 use crate::payload::same_bytes;
@@ -60,10 +60,12 @@ impl Judged {
         let exact: Vec<String> = play.receivers.iter().filter(is_exact).map(|of| of.host.clone()).collect();
         let words = words_about(&play.victims, &play.root.lines(), play.troubled);
         let troubled = play.troubled.unwrap_or(play.started);
+        let report = Report::of(play);
         let unnamed = |host: &&String| {
             play.cell.promise != Promise::End
                 && *host != ROOT
                 && !exact.contains(host)
+                && report.is_taken(play.cell, host)
                 && !words.iter().any(|line| names(&line.text, host))
         };
         Ok(Self {
@@ -71,7 +73,7 @@ impl Judged {
             trouble_seconds: play.troubled.map(since),
             taken_frames: play.taken_frames,
             lost: lost(play, &exact),
-            lies: lies(play, &exact, &codes),
+            lies: lies(play, &report, &exact, &codes),
             unnamed: play.victims.iter().filter(unnamed).cloned().collect(),
             victims: play.victims.clone(),
             seconds: since(last_end),
@@ -157,28 +159,43 @@ fn lost(play: &Play, exact: &[String]) -> Vec<String> {
     }
 }
 
+/// What the root has printed at its end.
+struct Report(Value);
+
+impl Report {
+    fn of(play: &Play) -> Self {
+        Self(serde_json::from_str(&play.root.stdout()).unwrap_or_default())
+    }
+
+    /// What became of a host.
+    fn status(&self, host: &str) -> Option<&str> {
+        self.0["receivers"].as_array()?.iter().find(|of| of["host"] == host)?["status"].as_str()
+    }
+
+    /// Whether the root answers for a host: for all, unless a trouble at the start has kept it from joining.
+    fn is_taken(&self, cell: &Cell, host: &str) -> bool {
+        !matches!(cell.moment, Moment::Start | Moment::Joined) || self.status(host).is_some()
+    }
+}
+
 /// Claims of success that are wrong.
-fn lies(play: &Play, exact: &[String], codes: &[(String, Option<i32>)]) -> Vec<String> {
+fn lies(play: &Play, report: &Report, exact: &[String], codes: &[(String, Option<i32>)]) -> Vec<String> {
     let mut lies = Vec::new();
-    let report: Value = serde_json::from_str(&play.root.stdout()).unwrap_or_default();
-    let verified = |host: &str| {
-        let receivers = report["receivers"].as_array();
-        receivers.is_some_and(|all| all.iter().any(|of| of["host"] == host && of["status"] == "verified"))
-    };
     for receiver in play.receivers.iter().filter(|receiver| !exact.contains(&receiver.host)) {
         let host = &receiver.host;
         let is_piped = *host == play.cell.host && play.cell.trouble.is_of_reader();
         if receiver.dest.exists() && !is_piped {
             lies.push(format!("{host}: another file is there"));
         }
-        if verified(host) {
+        if report.status(host) == Some("verified") {
             lies.push(format!("{host}: verified, says the root"));
         }
         if codes.iter().any(|(of, code)| of == host && *code == Some(0)) {
             lies.push(format!("{host}: ends with 0"));
         }
     }
-    if exact.len() < play.receivers.len() && codes.first().is_some_and(|(_, code)| *code == Some(0)) {
+    let missing = |receiver: &Receiver| !exact.contains(&receiver.host) && report.is_taken(play.cell, &receiver.host);
+    if play.receivers.iter().any(missing) && codes.first().is_some_and(|(_, code)| *code == Some(0)) {
         lies.push("the root ends with 0".to_owned());
     }
     lies

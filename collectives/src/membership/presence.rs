@@ -52,6 +52,8 @@ pub(crate) struct Presence {
     gone_after: Duration,
     /// How much longer whoever is silent is waited for.
     patience: Duration,
+    /// Who falls silent within so much of another is away with it.
+    together: Duration,
     /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that
     /// looks at regular intervals can tell.
     forgives_own_sleep: bool,
@@ -74,6 +76,7 @@ impl Presence {
             suspect_after: None,
             gone_after,
             patience: Duration::ZERO,
+            together: Duration::ZERO,
             forgives_own_sleep: false,
             entries: vec![entry; usize::from(size)],
             looked_at: now,
@@ -92,6 +95,12 @@ impl Presence {
     /// Silence of all at once is this host's own: then nobody is away.
     pub(crate) fn with_patience(self, patience: Duration) -> Presence {
         Presence { patience, ..self }
+    }
+
+    /// The same with company: when somebody is away, so is whoever will be within `period` unless it speaks. Those who
+    /// have died together spoke last at different moments of one period.
+    pub(crate) fn together_within(self, period: Duration) -> Presence {
+        Presence { together: period.min(self.gone_after / 4), ..self }
     }
 
     /// The same for one that looks at regular intervals: after it has slept itself, everybody's silence counts anew.
@@ -197,8 +206,10 @@ impl Presence {
         self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
         let own = self.own;
+        let silent = |entry: &Entry| entry.standing == Attendance::Here && now.since(entry.heard_at) >= self.gone_after;
+        let away_after = self.gone_after - if self.others().any(silent) { self.together } else { Duration::ZERO };
         for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
-            changes.extend(self.look_at(now, rank));
+            changes.extend(self.look_at(now, rank, away_after));
         }
         let until =
             |entry: &Entry| if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None };
@@ -206,7 +217,7 @@ impl Presence {
         changes
     }
 
-    fn look_at(&mut self, now: Instant, rank: Rank) -> Option<Change> {
+    fn look_at(&mut self, now: Instant, rank: Rank, away_after: Duration) -> Option<Change> {
         let (gone_after, patience, alone) = (self.gone_after, self.patience, self.alone);
         let suspect_after = self.suspect_after;
         let entry = &mut self.entries[rank.index()];
@@ -220,7 +231,7 @@ impl Presence {
                 entry.standing = Attendance::Gone;
                 Some(Change::Gone(rank))
             }
-            Attendance::Here if silence >= gone_after && !alone => {
+            Attendance::Here if silence >= away_after && !alone => {
                 entry.standing = Attendance::Away;
                 Some(Change::Away(rank))
             }

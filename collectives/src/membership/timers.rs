@@ -21,11 +21,13 @@ pub(crate) enum Wait {
     Leave,
     /// Frames for hosts that are served alone.
     Side,
+    /// What is to be told with whatever else changes meanwhile.
+    Change,
 }
 
 impl Wait {
     /// What the timers are called, in the order of their declaration.
-    const LABELS: [Timer; 8] = [
+    const LABELS: [Timer; 9] = [
         Timer("announce"),
         Timer("join"),
         Timer("view"),
@@ -34,6 +36,7 @@ impl Wait {
         Timer("verdict"),
         Timer("leave"),
         Timer("side"),
+        Timer("change"),
     ];
 
     /// The deadline of this timer at a moment.
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Side.at(Instant::START);
-        assert_eq!((Wait::Side as usize + 1, last.why), (Wait::LABELS.len(), Timer("side")));
+        let last = Wait::Change.at(Instant::START);
+        assert_eq!((Wait::Change as usize + 1, last.why), (Wait::LABELS.len(), Timer("change")));
     }
 }

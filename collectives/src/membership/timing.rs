@@ -38,6 +38,9 @@ with_defaults! {
 /// Between two repetitions of what all should hear soon: why a group cannot go on, or a good-bye.
 pub(crate) const HURRY: Duration = Duration::from_micros(12_500);
 
+/// Between two repetitions of a member's word that its part is over, which counts when it is said twice.
+pub(crate) const CLAIM_PERIOD: Duration = HURRY;
+
 /// Up to so many receivers a switch's port holds what they say at the same moment.
 const AT_ONCE: usize = 128;
 /// Above, a short frame's time at 100 Mbit/s lies between one and the next, so that the root's port does not overflow.

@@ -122,9 +122,10 @@ impl<C, E> Endpoint<C, E> {
         Some(answer)
     }
 
-    /// When the next answer may be given, if one waits.
-    pub(super) fn next_answer(&self) -> Option<Deadline> {
-        (!self.answers.is_empty()).then_some(Deadline { at: self.next_answer, why: Timer("answer") })
+    /// When the next answer may be given, if one waits; one that may be given now goes as soon as the link has room.
+    pub(super) fn next_answer(&self, now: Instant) -> Option<Deadline> {
+        let waits = !self.answers.is_empty() && self.next_answer > now;
+        waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
     }
 
     /// Whether no control message waits. An answer does not keep a session from its end.

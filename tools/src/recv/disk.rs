@@ -63,6 +63,10 @@ impl Storage for Disk {
         Ok(())
     }
 
+    fn syncs(&self) -> bool {
+        !matches!(self.target, Some(Target::Stdout(_)))
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         match self.target.as_mut().expect("data comes when the session has begun") {
             Target::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),

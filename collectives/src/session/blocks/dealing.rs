@@ -12,11 +12,15 @@ pub(in crate::session) struct Dealing {
 impl Dealing {
     /// How the frames of this view's session are dealt, unless messages end among them.
     pub(in crate::session) fn new(view: &View) -> Dealing {
-        let in_blocks = view.via.is_in_blocks();
-        Dealing {
-            streams: if in_blocks { view.members.len() as u64 } else { 1 },
-            block_frames: if in_blocks { u64::from(view.segment_frames.max(1)) } else { u64::MAX },
+        if !view.via.is_in_blocks() {
+            return Dealing::single();
         }
+        Dealing { streams: view.members.len() as u64, block_frames: u64::from(view.segment_frames.max(1)) }
+    }
+
+    /// All frames are of one stream.
+    pub(in crate::session) fn single() -> Dealing {
+        Dealing { streams: 1, block_frames: u64::MAX }
     }
 
     /// Frames dealt to one stream before the next has its turn.

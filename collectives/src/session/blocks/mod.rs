@@ -42,6 +42,8 @@ pub struct Blocks {
     dealing: Dealing,
     /// Whether this host is served alone, on a stream of another number.
     aside: bool,
+    identity: Identity,
+    tuning: Tuning,
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
     left: u64,
@@ -56,6 +58,7 @@ pub struct Blocks {
 impl Blocks {
     /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
+        let own = tuning.clone();
         let mut tuning = stream::tuned(tuning, view, identity.rank);
         tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
         if view.via.is_in_blocks() {
@@ -70,6 +73,8 @@ impl Blocks {
             streams,
             dealing,
             aside: false,
+            identity,
+            tuning: own,
             turn: 0,
             left: dealing.block_frames(),
             fillers: Vec::new(),
@@ -96,6 +101,11 @@ impl Blocks {
     /// Frames that were pushed or have arrived in order.
     pub fn frames(&self) -> u64 {
         self.streams.iter().map(|stream| stream.feed().head()).sum()
+    }
+
+    /// The same of the stream at one place.
+    pub(super) fn frames_of(&self, at: usize) -> u64 {
+        self.streams[at].feed().head()
     }
 
     /// Frames there is room for, in all feeds together.
@@ -258,7 +268,7 @@ impl Blocks {
     /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
-        self.streams[*at].write_again(now, buffer, to, *sequence, payload, *ending)
+        self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
     }
 
     /// Brings parents and children in line with a new view in which ranks have gone or stand aside.
@@ -266,6 +276,7 @@ impl Blocks {
         if view.members[rank.index()].standing == Standing::Aside {
             self.step_aside(now, view);
         } else {
+            self.step_back(now);
             self.follow_trees(now, rank, view);
         }
         self.set_epoch(view.epoch);
@@ -273,10 +284,28 @@ impl Blocks {
 
     /// Goes on under the number of the stream on which the root serves this host alone.
     fn step_aside(&mut self, now: Instant, view: &View) {
-        if !std::mem::replace(&mut self.aside, true) {
+        if std::mem::replace(&mut self.aside, true) {
+            return;
+        }
+        let number = StreamId(FIRST_STREAM | SIDE);
+        if let [stream] = &mut self.streams[..] {
+            stream.set_parent(view.peer(Rank::ROOT));
+            stream.set_number(now, number);
+            return;
+        }
+        // What has come ahead of its turn comes again: the root serves one stream, of all frames in their order.
+        let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
+        let identity = Identity { stream: number, ..self.identity };
+        self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
+        (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
+        self.start_over();
+    }
+
+    /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.
+    fn step_back(&mut self, now: Instant) {
+        if std::mem::take(&mut self.aside) {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
-                stream.set_parent(view.peer(Rank::ROOT));
-                stream.set_number(now, StreamId(number | SIDE));
+                stream.set_number(now, StreamId(number));
             }
         }
     }

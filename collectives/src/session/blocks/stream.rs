@@ -44,7 +44,20 @@ pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, fir
     let mut tuning = with_policy(tuning, view);
     tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
     let mut stream = Stream::origin_at(identity, usize::from(view.payload_bytes), first, view.peer(rank), tuning);
-    if let Some(last) = frames(view).filter(|_| !view.via.is_in_blocks()) {
+    if let Some(last) = frames(view) {
+        stream.expect_last(last);
+    }
+    stream
+}
+
+/// The other end of such a stream, where it takes the place of many.
+pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning: &Tuning) -> Stream {
+    let (payload_bytes, root) = (usize::from(view.payload_bytes), view.peer(Rank::ROOT));
+    let nobody = Outlet::Lanes(Vec::new());
+    let mut stream = Stream::receiver(identity, payload_bytes, root, &nobody, with_policy(tuning, view));
+    stream.begin_at(first);
+    stream.set_origin(root);
+    if let Some(last) = frames(view) {
         stream.expect_last(last);
     }
     stream

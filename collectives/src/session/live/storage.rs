@@ -27,6 +27,12 @@ pub trait Storage {
     /// If that cannot be done, or what is read back is something else.
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
 
+    /// Whether settling and publishing wait for a disk, which may take long; if not, who does not come to an end stands
+    /// still.
+    fn syncs(&self) -> bool {
+        true
+    }
+
     /// What was settled is accepted: shows it, under its name.
     ///
     /// # Errors

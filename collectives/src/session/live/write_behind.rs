@@ -108,7 +108,7 @@ impl<S: Storage> Writer<S> {
             let Ok(order) = orders.recv() else { break };
             shared.waiting.fetch_sub(1, Ordering::Relaxed);
             let (is_end, is_publish) = (matches!(order, Order::End(_)), matches!(order, Order::Publish));
-            shared.syncing.store(is_end || is_publish, Ordering::Relaxed);
+            shared.syncing.store((is_end || is_publish) && storage.syncs(), Ordering::Relaxed);
             let obeyed = obey(&mut storage, &mut tally, &order);
             shared.syncing.store(false, Ordering::Relaxed);
             if let Order::Write(chunk) = order {

@@ -17,9 +17,10 @@ pub use event::{Arrival, End, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
-use super::message::{Done, Message, Outcome, Trailer};
+use super::message::{Done, Message, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
+use crate::measure::kind::PROBE;
 use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
@@ -178,6 +179,13 @@ impl Receiver {
             Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
             Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
             Message::Abort { text } => Some(End::Aborted(text)),
+            // There is no view yet, and the one that this host has is somebody else's.
+            Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
+                let root = self.root.as_ref().map(KnownRoot::mac);
+                let request = self.endpoint.config().request();
+                root.into_iter().for_each(|root| self.endpoint.send(root, &request));
+                None
+            }
             _ => None,
         };
         end.into_iter().for_each(|end| self.end(end));
@@ -188,8 +196,8 @@ impl Receiver {
         match step {
             WaitingStep::Wait => {}
             WaitingStep::End(end) => self.end(end),
-            WaitingStep::Start(view, rank, part) => {
-                let mut running = Running::new(now, view, rank, &mut self.endpoint);
+            WaitingStep::Start(view, rank, part, joining) => {
+                let mut running = Running::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);
                 self.phase = Phase::Running(Box::new(running));
             }
@@ -231,6 +239,7 @@ impl Machine for Receiver {
             Phase::Running(running) if of_stream => {
                 running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
             }
+            Phase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
             _ if of_stream => {}
             _ => {
                 if let Some(message) = self.endpoint.read(&frame) {
@@ -248,7 +257,12 @@ impl Machine for Receiver {
                 let end = running.handle_timeout(now, root.mac(), &mut self.endpoint);
                 let limit = timing.dead + timing.patience;
                 root.watch(now, limit, &mut self.endpoint);
-                if root.silence(now) >= limit { Some(running.end(End::RootSilent)) } else { end }
+                let silent = root.silence(now) >= limit;
+                if silent {
+                    // Nobody hears what is still to be said, and it may be that it cannot be sent.
+                    self.endpoint.silence();
+                }
+                if silent { Some(running.end(End::RootSilent)) } else { end }
             }
             _ => None,
         };

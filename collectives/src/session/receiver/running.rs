@@ -1,8 +1,9 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
-use super::{End, ReceiverEndpoint, ReceiverEvent};
+use super::joining::Joining;
+use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::membership::timing::turn;
+use crate::membership::timing::{CLAIM_PERIOD, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Status, Trailer, Verdict, ViewPart};
 use crate::session::view::{Assembler, Standing, View};
@@ -22,6 +23,10 @@ pub(super) struct Running {
     rank: Rank,
     /// Puts the next view together.
     assembler: Assembler,
+    /// Another view that does not follow this one, and since when it has been told.
+    rival: Option<(Digest, Instant)>,
+    /// Answers the root until the first frame comes: this host may be none of its members yet.
+    joining: Option<Box<Joining>>,
     blocks: Blocks,
     /// The application has consumed the stream's end.
     complete: bool,
@@ -42,21 +47,34 @@ pub(super) struct Running {
 
 impl Running {
     /// Begins as the member that `rank` of the first view is.
-    pub(super) fn new(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
+    pub(super) fn new(
+        now: Instant,
+        view: View,
+        rank: Rank,
+        joining: Box<Joining>,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Running {
+        let (receivers, via, size) = (view.members.len() - 1, view.via, view.size);
+        log::info!("rank {rank} of {receivers} receivers via {via}");
+        endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size });
+        Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
+    }
+
+    fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
         endpoint.adopt(rank, view.epoch);
-        let (config, receivers) = (endpoint.config(), view.members.len() - 1);
+        let config = endpoint.config();
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
         // All members begin at the same moment; their signs of life are spread over the period.
         let offset = config.timing.status * u32::from(rank.0) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
-        log::info!("rank {rank} of {receivers} receivers via {}", view.via);
-        endpoint.tell(ReceiverEvent::Started { rank, receivers, via: view.via, size: view.size });
         Running {
             digest: view.digest(),
             view,
             rank,
             assembler: Assembler::default(),
+            rival: None,
+            joining: None,
             blocks,
             complete: false,
             syncing: false,
@@ -98,7 +116,7 @@ impl Running {
         if self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified) {
             return false;
         }
-        if !matches!(report.outcome, Outcome::Verified | Outcome::Delivered) {
+        if !report.is_success() {
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
@@ -116,6 +134,9 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) {
         self.blocks.handle_frame(now, frame);
+        if self.joining.is_some() && self.blocks.frames() > 0 {
+            self.joining = None;
+        }
         for (stream, gap) in self.blocks.take_orphans() {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
@@ -125,6 +146,11 @@ impl Running {
         }
     }
 
+    /// Takes a PROBE: the root asks who is to be a member.
+    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.joining.iter_mut().for_each(|joining| joining.on_probe(now, frame));
+    }
+
     /// Takes a part of a view; how the session ends if this host is no part of it any more.
     pub(super) fn on_view_part(
         &mut self,
@@ -132,11 +158,18 @@ impl Running {
         part: &ViewPart,
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
-        if part.epoch > self.view.epoch
+        let other = self.is_untouched() && part.digest != self.digest;
+        if (part.epoch > self.view.epoch || other)
             && let Some(view) = self.assembler.take(part)
         {
             if !view.extends(&self.view) {
-                endpoint.count_malformed();
+                if let Some(rank) = self.replaced_by(now, &view, part.digest, endpoint) {
+                    let joining = self.joining.take();
+                    *self = Running { joining, ..Running::begin(now, view, rank, endpoint) };
+                    self.confirm(now, part, endpoint);
+                } else if part.epoch > self.view.epoch {
+                    endpoint.count_malformed();
+                }
                 return None;
             }
             if view.members[self.rank.index()].standing == Standing::Gone {
@@ -150,9 +183,29 @@ impl Running {
         None
     }
 
-    /// A view is confirmed once for each repetition, whichever of its parts come by.
+    /// Whether no frame has come yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.blocks.frames() == 0 && self.report.is_none()
+    }
+
+    /// Before the first frame another beginning of the session may replace this one, which somebody may have made up:
+    /// the root repeats its own until it is confirmed, so it counts when it comes again. This host's rank in it.
+    fn replaced_by(&mut self, now: Instant, view: &View, digest: Digest, endpoint: &ReceiverEndpoint) -> Option<Rank> {
+        let (known, since) = *self.rival.get_or_insert((digest, now));
+        if known != digest || now.since(since) < endpoint.config().timing.view / 2 {
+            self.rival = Some((digest, if known == digest { since } else { now }));
+            return None;
+        }
+        let ReceiverConfig { station, nonce, .. } = endpoint.config();
+        let same = view.size == self.view.size && view.names(Rank::ROOT, self.view.members[0].mac);
+        let fits = self.is_untouched() && same && view.fits(station.mtu_bytes) && !self.view.extends(view);
+        view.rank_of(*nonce, station.mac).filter(|&rank| fits && rank != Rank::ROOT)
+    }
+
+    /// A view is confirmed once for each repetition, whichever of its parts come by. The root hears of it, too, when it
+    /// tells an older one, or another of the same number: then it was not the root that told this one.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
-        if self.view.epoch == part.epoch && self.digest == part.digest {
+        if part.epoch <= self.view.epoch {
             let again = self.confirmed_view_at.map(|at| at + endpoint.config().timing.view / 2);
             let turn = now + self.turn();
             self.timers.set_unless_set(Wait::View, again.map_or(turn, |again| again.max(turn)));
@@ -203,14 +256,16 @@ impl Running {
             && let Some(report) = &self.report
         {
             endpoint.send(root, &Message::Done(report.clone()));
-            self.timers.set(Wait::Verdict, now + timing.verdict);
+            let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
+            self.timers.set(Wait::Verdict, now + again);
         }
         self.blocks.handle_timeout(now);
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.blocks.poll_transmit(now, buffer)
+        let answer = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer));
+        answer.or_else(|| self.blocks.poll_transmit(now, buffer))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// A root that said no is asked again after so long, if it may say otherwise then.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// Never, for a session that is over before it began.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// One that said no for a reason that stays is asked again after so long, for anybody may have said so in its name.
+const ASK_LATER: Duration = Duration::from_secs(5);
 
 /// Waits for a root, or for one that was asked.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) enum WaitingStep {
     Wait,
     End(End),
     /// This host is that member of that view, of which this part came last.
-    Start(View, Rank, ViewPart),
+    Start(View, Rank, ViewPart, Box<Joining>),
 }
 
 impl Waiting {
@@ -85,15 +85,19 @@ impl Waiting {
 
     /// This host is a member as soon as there is a view that names it.
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
-        let view = self.joining.as_mut().and_then(|joining| joining.on_view_part(&part));
-        let Some(view) = view else { return WaitingStep::Wait };
+        let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
+        let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
+        let (root, size) = (joining.root().mac, joining.root().size);
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
-        if !view.fits(station.mtu_bytes) {
+        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || view.size != size {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
-        let rank = view.rank_of(*nonce, station.mac);
-        rank.map_or(WaitingStep::Wait, |rank| WaitingStep::Start(view, rank, part))
+        let rank = view.rank_of(*nonce, station.mac).filter(|&rank| rank != Rank::ROOT);
+        match rank.zip(self.joining.take_if(|_| rank.is_some())) {
+            Some((rank, joining)) => WaitingStep::Start(view, rank, part, joining),
+            None => WaitingStep::Wait,
+        }
     }
 
     /// A root invites whoever waits, or says that its session goes on without this host; how that ends it here, if so.
@@ -157,7 +161,9 @@ impl Waiting {
         let again = match &why {
             End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
             End::RootSilent => Duration::ZERO,
-            _ => NEVER,
+            // Whoever has given up invites nobody: only one that still does by then is asked again.
+            End::Aborted(_) => endpoint.config().timing.dead,
+            _ => ASK_LATER,
         };
         self.roots.close(joining.root().mac, now + again);
         (self.decide_at, *known) = (None, None);

@@ -5,7 +5,7 @@ use super::refill::Refills;
 use super::rereading::Extent;
 use super::side::Sides;
 use super::{RootConfig, RootEndpoint};
-use crate::session::blocks::{Blocks, SIDE};
+use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::message::Trailer;
 use crate::session::view::{Standing, View};
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
@@ -150,9 +150,8 @@ impl Delivery {
     /// Ends every stream that has come to its end and has room.
     pub(super) fn end_streams(&mut self) {
         let Some(trailer) = self.trailer else { return };
-        let extent = self.extent();
-        self.sides.finish(&extent);
-        self.refills.finish(&extent);
+        self.sides.finish(&self.extent(Dealing::single()));
+        self.refills.finish(&self.extent(self.blocks.dealing()));
         if self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None)) {
             return;
         }
@@ -160,17 +159,16 @@ impl Delivery {
         self.blocks.push(&trailer.encode(), Ending::Stream);
     }
 
-    fn extent(&self) -> Extent {
-        let (blocks, trailer) = (&self.blocks, self.trailer);
-        Extent::new(blocks.dealing(), blocks.payload_bytes(), blocks.frames(), trailer)
+    fn extent(&self, dealing: Dealing) -> Extent {
+        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer)
     }
 
     /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
     fn needy(&self) -> Option<(Needy, Range<u64>)> {
-        let extent = self.extent();
-        let gap = self.refills.wanted(&extent).map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
-        gap.or_else(|| self.sides.wanted(&extent).map(|(rank, bytes)| (Needy::Aside(rank), bytes)))
-            .filter(|_| self.flow != Flow::Shut)
+        let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
+        let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
+        let aside = || self.sides.wanted(&self.extent(Dealing::single()));
+        gap.or_else(|| aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes))).filter(|_| self.flow != Flow::Shut)
     }
 
     /// The bytes of the source that are to be read again.
@@ -223,7 +221,8 @@ impl Delivery {
 
     /// A relay has said what a child of its lacks.
     pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
-        if let Some(at) = self.blocks.place(stream).filter(|_| gap.from < gap.to && gap.to <= self.blocks.frames()) {
+        let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
+        if let Some(at) = self.blocks.place(stream).filter(sent) {
             self.refills.report(now, at, gap);
             self.end_streams();
         }

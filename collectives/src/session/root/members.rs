@@ -2,7 +2,8 @@
 
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
-use crate::session::message::{Digest, MemberState, Outcome, Status};
+use crate::membership::timing::CLAIM_PERIOD;
+use crate::session::message::{Digest, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -37,6 +38,8 @@ pub(super) struct Entry {
     status: Status,
     /// What it has verified is what was sent.
     accepted: bool,
+    /// What it has said ends its part, and since when.
+    claimed: Option<(Outcome, Instant)>,
     /// When something moved at it last, or it had nothing to do.
     moved_at: Instant,
     /// When its trouble was spoken of last.
@@ -52,6 +55,7 @@ impl Entry {
             ready_epoch: 0,
             status: Status::default(),
             accepted: false,
+            claimed: None,
             moved_at: now,
             told_at: None,
             report: None,
@@ -96,7 +100,7 @@ impl Entry {
 
     /// Time for which nobody knows whether anything moves does not count.
     pub(super) fn pause(&mut self, period: Duration) {
-        self.moved_at = self.moved_at + period;
+        self.moved_at += period;
     }
 
     /// Whether its trouble is to be spoken of, for the first time or again after `every`.
@@ -133,6 +137,7 @@ impl Members {
         let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
             .suspecting_after(timing.suspect)
             .with_patience(timing.patience)
+            .together_within(timing.status)
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence }
@@ -145,6 +150,11 @@ impl Members {
 
     pub(super) fn entry(&self, rank: Rank) -> Option<&Entry> {
         self.entries.get(rank.index().checked_sub(1)?)
+    }
+
+    /// A member, if it is in place.
+    pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
+        self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
     }
 
     pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
@@ -197,19 +207,41 @@ impl Members {
         }
     }
 
-    /// What a member says of itself; progress is what has never been said before.
-    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status) {
+    /// What a member says of itself when `frames` frames have been sent. Progress is more than it said before, not more
+    /// than it ever said: one false word does not cover what follows. Numbers that cannot be are no word of its.
+    pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let Some(entry) = self.entry_mut(rank) else { return };
+        if status.arrived > frames || status.consumed > status.arrived {
+            return;
+        }
         let before = entry.status;
         let further = phase(status.state) > phase(before.state);
         if status.arrived > before.arrived || status.consumed > before.consumed || further {
             entry.moved(now);
         }
-        entry.status = Status {
-            arrived: status.arrived.max(before.arrived),
-            consumed: status.consumed.max(before.consumed),
-            ..status
-        };
+        if status.state != MemberState::Done {
+            entry.claimed = None;
+        }
+        entry.status = status;
+    }
+
+    /// A member says that its part is over. Whether it is the same as it said some time ago: once may be anybody.
+    pub(super) fn says_again(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
+        let Some(entry) = self.entry_mut(rank) else { return false };
+        match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
+            Some((_, since)) => now.since(since) >= CLAIM_PERIOD / 2,
+            None => {
+                entry.claimed = Some((outcome, now));
+                false
+            }
+        }
+    }
+
+    /// A member that is served alone begins here, be it behind what it has said before.
+    pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
+        if let Some(entry) = self.entry_mut(rank) {
+            (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+        }
     }
 
     /// What a member has verified is what was sent; false if that was known.
@@ -259,8 +291,19 @@ impl Members {
         self.entries.iter().all(Entry::is_reported)
     }
 
+    /// Those whose fate is not known, if all of them have been silent for so long.
+    pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
+        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
+        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
+    }
+
+    /// What is known of all; `trailer` is what was sent, once that is known.
+    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
+        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
+    }
+
     /// One bit for each rank of which this holds, rank 0 being bit 0.
-    pub(super) fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
+    fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
         let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
         for entry in self.entries.iter().filter(|&entry| has(entry)) {
             bits[entry.rank.index() / 8] |= 1 << (entry.rank.0 % 8);

@@ -30,6 +30,8 @@ struct Gap {
     /// The next frame to be read.
     next: u64,
     reported_at: Instant,
+    /// Whether it was reported more than once: one word of it may be anybody's.
+    certain: bool,
     /// When the gap became smaller, or was gone through from its beginning.
     begun_at: Instant,
 }
@@ -48,15 +50,16 @@ impl Refills {
         let Orphan { rank, from, to } = orphan;
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else {
             log::info!("rank {rank} lacks frames {from} to {to}, which are read again");
-            self.gaps.push(Gap { rank, at, from, to, next: from, reported_at: now, begun_at: now });
+            self.gaps.push(Gap { rank, at, from, to, next: from, reported_at: now, certain: false, begun_at: now });
             return;
         };
         if from > gap.from {
             (gap.from, gap.begun_at) = (from, now);
         } else if now.since(gap.begun_at) >= AGAIN_AFTER {
-            (gap.next, gap.begun_at) = (gap.from, now);
+            // If it begins further down, what was said before was not true.
+            (gap.from, gap.next, gap.begun_at) = (from, from, now);
         }
-        (gap.to, gap.reported_at) = (to, now);
+        (gap.to, gap.reported_at, gap.certain) = (to, now, true);
         gap.next = gap.next.max(gap.from);
     }
 
@@ -68,12 +71,12 @@ impl Refills {
 
     /// Whose gaps there are.
     pub(super) fn ranks(&self) -> Vec<Rank> {
-        self.gaps.iter().map(|gap| gap.rank).collect()
+        self.gaps.iter().filter(|gap| gap.certain).map(|gap| gap.rank).collect()
     }
 
     /// What of the source is to be read: for whom, in which stream, and where it is.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
-        self.gaps.iter().filter(|_| self.ready.len() < WINDOW as usize).find_map(|gap| {
+        self.gaps.iter().filter(|gap| gap.certain && self.ready.len() < WINDOW as usize).find_map(|gap| {
             let end = gap.to.min(gap.from + WINDOW);
             let frames = end.checked_sub(gap.next).filter(|&frames| frames > 0)?;
             Some((gap.rank, gap.at, extent.bytes_of(gap.at, gap.next, frames)?))
@@ -93,7 +96,8 @@ impl Refills {
     /// Queues the stream's end where that is what is lacking.
     pub(super) fn finish(&mut self, extent: &Extent) {
         for gap in &mut self.gaps {
-            if gap.next < gap.to
+            if gap.certain
+                && gap.next < gap.to
                 && let Some(trailer) = extent.trailer_at(gap.at, gap.next)
             {
                 let (at, sequence, payload) = (gap.at, gap.next, trailer.encode());

@@ -83,8 +83,7 @@ impl Running {
 
     /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
-        let span = self.last_report.zip(self.delivery.first_data());
-        span.map(|(end, start)| end.since(start)).unwrap_or_default()
+        self.last_report.zip(self.delivery.first_data()).map(|(end, start)| end.since(start)).unwrap_or_default()
     }
 
     /// Whom what is sent to all has not reached.
@@ -104,15 +103,10 @@ impl Running {
 
     /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
-        let open: Vec<Rank> =
-            self.members.entries().iter().filter(|entry| !entry.is_reported()).map(|entry| entry.rank()).collect();
-        let silent = |&rank: &Rank| self.members.silence(now, rank) >= endpoint.config().timing.dead;
-        let over = open.iter().all(silent);
-        if over {
-            open.into_iter()
-                .for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
-        }
-        over
+        let dead = endpoint.config().timing.dead;
+        let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
+        silent.into_iter().for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+        true
     }
 
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
@@ -130,14 +124,8 @@ impl Running {
     }
 
     /// A member's process has ended, says it or who watches it.
-    pub(super) fn on_leave(
-        &mut self,
-        now: Instant,
-        nonce: u64,
-        from: MacAddr,
-        text: &str,
-        endpoint: &mut RootEndpoint,
-    ) {
+    pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
+        let (nonce, from) = who;
         match self.rank_of(nonce, from) {
             Some(rank) => {
                 self.lose(now, rank, Outcome::Died, text, endpoint);
@@ -188,7 +176,17 @@ impl Running {
             {
                 self.on_ready(now, rank, arrived, endpoint);
             }
-            Message::Status(status) => self.members.set_status(now, rank, status),
+            Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
+                log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
+                self.members.set_ready(now, rank, 0);
+                if self.view.is_contradicted_by(epoch) {
+                    self.view.epoch = epoch;
+                    self.changed = true;
+                }
+            }
+            Message::Status(status) => {
+                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
+            }
             // Only a child's parent may say so.
             Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
                 self.delivery.on_gap(now, stream, gap);
@@ -202,6 +200,7 @@ impl Running {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
         if entry.is_some_and(|entry| entry.standing() == Standing::Aside && !entry.is_reported()) {
+            self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
         self.check_ready(endpoint);
@@ -221,19 +220,17 @@ impl Running {
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
-            Outcome::Verified | Outcome::Delivered if !same => {
-                let text = "it claims delivery of other bytes than were sent".to_owned();
-                self.report(now, rank, Done { outcome: Outcome::Damaged, text, ..done }, endpoint);
-                self.place(now, rank, Standing::Gone);
+            // What nobody has accepted yet is not visible, whatever is said: this asks for it.
+            Outcome::Verified | Outcome::Delivered if same => {
+                if !self.members.accept(now, rank) && done.outcome == Outcome::Delivered {
+                    self.report(now, rank, done, endpoint);
+                }
             }
-            Outcome::Verified => drop(self.members.accept(now, rank)),
-            Outcome::Delivered => {
-                self.members.accept(now, rank);
-                self.report(now, rank, done, endpoint);
-            }
-            _ => {
-                self.report(now, rank, done, endpoint);
-                self.place(now, rank, Standing::Gone);
+            outcome => {
+                if self.members.says_again(now, rank, outcome) {
+                    self.report(now, rank, done.into_failure(), endpoint);
+                    self.place(now, rank, Standing::Gone);
+                }
             }
         }
     }
@@ -248,6 +245,7 @@ impl Running {
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
         }
+        self.timers.take_due(Wait::Change, now);
         self.watch_silence(now, endpoint);
         if self.timers.take_due(Wait::Status, now) {
             endpoint.send_to_group(&Message::Status(Status::default()));
@@ -267,14 +265,16 @@ impl Running {
     }
 
     fn verdict(&self, over: bool) -> Verdict {
-        let heard = self.members.bitmap(|entry| entry.is_reported());
-        let accepted = self.members.bitmap(|entry| entry.is_accepted());
-        Verdict { over, trailer: self.delivery.trailer(), heard, accepted }
+        self.members.verdict(over, self.delivery.trailer())
     }
 
-    /// Tells everybody a new view, one for all that has changed.
+    /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        if self.changed && self.timers.is_set(Wait::Change) {
+            return;
+        }
         if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+            self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
             self.publish(now, endpoint);
@@ -283,7 +283,7 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling = Telling::new(&self.view);
+        self.telling.tell(&self.view);
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
@@ -390,15 +390,8 @@ impl Running {
 
     /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
-            return;
-        }
-        if self.view.via.is_in_blocks() {
-            let outcome = if self.members.is_here(rank) { Outcome::Stalled } else { Outcome::Silent };
-            return self.lose(now, rank, outcome, text, endpoint);
-        }
-        log::warn!("{} steps aside: {text}", self.host(rank));
-        if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
             let host = self.host(rank).to_owned();
             endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
         }

@@ -21,8 +21,8 @@ pub(super) struct Telling {
 
 impl Telling {
     /// Begins to tell a view.
-    pub(super) fn new(view: &View) -> Telling {
-        Telling { digest: view.digest(), times: 0 }
+    pub(super) fn tell(&mut self, view: &View) {
+        *self = Telling { digest: view.digest(), times: 0 };
     }
 
     /// The view's digest.

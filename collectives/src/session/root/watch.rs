@@ -37,8 +37,10 @@ enum Owed {
     Confirmation,
     /// To take frames that have been sent.
     Frames,
-    /// To verify and sync what it has, or to make it visible.
-    Verdict,
+    /// To write and verify what it has.
+    Check,
+    /// To sync what it has, or to make it visible.
+    Sync,
     /// To report what it says it has done.
     Report,
 }
@@ -54,7 +56,8 @@ impl Owed {
             return Some(Owed::Confirmation);
         }
         match status.state {
-            MemberState::Verifying | MemberState::Syncing => Some(Owed::Verdict),
+            MemberState::Verifying => Some(Owed::Check),
+            MemberState::Syncing => Some(Owed::Sync),
             MemberState::Settled | MemberState::Done => Some(Owed::Report),
             _ => (status.arrived < frames || status.consumed < status.arrived).then_some(Owed::Frames),
         }
@@ -62,7 +65,7 @@ impl Owed {
 
     /// How long nothing may move.
     fn limit(self, timing: &Timing) -> Duration {
-        if self == Owed::Verdict { timing.sync } else { timing.stall }
+        if self == Owed::Sync { timing.sync } else { timing.stall }
     }
 
     /// What holds a member up, to be read after its name; `from` is who sends to it.
@@ -74,7 +77,8 @@ impl Owed {
                 "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
             }
             Owed::Frames => format!("makes no progress: nothing gets through between {from} and it"),
-            Owed::Verdict => state.words().to_owned(),
+            Owed::Check => "has everything, and whoever is to take the rest of it stands still".to_owned(),
+            Owed::Sync => state.words().to_owned(),
             Owed::Report => format!("{}, but its report does not arrive", state.words()),
         }
     }

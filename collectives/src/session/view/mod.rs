@@ -175,21 +175,27 @@ impl View {
         })
     }
 
-    /// Whether this view can follow `present`: the same session, where members only go, step aside, return, or come
-    /// at the end of the list and aside, a few changes later. Nothing is done with one that cannot.
+    /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
+    /// the list and aside, a few changes later. Nothing is done with one that cannot. One that had gone may be there
+    /// again: that it had may have been said by somebody else in the root's name.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
-        let changes = 64 + 4 * self.members.len() as u32;
-        let same = |(new, old): (&ViewMember, &ViewMember)| {
-            let stays = old.standing != Standing::Gone || new.standing == Standing::Gone;
-            stays && ViewMember { standing: old.standing, ..new.clone() } == *old
-        };
+        let changes = most_changes(self.members.len());
+        let same =
+            |(new, old): (&ViewMember, &ViewMember)| ViewMember { standing: old.standing, ..new.clone() } == *old;
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
             && self.members.len() >= present.members.len()
             && self.members.iter().zip(&present.members).all(same)
             && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
-            && (self.members.len() == present.members.len() || !self.via.is_in_blocks())
+            // In blocks nobody comes late: there are as many streams as members.
+            && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
+    }
+
+    /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can
+    /// follow this: then the true one has to follow that.
+    pub(super) fn is_contradicted_by(&self, epoch: u32) -> bool {
+        epoch.checked_sub(self.epoch).is_some_and(|steps| steps < most_changes(self.members.len()) / 2)
     }
 
     /// What never changes from one view to the next.
@@ -233,6 +239,11 @@ impl View {
         let present = self.members.get(child.index()).is_some_and(ViewMember::is_in_place);
         present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
     }
+}
+
+/// So many changes at most lie between a view and the next that a member has of so many.
+fn most_changes(members: usize) -> u32 {
+    64 + 4 * members as u32
 }
 
 /// A way to travel as two bytes: its number, and the children of a k-ary tree.

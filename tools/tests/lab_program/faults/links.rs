@@ -63,6 +63,15 @@ fn all_unicast_to_a_relay_is_lost() {
 }
 
 #[test]
+fn a_relay_that_hears_only_its_own_address_gets_the_file() {
+    let site = Site::beside("multicast", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_faults(CULPRIT, &[LinkFault::arriving().multicast()]).expect("nft takes it");
+    session.end(ENDS_WITHIN).assert_verified();
+}
+
+#[test]
 fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file() {
     let site = Site::beside("pair", relays());
     let session = impatient(&site, "chain").start();

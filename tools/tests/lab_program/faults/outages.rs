@@ -1,6 +1,6 @@
 //! Ports, interfaces and processes that are away for a while and come back: nobody is lost.
 
-use super::{CULPRIT, QUARTER_BYTES, relays, twelve_mebibytes};
+use super::{CULPRIT, QUARTER_BYTES, impatient, relays, twelve_mebibytes};
 use crate::harness::Site;
 use ethbcast_lab::Lab;
 use nix::sys::signal::Signal;
@@ -51,6 +51,20 @@ fn when_the_roots_switch_port_is_out_for_3_s_all_get_the_file() {
 #[test]
 fn a_relay_whose_interface_is_switched_off_and_on_again_gets_the_file() {
     outage("interface", "chain", 0.5, |lab, away| lab.set_link(CULPRIT, !away).expect("an interface"));
+}
+
+#[test]
+fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
+    let site = Site::beside("off", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.lab().set_link(CULPRIT, false).expect("an interface");
+    let outcome = session.end(ENDS_WITHIN);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["silent"]);
+    outcome.root.assert_code(1);
+    let ended = outcome.receiver(CULPRIT);
+    assert!([3, 4].contains(&ended.code()), "{}: {}", ended.code(), ended.stderr);
 }
 
 #[test]

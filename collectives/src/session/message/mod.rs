@@ -1,206 +1,21 @@
 //! The control messages of a session.
 
+mod codes;
+mod word;
+
+pub use codes::{MemberState, Outcome, Refusal, Stage};
+pub use word::{Digest, Done, Status, Trailer, Verdict};
+
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
-
-/// A BLAKE3 digest.
-pub type Digest = [u8; 32];
 
 /// Stands for "not known in advance" where a size is announced.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// In the features of a JOIN: no receiver asks to be a member, but another root whether this one is there.
 pub(super) const ROOT_ASKS: u32 = 1 << 31;
-
-/// Declares an enum whose values go over the wire as one byte, counted from 0.
-macro_rules! wire_enum {
-    ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $value:literal,)* }) => {
-        $(#[$meta])*
-        #[repr(u8)]
-        pub enum $name {
-            $($(#[$about])* $variant = $value,)*
-        }
-
-        impl $name {
-            const ALL: &[$name] = &[$($name::$variant),*];
-
-            fn read(from: &mut BodyReader<'_>) -> Option<$name> {
-                $name::ALL.get(usize::from(from.u8()?)).copied()
-            }
-        }
-    };
-}
-
-wire_enum! {
-    /// How a member fared.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    Outcome {
-        /// Verified, confirmed by the root, on disk, visible under its name.
-        Delivered = 0,
-        /// No room for the announced size.
-        NoSpace = 1,
-        /// Writing, syncing or renaming failed.
-        WriteFailed = 2,
-        /// The bytes do not match the root's digest.
-        Damaged = 3,
-        /// Its user stopped it.
-        Interrupted = 4,
-        /// It fell silent.
-        Silent = 5,
-        /// Bytes that it lacks died with other hosts, and the root cannot read them again.
-        Lost = 6,
-        /// All bytes are there, on stable storage and agree with the trailer; they become visible when the root has
-        /// confirmed them.
-        Verified = 7,
-        /// It made no progress for too long, though it was heard.
-        Stalled = 8,
-        /// Its process has ended.
-        Died = 9,
-    }
-}
-
-impl Outcome {
-    /// The word for it in reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Delivered => "verified",
-            Outcome::NoSpace => "no-space",
-            Outcome::WriteFailed => "write-failed",
-            Outcome::Damaged => "damaged",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Silent => "silent",
-            Outcome::Lost => "lost",
-            Outcome::Verified => "unconfirmed",
-            Outcome::Stalled => "stalled",
-            Outcome::Died => "died",
-        }
-    }
-}
-
-wire_enum! {
-    /// Why the root turns a receiver away.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    Refusal {
-        /// Its MTU is below the root's.
-        SmallMtu = 0,
-        /// It has less free space than the announced size.
-        NoSpace = 1,
-        /// The session has started, or is full.
-        Late = 2,
-        /// Another receiver on the same interface is there already.
-        Twin = 3,
-        /// The topology file does not name it.
-        NotInTopology = 4,
-        /// Short frames reach it, the longest do not.
-        Path = 5,
-        /// It is none of the hosts that the sender has named.
-        NotWanted = 6,
-    }
-}
-
-impl Refusal {
-    /// The reason in two or three words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Refusal::SmallMtu => "MTU too small",
-            Refusal::NoSpace => "no space",
-            Refusal::Late => "too late",
-            Refusal::Twin => "name or interface taken",
-            Refusal::NotInTopology => "not in the topology",
-            Refusal::Path => "smaller MTU on the way",
-            Refusal::NotWanted => "not asked for",
-        }
-    }
-}
-
-wire_enum! {
-    /// How far the session is that a root announces.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    Stage {
-        /// It waits for receivers.
-        #[default]
-        Gathering = 0,
-        /// It has started, and takes nobody in any more.
-        Started = 1,
-        /// It has started, and who comes late may still join.
-        LateWelcome = 2,
-    }
-}
-
-wire_enum! {
-    /// What a member is busy with.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    MemberState {
-        /// It receives, and nothing holds it up.
-        #[default]
-        Alive = 0,
-        /// Its application takes frames more slowly than they come.
-        Blocked = 1,
-        /// It waits for frames.
-        Starved = 2,
-        /// It has everything and checks it.
-        Verifying = 3,
-        /// A child of its takes frames more slowly than they come.
-        WaitsForChild = 4,
-        /// It has everything and waits for its disk.
-        Syncing = 5,
-        /// It has verified everything and waits for the root's word.
-        Settled = 6,
-        /// It has given its last report.
-        Done = 7,
-    }
-}
-
-impl MemberState {
-    /// What it does, in words that follow the host's name.
-    pub fn words(self) -> &'static str {
-        match self {
-            MemberState::Alive => "is receiving",
-            MemberState::Blocked => "waits for its disk or for whoever reads its output",
-            MemberState::Starved => "waits for frames",
-            MemberState::Verifying => "is verifying",
-            MemberState::WaitsForChild => "waits for a host behind it",
-            MemberState::Syncing => "is syncing to its disk",
-            MemberState::Settled => "has verified everything and waits for the verdict",
-            MemberState::Done => "is done",
-        }
-    }
-}
-
-/// What a member says of itself with each sign of life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// What it is busy with.
-    pub state: MemberState,
-    /// The child for which it cannot go on, if there is one.
-    pub waits_for: Option<Rank>,
-    /// Frames that have arrived in order.
-    pub arrived: u64,
-    /// Frames that its application has taken.
-    pub consumed: u64,
-}
-
-/// What the root knows of all members' reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Whether the session is over.
-    pub over: bool,
-    /// What the stream adds up to, once the root knows.
-    pub trailer: Option<Trailer>,
-    /// A bit for each rank whose report the root has, least significant first.
-    pub heard: Vec<u8>,
-    /// As many bytes: a bit for each rank whose bytes are what was sent.
-    pub accepted: Vec<u8>,
-}
-
-impl Verdict {
-    /// Whether a bitmap has the bit of a rank.
-    pub(super) fn names(bitmap: &[u8], rank: Rank) -> bool {
-        bitmap.get(rank.index() / 8).is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
-    }
-}
 
 /// A slice of an encoded view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,19 +30,6 @@ pub struct ViewPart {
     pub count: u16,
     /// The slice.
     pub bytes: Vec<u8>,
-}
-
-/// What became of the stream at a member, as it says itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// How it fared.
-    pub outcome: Outcome,
-    /// Bytes it received.
-    pub bytes: u64,
-    /// Their BLAKE3.
-    pub digest: Digest,
-    /// A sentence on a failure.
-    pub text: String,
 }
 
 /// A control message.
@@ -399,31 +201,6 @@ impl Message {
             kind::ABORT => Message::Abort { text: from.text()? },
             _ => return None,
         })
-    }
-}
-
-/// What the last frame of every stream carries: what all the others add up to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trailer {
-    /// Bytes in the stream, this trailer not counted.
-    pub bytes: u64,
-    /// BLAKE3 of those bytes.
-    pub digest: Digest,
-}
-
-impl Trailer {
-    /// Bytes on the wire.
-    pub const BYTES: usize = 40;
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = BodyWriter::default();
-        out.u64(self.bytes).bytes(&self.digest);
-        out.into_bytes()
-    }
-
-    pub(super) fn decode(payload: &[u8]) -> Option<Trailer> {
-        let mut from = BodyReader::new(payload);
-        Some(Trailer { bytes: from.u64()?, digest: from.array()? })
     }
 }
 

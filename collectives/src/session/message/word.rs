@@ -1,0 +1,95 @@
+//! What members and root say of the bytes: how far they are, what they add up to, what became of them.
+
+use super::{MemberState, Outcome};
+use crate::membership::codec::{BodyReader, BodyWriter};
+use ethbcast_transport::wire::Rank;
+
+/// A BLAKE3 digest.
+pub type Digest = [u8; 32];
+
+/// What a member says of itself with each sign of life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// What it is busy with.
+    pub state: MemberState,
+    /// The child for which it cannot go on, if there is one.
+    pub waits_for: Option<Rank>,
+    /// Frames that have arrived in order.
+    pub arrived: u64,
+    /// Frames that its application has taken.
+    pub consumed: u64,
+}
+
+/// What the root knows of all members' reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the session is over.
+    pub over: bool,
+    /// What the stream adds up to, once the root knows.
+    pub trailer: Option<Trailer>,
+    /// A bit for each rank whose report the root has, least significant first.
+    pub heard: Vec<u8>,
+    /// As many bytes: a bit for each rank whose bytes are what was sent.
+    pub accepted: Vec<u8>,
+}
+
+impl Verdict {
+    /// Whether a bitmap has the bit of a rank.
+    pub(in crate::session) fn names(bitmap: &[u8], rank: Rank) -> bool {
+        bitmap.get(rank.index() / 8).is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
+    }
+}
+
+/// What became of the stream at a member, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// How it fared.
+    pub outcome: Outcome,
+    /// Bytes it received.
+    pub bytes: u64,
+    /// Their BLAKE3.
+    pub digest: Digest,
+    /// A sentence on a failure.
+    pub text: String,
+}
+
+impl Done {
+    /// Whether all is well so far.
+    pub(in crate::session) fn is_success(&self) -> bool {
+        matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
+    }
+
+    /// The same for a root that knows better: whoever has other bytes than were sent has damaged ones.
+    pub(in crate::session) fn into_failure(self) -> Done {
+        if !self.is_success() {
+            return self;
+        }
+        let text = "it claims delivery of other bytes than were sent".to_owned();
+        Done { outcome: Outcome::Damaged, text, ..self }
+    }
+}
+
+/// What the last frame of every stream carries: what all the others add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// Bytes in the stream, this trailer not counted.
+    pub bytes: u64,
+    /// BLAKE3 of those bytes.
+    pub digest: Digest,
+}
+
+impl Trailer {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 40;
+
+    pub(in crate::session) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        out.u64(self.bytes).bytes(&self.digest);
+        out.into_bytes()
+    }
+
+    pub(in crate::session) fn decode(payload: &[u8]) -> Option<Trailer> {
+        let mut from = BodyReader::new(payload);
+        Some(Trailer { bytes: from.u64()?, digest: from.array()? })
+    }
+}

@@ -1,0 +1,76 @@
+//! The root as its driver sees it.
+
+use super::{Phase, Root};
+use crate::session::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
+use ethbcast_transport::{Deadline, Instant, Machine, Part, wire};
+
+impl Machine for Root {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let frame = match wire::parse(frame) {
+            Ok(frame) => frame,
+            Err(why) => {
+                self.strangers.on_reject(frame, why, &mut self.endpoint);
+                return;
+            }
+        };
+        let kind = frame.header.kind;
+        // A receiver that has not joined yet knows our session number from the invitation.
+        if frame.header.session != self.endpoint.config().session {
+            match kind {
+                ANNOUNCE => self.strangers.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
+                REFUSE => self.on_answer(now, &frame),
+                _ => self.endpoint.count_stranger(),
+            }
+        } else if kind == JOIN {
+            self.on_join(now, &frame);
+        } else if kind == LEAVE {
+            self.on_leave(now, &frame);
+        } else if let Phase::Gathering(gathering) = &mut self.phase {
+            gathering.handle_frame(now, &frame, &mut self.endpoint);
+            self.go_on(now);
+        } else {
+            self.of_member(now, &frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.phase {
+            Phase::Gathering(gathering) => {
+                gathering.handle_timeout(now, self.strangers.refusals_mut(), &mut self.endpoint);
+                self.go_on(now);
+            }
+            Phase::Running(running) => {
+                running.handle_timeout(now, &mut self.endpoint);
+                self.watch_reports(now);
+            }
+            Phase::Closing(closing, _) => {
+                if closing.handle_timeout(now, &mut self.endpoint) {
+                    self.phase = Phase::Ended(self.phase.take());
+                }
+            }
+            Phase::Ended(_) => {}
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
+            Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
+            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
+            Phase::Closing(..) | Phase::Ended(_) => None,
+        })
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let of_phase = match &self.phase {
+            Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
+            Phase::Running(running) => running.poll_timeout(now),
+            Phase::Closing(closing, _) => closing.poll_timeout(),
+            Phase::Ended(_) => return None,
+        };
+        of_phase.into_iter().chain(self.endpoint.next_answer(now)).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.streams().is_some_and(Part::is_urgent)
+    }
+}

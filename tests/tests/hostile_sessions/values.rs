@@ -1,0 +1,91 @@
+//! One control frame with hostile values from the right address: each kind, in each phase, at each kind of member.
+//!
+//! There are no keys yet. One frame that has everything right ends
+//! * the session for whoever hears it: ABORT, and VERDICT that says it is over;
+//! * one member's part: VIEW in which it is gone, LEAVE, and JOIN in its name before its own.
+//!
+//! Whatever else it says, everybody has everything.
+
+use crate::forgery::{self, Forged, Harm};
+use crate::scene::{MEMBERS, Name, PHASES, Phase, Scene};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::Random;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const RUNS: u64 = 8_000;
+const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
+
+/// Who is told something, and in whose name: the root in those of its first child and of the last, a relay and the last
+/// in those of the root, of another member, and of the group.
+const PLACES: [(usize, Name); 7] = [
+    (0, Name::Host(1)),
+    (0, Name::Host(MEMBERS)),
+    (0, Name::Host(0)),
+    (2, Name::Host(0)),
+    (MEMBERS, Name::Host(0)),
+    (2, Name::Host(1)),
+    (MEMBERS, Name::Group),
+];
+
+/// One seed: a way, a phase, a place, and one of what can be told there.
+fn play(seed: u64) {
+    let (ways, phases, places) = (WAYS.len() as u64, PHASES.len() as u64, PLACES.len() as u64);
+    let via = WAYS[(seed % ways) as usize];
+    let phase = PHASES[(seed / ways % phases) as usize];
+    let (to, name) = PLACES[(seed / (ways * phases) % places) as usize];
+    let round = seed / (ways * phases * places);
+    let mut scene = Scene::new(via);
+    let watched = if to == 0 { MEMBERS } else { to };
+    assert!(scene.run_to(phase, watched), "{via}: there is no {phase:?}");
+    let from = if let Name::Host(from) = name { from } else { 0 };
+    let all = forgery::all(&scene, to, from);
+    // Of some kinds there are hundreds, of others three: each has its turn.
+    let family = &all[(round % all.len() as u64) as usize];
+    let forged = &family[Random::new(seed).below(family.len() as u64) as usize];
+    let replay = format!(
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test hostile_sessions values \
+         ({via}, {phase:?}, to n{to} in the name of {name:?}: {})",
+        forged.what
+    );
+    scene.inject(to, name, forged.kind, &forged.body);
+    let has = scene.finish(&replay);
+    judge(&scene, forged, (to, name, phase), &has, &replay);
+}
+
+fn judge(scene: &Scene, forged: &Forged, (to, name, phase): (usize, Name, Phase), has: &[bool], replay: &str) {
+    let from = if let Name::Host(from) = name { from } else { usize::MAX };
+    // Words that are the root's own do nothing in anybody else's name, and those of members only at the root.
+    let heard = forgery::is_for(forged.kind, to, from, phase);
+    let harm = if heard { forged.harm } else { Harm::Nothing };
+    let concerned = if to == 0 { from } else { to };
+    match harm {
+        Harm::Nothing => assert!(has[0], "{replay}: {has:?} {}", scene.story()),
+        Harm::OneMember => {
+            let others = (1..=MEMBERS).filter(|&host| host != concerned).all(|host| has[host]);
+            assert!(others, "{replay}: {has:?} {}", scene.story());
+        }
+        Harm::Session => {}
+    }
+}
+
+#[test]
+fn one_frame_with_hostile_values_ends_no_more_than_is_said_here() {
+    if let Ok(seed) = std::env::var("ETHBCAST_SEED") {
+        play(seed.parse().expect("ETHBCAST_SEED is a number"));
+        return;
+    }
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= RUNS {
+                        return;
+                    }
+                    play(seed);
+                }
+            });
+        }
+    });
+}
