@@ -156,7 +156,10 @@ fn joining_ends_though_calls_get_lost() {
         play.run(WITHIN + Duration::from_secs(1));
         for (host, end) in play.ends().into_iter().enumerate() {
             let Some(Err(error)) = end else { panic!("{direction:?}: host {host} has joined or hangs: {end:?}") };
-            assert!(error.to_string().contains("n3") || error.to_string().contains("4 of 5"), "{direction:?}: {error}");
+            let text = error.to_string();
+            // Of two that do not hear each other the one is as good as the other.
+            let named = ["n3", "n2 did not confirm", "4 of 5"].iter().any(|name| text.contains(name));
+            assert!(host == VICTIM || named, "{direction:?}: host {host}: {text}");
         }
     }
 }

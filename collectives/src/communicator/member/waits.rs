@@ -19,7 +19,7 @@ struct Told {
 #[derive(Debug)]
 pub(super) struct Waits {
     own: Rank,
-    /// Whom this rank waits for in the call in progress, and when to look anew: with thousands of ranks that takes time.
+    /// Whom this rank waits for in the call in progress, and when to look anew: among thousands that takes time.
     waits_for: Option<Rank>,
     look_at: Instant,
     looks_every: Duration,
