@@ -3,7 +3,7 @@
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
-use crate::session::message::{Digest, MemberState, Outcome, Status, Trailer, Verdict};
+use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -26,6 +26,14 @@ pub struct MemberReport {
     pub text: String,
     /// From the first data frame to its verdict; zero if there was no data.
     pub took: Duration,
+}
+
+impl MemberReport {
+    /// What became of a member, by its own words or the root's.
+    pub(super) fn new(host: &str, rank: Rank, done: Done, took: Duration) -> MemberReport {
+        let Done { outcome, bytes, digest, text } = done;
+        MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
+    }
 }
 
 /// A member as the root sees it.
@@ -113,6 +121,10 @@ impl Entry {
     }
 }
 
+/// So many may have been let in after the start without having confirmed a view: whoever asks under made-up names does
+/// not fill the list.
+const MOST_COMING: usize = 16;
+
 /// How far a member is on its way from the last byte to its report.
 fn phase(state: MemberState) -> u8 {
     match state {
@@ -141,6 +153,17 @@ impl Members {
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence }
+    }
+
+    /// One more has come, and stands aside; false if too many are still on their way in.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
+        let fits = coming < MOST_COMING;
+        if fits {
+            self.presence.admit(now);
+            self.entries.push(Entry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+        }
+        fits
     }
 
     /// Every member, by rank.
@@ -297,9 +320,10 @@ impl Members {
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// What is known of all; `trailer` is what was sent, once that is known.
-    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
-        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
+    /// What is known of all their reports.
+    pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
+        let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
+        Verdict { over, trailer, heard, accepted }
     }
 
     /// One bit for each rank of which this holds, rank 0 being bit 0.

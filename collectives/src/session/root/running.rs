@@ -9,8 +9,8 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
-use crate::session::view::{Standing, View};
+use crate::session::message::{Done, Message, Outcome, Status, Trailer};
+use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::BTreeSet;
@@ -113,9 +113,7 @@ impl Running {
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         let rank = self.rank_of(nonce, from);
-        if let Some(rank) = rank {
-            self.members.hear(now, rank);
-        }
+        rank.into_iter().for_each(|rank| self.members.hear(now, rank));
         rank.is_some()
     }
 
@@ -135,10 +133,20 @@ impl Running {
         }
     }
 
+    /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.
+    pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
+        let fits = !self.delivery.is_shut() && self.members.admit(now);
+        if fits {
+            self.view.members.push(ViewMember::late(host, mac, nonce));
+            self.delivery.admit(mac);
+            self.changed = true;
+        }
+        fits
+    }
+
     /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
-        let is_member = |rank: &Rank| self.view.members[rank.index()].mac == from && *rank != Rank::ROOT;
-        let Some(rank) = self.view.ranks().find(is_member) else { return };
+        let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
             self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
             self.follow_up(now, endpoint);
@@ -215,7 +223,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -238,9 +246,9 @@ impl Running {
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
-            // A late receiver asks to join when it hears this, and is told that it is too late.
-            endpoint.send_to_group(&endpoint.config().invitation(Stage::Started, Duration::MAX));
-            self.timers.set(Wait::Announce, now + timing.announce * 5);
+            // A late receiver asks to join when it hears this.
+            endpoint.send_to_group(&endpoint.config().invitation(endpoint.config().stage(), Duration::MAX));
+            self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
@@ -253,7 +261,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
+            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -264,16 +272,10 @@ impl Running {
         [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
     }
 
-    fn verdict(&self, over: bool) -> Verdict {
-        self.members.verdict(over, self.delivery.trailer())
-    }
-
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        if self.changed && self.timers.is_set(Wait::Change) {
-            return;
-        }
-        if std::mem::take(&mut self.changed) && !self.delivery.is_shut() {
+        let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
+        if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
@@ -322,9 +324,7 @@ impl Running {
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
-        let host = self.host(rank).to_owned();
-        let Done { outcome, bytes, digest, text } = done;
-        let report = MemberReport { host, rank, outcome, bytes, digest, text, took };
+        let report = MemberReport::new(self.host(rank), rank, done, took);
         if !self.members.set_report(&report) {
             return;
         }
@@ -334,7 +334,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.verdict(true)));
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 

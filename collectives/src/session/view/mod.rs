@@ -49,6 +49,11 @@ impl Standing {
 }
 
 impl ViewMember {
+    /// One that comes after the start, and has no place in the tree.
+    pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
+        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
+    }
+
     /// Whether it is in the tree, or among the listeners of a cast.
     pub fn is_in_place(&self) -> bool {
         self.standing == Standing::InPlace
@@ -214,6 +219,11 @@ impl View {
     /// Whether the member of this rank, wherever it stands, has this interface.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
+    }
+
+    /// The rank of a member in place, by its interface.
+    pub(super) fn rank_at(&self, mac: MacAddr) -> Option<Rank> {
+        self.ranks().find(|rank| self.members[rank.index()].mac == mac)
     }
 
     /// The rank of a member that has not gone.
