@@ -123,14 +123,9 @@ impl Running {
 
     /// A member's process has ended, says it or who watches it.
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
-        let (nonce, from) = who;
-        match self.rank_of(nonce, from) {
-            Some(rank) => {
-                self.lose(now, rank, Outcome::Died, text, endpoint);
-                self.follow_up(now, endpoint);
-            }
-            None => endpoint.count_stranger(),
-        }
+        let Some(rank) = self.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
+        self.lose(now, rank, Outcome::Died, text, endpoint);
+        self.follow_up(now, endpoint);
     }
 
     /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.
@@ -227,7 +222,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -265,7 +260,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
+            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -338,7 +333,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.verdict(true)));
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 
