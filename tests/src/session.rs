@@ -36,6 +36,8 @@ pub struct Case {
     pub stops: Option<(usize, usize)>,
     /// Hosts that are not there for a while.
     pub absences: Vec<Absence>,
+    /// More receivers, for whom the root does not wait, and which come that much later.
+    pub late: (usize, Duration),
     /// Whether the source can be read once only.
     pub pipe: bool,
     /// The sessions' clockwork.
@@ -69,6 +71,7 @@ impl Case {
             gives_up: None,
             stops: None,
             absences: Vec::new(),
+            late: (0, Duration::ZERO),
             pipe: false,
             timing: Timing::default(),
         }
@@ -186,11 +189,12 @@ pub fn hosts_of<S: Source, K: Sink>(
         route: Route::Via(case.via),
         tuning: tuning.clone(),
         timing: case.timing,
+        late: case.late.0 > 0,
         probe: false,
         ..RootConfig::new(station(0), session(seed), "test")
     };
     let root = Participant::root(Root::new(Instant::START, config), source);
-    let receivers = (1..=case.receivers).map(|host| {
+    let receivers = (1..=case.receivers + case.late.0).map(|host| {
         let patience = Some(Duration::from_secs(30));
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
@@ -217,7 +221,7 @@ pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let settings =
         HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
-    Network::star(case.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
+    Network::star(case.receivers + case.late.0 + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
 /// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
@@ -228,6 +232,10 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     simulation.set_event_limit(20_000_000);
     for &(host, at) in &case.crashes {
         simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
+    }
+    for host in case.receivers + 1..=case.receivers + case.late.0 {
+        simulation.pause(host, Instant::START);
+        simulation.resume(host, Instant::START + case.late.1);
     }
     for &Absence { host, from, lasts, paused } in &case.absences {
         let (from, to) = (Instant::START + from, Instant::START + from + lasts);

@@ -141,3 +141,19 @@ fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
         assert!(played.took < Duration::from_secs(4), "{replay}: {:?}", played.each_took);
     }
 }
+
+#[test]
+fn who_comes_late_gets_everything_after_the_others() {
+    for via in [Via::Chain, Via::Cast, Via::Binary] {
+        for late_ms in [230, 270, 310] {
+            let case = Case { late: (2, Duration::from_millis(late_ms)), ..case(via) };
+            let replay = format!("{via}: two more come after {late_ms} ms");
+            let played = played(&case, NoFaults, &replay);
+            assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS + 2], "{replay}: {:?}", played.words);
+            let (first, late) = played.each_took.split_at(RECEIVERS);
+            let slowest = first.iter().max().expect("seven");
+            assert!(late.iter().all(|took| took > slowest), "{replay}: {:?}", played.each_took);
+            assert!(played.took <= *slowest * 4, "{replay}: {:?}", played.each_took);
+        }
+    }
+}

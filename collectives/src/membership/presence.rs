@@ -147,6 +147,11 @@ impl Presence {
         }
     }
 
+    /// One more is there, with the next rank.
+    pub(crate) fn admit(&mut self, now: Instant) {
+        self.entries.push(Entry { heard_at: now, suspected: false, standing: Attendance::Here });
+    }
+
     /// A member does not count any more, whether it is silent or not.
     pub(crate) fn remove(&mut self, rank: Rank) {
         self.entries[rank.index()].standing = Attendance::Gone;

@@ -103,6 +103,9 @@ pub struct SendArgs {
     /// missing is named.
     #[arg(long, value_name = "NODESET")]
     pub hosts: Option<String>,
+    /// Let receivers take part that come after the start: each is served beside the others, and after them.
+    #[arg(long)]
+    pub late: bool,
     /// How long to wait for receivers; 60 seconds without it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,

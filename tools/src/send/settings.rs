@@ -28,6 +28,7 @@ impl Settings {
         let mut options = session::options(&args.wire);
         args.patience.apply(&mut options);
         args.stall.apply(&mut options);
+        options.late = args.late;
         options.route = match &args.plan {
             Some(path) => Route::Saved(read_plan(path)?),
             None => read_route(&args.via)?,

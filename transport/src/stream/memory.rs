@@ -1,5 +1,7 @@
 //! What a stream's structures take (EQA §4.2): counted from what is allocated, whether it is in use or not.
 
+use crate::feed::Feed;
+
 summed! {
     /// Bytes of one stream's structures at this moment.
     ///
@@ -25,6 +27,16 @@ summed! {
 }
 
 impl Memory {
+    /// What a feed takes.
+    pub(super) fn of_feed(feed: &Feed) -> Memory {
+        Memory {
+            payload_bytes: feed.payloads_memory_bytes(),
+            slots_bytes: feed.slots_memory_bytes(),
+            readers_bytes: feed.readers_memory_bytes(),
+            ..Memory::default()
+        }
+    }
+
     /// What is there once, however many read it.
     pub fn buffer_bytes(&self) -> usize {
         self.payload_bytes + self.slots_bytes + self.stamps_bytes + self.stream_bytes

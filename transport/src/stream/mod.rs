@@ -67,9 +67,8 @@ impl Stream {
     }
 
     /// An origin that serves `child` alone, from frame `first` on: what another stream of the same frames did until
-    /// now, under another number. It asks the child first where it stands; if that has got further by then, the feed
-    /// goes on from there. The frame to be pushed is always the feed's [`head`](Feed::head), which the caller does not
-    /// let beyond what exists. What the child lacks below `first` makes it an [`Orphan`].
+    /// now, under another number. It asks the child first where it stands, and goes on from there. To be pushed is
+    /// always the feed's [`head`](Feed::head). What the child lacks below `first` makes it an [`Orphan`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -88,17 +87,6 @@ impl Stream {
         let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
         stream.intake = Some(Intake::new(identity, &stream.tuning));
         stream.local = stream.feed.add_reader(0);
-        stream
-    }
-
-    /// A receiver that `parent` serves alone, and that needs nothing before frame `first`.
-    ///
-    /// # Panics
-    /// If [`Tuning::check`] finds a wrong number.
-    pub fn receiver_at(identity: Identity, payload_bytes: usize, first: u64, parent: Peer, tuning: Tuning) -> Stream {
-        let tuning = tuning.alone();
-        let mut stream = Stream::receiver(identity, payload_bytes, parent, &Outlet::Lanes(Vec::new()), tuning);
-        stream.feed.skip_to(first);
         stream
     }
 
@@ -139,14 +127,21 @@ impl Stream {
         self.feed.payload_bytes()
     }
 
+    /// A receiver needs nothing before frame `first`: it begins there.
+    ///
+    /// # Panics
+    /// If anything has come.
+    pub fn begin_at(&mut self, first: u64) {
+        self.feed.skip_to(first);
+    }
+
     /// Sets the view number that frames carry.
     pub fn set_epoch(&mut self, epoch: u8) {
         self.epoch = epoch;
     }
 
     /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on,
-    /// which the caller makes its parent. Feed, cursor and the local application's place stay; it has no readers over
-    /// the network any more, and acknowledges as often as one that is alone.
+    /// which the caller makes its parent. Feed, cursor and the local application's place stay; its readers are gone.
     pub fn set_number(&mut self, now: Instant, number: StreamId) {
         self.identity.stream = number;
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
@@ -170,7 +165,7 @@ impl Stream {
         taken.is_some()
     }
 
-    /// The frame that the local application needs next; of a host without one, the end of what has been pushed.
+    /// The frame that the local application needs next; without one, the end of what has been pushed.
     pub fn position(&self) -> u64 {
         self.local.map_or(self.feed.head(), |reader| self.feed.position(reader))
     }
@@ -256,8 +251,8 @@ impl Stream {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }
 
-    /// The children that need frames which are gone here, each with the newest range that an acknowledgement has shown
-    /// since the last call: who still has it is to [`write_again`](Stream::write_again). What follows comes from here.
+    /// The children that need frames which are gone here, each with the newest range shown since the last call: who
+    /// still has it is to [`write_again`](Stream::write_again).
     pub fn take_orphans(&mut self) -> Vec<Orphan> {
         self.orphans.take()
     }
@@ -332,16 +327,10 @@ impl Stream {
         }
     }
 
-    /// Writes a frame for `to`, who lacks it, into `buffer`, whether the feed has it or not; its length.
-    pub fn write_again(
-        &mut self,
-        now: Instant,
-        buffer: &mut [u8],
-        to: MacAddr,
-        sequence: u64,
-        payload: &[u8],
-        ending: Ending,
-    ) -> usize {
+    /// Writes a frame (number, payload and what ends with it) for `to`, who lacks it, into `buffer`, whether the feed
+    /// has it or not; its length.
+    pub fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: (u64, &[u8], Ending)) -> usize {
+        let (sequence, payload, ending) = frame;
         self.stats.data_resent += 1;
         let stamp = self.stamps.draw(now);
         let header = self.header(Kind::DATA, ending.flags().with(Flags::RESENT), sequence, stamp);
@@ -396,14 +385,8 @@ impl Stream {
 
     /// The bytes of each of the stream's structures.
     pub fn memory(&self) -> Memory {
-        let own = Memory {
-            payload_bytes: self.feed.payloads_memory_bytes(),
-            slots_bytes: self.feed.slots_memory_bytes(),
-            readers_bytes: self.feed.readers_memory_bytes(),
-            stream_bytes: size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes(),
-            ..Memory::default()
-        };
-        own + self.readers.memory()
+        let stream_bytes = size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes();
+        Memory { stream_bytes, ..Memory::of_feed(&self.feed) } + self.readers.memory()
     }
 
     /// Recomputes the feed's counts.

@@ -32,7 +32,7 @@ impl Host {
         let mut buffer = vec![0; FRAME_BYTES];
         let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
         let stream = self.streams.last_mut().expect("a host has a stream");
-        let length = stream.write_again(now, &mut buffer, host_mac(to), sequence, &payload, ending);
+        let length = stream.write_again(now, &mut buffer, host_mac(to), (sequence, &payload, ending));
         buffer.truncate(length);
         self.outbox.push_back(buffer);
     }

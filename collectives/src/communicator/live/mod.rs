@@ -27,8 +27,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// A group of ranks that call each other.
 ///
 /// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on
-/// every rank. Each call blocks: a collective until nothing has moved for [`Options::call_within`], a message for that long
-/// at most. Messages may be sent and received by several
+/// every rank. Each call blocks: a collective until nothing has moved for [`Options::call_within`], a message for that
+/// long at most. Messages may be sent and received by several
 /// threads at once; collectives of several threads take turns.
 ///
 /// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them (the next one is

@@ -289,8 +289,8 @@ impl Calls {
         absent
     }
 
-    /// Whether more than half of those who are there, and at least two, have not been heard for about as long as whoever
-    /// is gone: then it is rather this rank that does not hear.
+    /// Whether more than half of those who are there, and at least two, have not been heard for about as long as
+    /// whoever is gone: then it is rather this rank that does not hear.
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;

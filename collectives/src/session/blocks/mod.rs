@@ -268,7 +268,7 @@ impl Blocks {
     /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
-        self.streams[*at].write_again(now, buffer, to, *sequence, payload, *ending)
+        self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
     }
 
     /// Brings parents and children in line with a new view in which ranks have gone or stand aside.

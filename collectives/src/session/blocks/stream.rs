@@ -53,7 +53,9 @@ pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, fir
 /// The other end of such a stream, where it takes the place of many.
 pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning: &Tuning) -> Stream {
     let (payload_bytes, root) = (usize::from(view.payload_bytes), view.peer(Rank::ROOT));
-    let mut stream = Stream::receiver_at(identity, payload_bytes, first, root, with_policy(tuning, view));
+    let nobody = Outlet::Lanes(Vec::new());
+    let mut stream = Stream::receiver(identity, payload_bytes, root, &nobody, with_policy(tuning, view));
+    stream.begin_at(first);
     stream.set_origin(root);
     if let Some(last) = frames(view) {
         stream.expect_last(last);

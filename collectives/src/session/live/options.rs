@@ -66,6 +66,8 @@ with_defaults! {
         pub progress_every: Duration = Duration::from_millis(100),
         /// How long who is silent, or makes no progress, is waited for; also this host's interface, if it is away.
         pub timing: Timing = Timing::default(),
+        /// Whether a receiver that comes after the start takes part; it finishes after the others.
+        pub late: bool = false,
         /// What becomes of a receiver that holds up the others.
         pub on_slow: OnSlow = OnSlow::Demote,
         /// How long the whole may take; without it, as long as it takes.
@@ -130,6 +132,7 @@ impl Options {
             probe: self.probe,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
+            late: self.late,
             on_slow: self.on_slow,
             timing: self.timing,
             tuning,

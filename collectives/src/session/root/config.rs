@@ -106,6 +106,8 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
+    /// Whether who asks after the start takes part, from the first byte on, after the others; not in blocks.
+    pub late: bool,
     /// What becomes of a slow member.
     pub on_slow: OnSlow,
     /// The engine's numbers.
@@ -130,6 +132,7 @@ impl RootConfig {
             probe: true,
             dry_run: false,
             topology: None,
+            late: false,
             on_slow: OnSlow::default(),
             tuning: Tuning::default(),
             timing: Timing::default(),
@@ -165,6 +168,11 @@ impl RootConfig {
         };
         let all = self.topology.as_ref().map(others).unwrap_or_default();
         if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }
+    }
+
+    /// How far a session that has started is for those who were not there.
+    pub(super) fn stage(&self) -> Stage {
+        if self.late { Stage::LateWelcome } else { Stage::Started }
     }
 
     /// What tells receivers of the session, which has been announced for `age`.

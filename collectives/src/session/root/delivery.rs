@@ -199,6 +199,11 @@ impl Delivery {
         ranks
     }
 
+    /// One more member is here.
+    pub(super) fn admit(&mut self, mac: MacAddr) {
+        self.macs.push(mac);
+    }
+
     /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // Nobody has got further than the stream.

@@ -121,6 +121,10 @@ impl Entry {
     }
 }
 
+/// So many may have been let in after the start without having confirmed a view: whoever asks under made-up names does
+/// not fill the list.
+const MOST_COMING: usize = 16;
+
 /// How far a member is on its way from the last byte to its report.
 fn phase(state: MemberState) -> u8 {
     match state {
@@ -151,6 +155,17 @@ impl Members {
         Members { entries: (1..=receivers).map(entry).collect(), presence }
     }
 
+    /// One more has come, and stands aside; false if too many are still on their way in.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
+        let fits = coming < MOST_COMING;
+        if fits {
+            self.presence.admit(now);
+            self.entries.push(Entry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+        }
+        fits
+    }
+
     /// Every member, by rank.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
@@ -158,6 +173,11 @@ impl Members {
 
     pub(super) fn entry(&self, rank: Rank) -> Option<&Entry> {
         self.entries.get(rank.index().checked_sub(1)?)
+    }
+
+    /// A member, if it is in place.
+    pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
+        self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
     }
 
     pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
@@ -222,7 +242,7 @@ impl Members {
         if status.arrived > before.arrived || status.consumed > before.consumed || further {
             entry.moved(now);
         }
-        if status.state != MemberState::Done {
+        if phase(status.state) < phase(MemberState::Settled) {
             entry.claimed = None;
         }
         entry.status = status;
@@ -300,9 +320,10 @@ impl Members {
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// What is known of all; `trailer` is what was sent, once that is known.
-    pub(super) fn verdict(&self, over: bool, trailer: Option<Trailer>) -> Verdict {
-        Verdict { over, trailer, heard: self.bitmap(Entry::is_reported), accepted: self.bitmap(Entry::is_accepted) }
+    /// What is known of all their reports.
+    pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
+        let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
+        Verdict { over, trailer, heard, accepted }
     }
 
     /// One bit for each rank of which this holds, rank 0 being bit 0.

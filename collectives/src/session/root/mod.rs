@@ -273,6 +273,12 @@ impl Root {
                 if !phase.running_mut().is_some_and(|running| running.heard_join(now, *nonce, frame.source)) {
                     if let Phase::Running(running) = phase {
                         running.heard_other_run(now, frame.source, &mut self.endpoint);
+                        let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
+                        let strangers = &mut self.strangers;
+                        if late && strangers.welcome(now, frame.source, &message, running, &mut self.endpoint) {
+                            self.watch_reports(now);
+                            return;
+                        }
                     }
                     let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
                     self.strangers.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);

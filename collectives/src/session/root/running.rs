@@ -9,8 +9,8 @@ use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::message::{Done, Message, Outcome, Stage, Status, Trailer, Verdict};
-use crate::session::view::{Standing, View};
+use crate::session::message::{Done, Message, Outcome, Status, Trailer};
+use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::BTreeSet;
@@ -133,6 +133,17 @@ impl Running {
         }
     }
 
+    /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.
+    pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
+        let fits = !self.delivery.is_shut() && self.members.admit(now);
+        if fits {
+            self.view.members.push(ViewMember::late(host, mac, nonce));
+            self.delivery.admit(mac);
+            self.changed = true;
+        }
+        fits
+    }
+
     /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
@@ -176,14 +187,11 @@ impl Running {
             Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
+                // It may have stepped aside, and in blocks there is no way back.
                 if self.view.via.is_in_blocks() {
-                    // It may have stepped aside, and cannot step back.
                     self.step_aside(now, rank, "was told a view of somebody else", endpoint);
                 }
-                if self.view.is_contradicted_by(epoch) {
-                    self.view.epoch = epoch;
-                    self.changed = true;
-                }
+                self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => {
                 self.members.set_status(now, rank, status, self.delivery.blocks().frames());
@@ -216,7 +224,7 @@ impl Running {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
-            endpoint.send(mac, &Message::Verdict(self.verdict(false)));
+            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
             // Nobody has verified what has not been sent to its end.
@@ -227,21 +235,20 @@ impl Running {
                     self.report(now, rank, done, endpoint);
                 }
             }
-            outcome => {
-                if self.members.says_again(now, rank, outcome) {
-                    self.report(now, rank, done.into_failure(), endpoint);
-                    self.place(now, rank, Standing::Gone);
-                }
+            outcome if self.members.says_again(now, rank, outcome) => {
+                self.report(now, rank, done.into_failure(), endpoint);
+                self.place(now, rank, Standing::Gone);
             }
+            _ => {}
         }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
-            // A late receiver asks to join when it hears this, and is told that it is too late.
-            endpoint.send_to_group(&endpoint.config().invitation(Stage::Started, Duration::MAX));
-            self.timers.set(Wait::Announce, now + timing.announce * 5);
+            // A late receiver asks to join when it hears this.
+            endpoint.send_to_group(&endpoint.config().invitation(endpoint.config().stage(), Duration::MAX));
+            self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
             self.send_view(now, endpoint);
@@ -254,7 +261,7 @@ impl Running {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.verdict(false)));
+            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
@@ -263,10 +270,6 @@ impl Running {
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
         [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
-    }
-
-    fn verdict(&self, over: bool) -> Verdict {
-        self.members.verdict(over, self.delivery.trailer())
     }
 
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
@@ -331,7 +334,7 @@ impl Running {
         if self.members.all_reported() {
             endpoint.tell(RootEvent::AllReported);
             self.stop();
-            self.last_word = Some(Message::Verdict(self.verdict(true)));
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }
 
@@ -387,11 +390,8 @@ impl Running {
 
     /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        if self.members.entry(rank).is_none_or(|entry| entry.standing() != Standing::InPlace) {
-            return;
-        }
-        log::warn!("{} steps aside: {text}", self.host(rank));
-        if self.members.entry(rank).is_some_and(|entry| !entry.is_reported()) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
             let host = self.host(rank).to_owned();
             endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
         }

@@ -1,7 +1,9 @@
 //! Hosts that are no members: those turned away, other builds, and other roots of the group.
 
+use super::offer::HostNames;
 use super::phase::Phase;
 use super::refusals::Refusals;
+use super::running::Running;
 use super::{RootEndpoint, RootEvent, TurnedAway};
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::other_build::OtherBuilds;
@@ -39,6 +41,33 @@ impl Strangers {
         other.into_iter().for_each(|other| endpoint.tell(RootEvent::OtherVersion(other)));
     }
 
+    /// A receiver asks after the start, and whoever comes late is welcome: whether it was let in or told why not.
+    pub(super) fn welcome(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        join: &Message,
+        running: &mut Running,
+        endpoint: &mut RootEndpoint,
+    ) -> bool {
+        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return false };
+        let names = HostNames::new(endpoint.config());
+        let offer = names.offer(endpoint.config());
+        let known = running.view().members.iter().any(|member| member.host == *host || member.mac == from);
+        let why = offer.refusal(host, *mtu_bytes, *free_bytes);
+        if let Some((why, text)) = why {
+            let away = TurnedAway { host: host.clone(), why, text };
+            self.refusals.refuse(now, from, *nonce, away, endpoint);
+            return true;
+        }
+        let named = if known { format!("{host}@{from}#{nonce:x}") } else { host.clone() };
+        let room = running.view().members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
+        if room {
+            endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().members.len() - 1 });
+        }
+        room
+    }
+
     /// Says no to a receiver that asks after the start with so many.
     pub(super) fn refuse_late(
         &mut self,
@@ -74,7 +103,7 @@ impl Strangers {
                 gathering.on_announce(now, (frame.source, frame.header.session), &message, endpoint);
                 (Stage::Gathering, gathering.age(now))
             }
-            Phase::Running(_) => (Stage::Started, Duration::MAX),
+            Phase::Running(_) => (endpoint.config().stage(), Duration::MAX),
             Phase::Closing(..) | Phase::Ended(_) => return,
         };
         // If it has begun later, it is to know soon that it has.

@@ -49,6 +49,11 @@ impl Standing {
 }
 
 impl ViewMember {
+    /// One that comes after the start, and has no place in the tree.
+    pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
+        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
+    }
+
     /// Whether it is in the tree, or among the listeners of a cast.
     pub fn is_in_place(&self) -> bool {
         self.standing == Standing::InPlace
@@ -188,14 +193,19 @@ impl View {
             && self.members.len() >= present.members.len()
             && self.members.iter().zip(&present.members).all(same)
             && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
-            // In blocks nobody comes late: each member has a stream.
-            && (self.members.len() == present.members.len() || !self.via.is_in_blocks())
+            // In blocks nobody comes late: there are as many streams as members.
+            && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can
-    /// follow this: then the true one has to follow that.
-    pub(super) fn is_contradicted_by(&self, epoch: u32) -> bool {
-        epoch.checked_sub(self.epoch).is_some_and(|steps| steps < most_changes(self.members.len()) / 2)
+    /// A member has confirmed another view of number `epoch`, which it was told in the root's name. If that can follow
+    /// this one, the next has to follow both: takes its number. Whether it did.
+    pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
+        let steps = epoch.checked_sub(self.epoch);
+        let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
+        if follows {
+            self.epoch = epoch;
+        }
+        follows
     }
 
     /// What never changes from one view to the next.
