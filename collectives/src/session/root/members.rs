@@ -242,7 +242,7 @@ impl Members {
         if status.arrived > before.arrived || status.consumed > before.consumed || further {
             entry.moved(now);
         }
-        if status.state != MemberState::Done {
+        if phase(status.state) < phase(MemberState::Settled) {
             entry.claimed = None;
         }
         entry.status = status;

@@ -182,14 +182,11 @@ impl Running {
             Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
+                // It may have stepped aside, and in blocks there is no way back.
                 if self.view.via.is_in_blocks() {
-                    // It may have stepped aside, and cannot step back.
                     self.step_aside(now, rank, "was told a view of somebody else", endpoint);
                 }
-                if self.view.is_contradicted_by(epoch) {
-                    self.view.epoch = epoch;
-                    self.changed = true;
-                }
+                self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => {
                 self.members.set_status(now, rank, status, self.delivery.blocks().frames());
@@ -233,12 +230,11 @@ impl Running {
                     self.report(now, rank, done, endpoint);
                 }
             }
-            outcome => {
-                if self.members.says_again(now, rank, outcome) {
-                    self.report(now, rank, done.into_failure(), endpoint);
-                    self.place(now, rank, Standing::Gone);
-                }
+            outcome if self.members.says_again(now, rank, outcome) => {
+                self.report(now, rank, done.into_failure(), endpoint);
+                self.place(now, rank, Standing::Gone);
             }
+            _ => {}
         }
     }
 

@@ -197,10 +197,15 @@ impl View {
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// Whether a member that confirms another view of number `epoch` has been told one in the root's name that can
-    /// follow this: then the true one has to follow that.
-    pub(super) fn is_contradicted_by(&self, epoch: u32) -> bool {
-        epoch.checked_sub(self.epoch).is_some_and(|steps| steps < most_changes(self.members.len()) / 2)
+    /// A member has confirmed another view of number `epoch`, which it was told in the root's name. If that can follow
+    /// this one, the next has to follow both: takes its number. Whether it did.
+    pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
+        let steps = epoch.checked_sub(self.epoch);
+        let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
+        if follows {
+            self.epoch = epoch;
+        }
+        follows
     }
 
     /// What never changes from one view to the next.
