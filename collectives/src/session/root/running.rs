@@ -226,7 +226,8 @@ impl Running {
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
             // What nobody has accepted yet is not visible, whatever is said: this asks for it.
             Outcome::Verified | Outcome::Delivered if same => {
-                if !self.members.accept(now, rank) && done.outcome == Outcome::Delivered {
+                let accepted_before = !self.members.accept(now, rank);
+                if accepted_before && done.outcome == Outcome::Delivered {
                     self.report(now, rank, done, endpoint);
                 }
             }
