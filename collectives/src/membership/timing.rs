@@ -20,6 +20,8 @@ with_defaults! {
         pub suspect: Duration = Duration::from_millis(300),
         /// Silence after which a member is put out of the others' way.
         pub dead: Duration = Duration::from_millis(1500),
+        /// Silence after which, before the start, who asks to join or who invites is forgotten.
+        pub forgotten: Duration = Duration::from_millis(1500),
         /// How long whoever is silent is waited for beyond that: a switch that relearns, a cable that was pulled.
         pub patience: Duration = Duration::from_secs(30),
         /// Time without progress, of a member that is heard, after which it is put out of the others' way.

@@ -9,8 +9,8 @@ use ethbcast_transport::wire::{Kind, Rank, parse};
 use std::time::Duration;
 
 const RANKS: u16 = 5;
-/// The one behind the bad link.
-const VICTIM: usize = 3;
+/// Who may be behind the bad link: the root of broadcasts and barriers, and another.
+const VICTIMS: [usize; 2] = [0, 3];
 /// What a call may stand still.
 const WITHIN: Duration = Duration::from_secs(3);
 /// When the link goes bad.
@@ -42,49 +42,59 @@ enum Direction {
 
 const DIRECTIONS: [Direction; 4] = [Direction::ToVictim, Direction::FromVictim, Direction::ToOne, Direction::FromOne];
 
-fn is_lost(delivery: &Delivery<'_>, kind: Option<Kind>, direction: Direction) -> bool {
+/// The rank before another in a chain.
+fn before(victim: usize) -> usize {
+    (victim + usize::from(RANKS) - 1) % usize::from(RANKS)
+}
+
+fn is_lost(delivery: &Delivery<'_>, kind: Option<Kind>, victim: usize, direction: Direction) -> bool {
     let Some(from) = delivery.from else { return false };
     let matches = match direction {
-        Direction::ToVictim => delivery.to == VICTIM,
-        Direction::FromVictim => from == VICTIM,
-        Direction::ToOne => (from, delivery.to) == (VICTIM, VICTIM - 1),
-        Direction::FromOne => (from, delivery.to) == (VICTIM - 1, VICTIM),
+        Direction::ToVictim => delivery.to == victim,
+        Direction::FromVictim => from == victim,
+        Direction::ToOne => (from, delivery.to) == (victim, before(victim)),
+        Direction::FromOne => (from, delivery.to) == (before(victim), victim),
     };
     let is_kind = || kind.is_none_or(|kind| parse(delivery.frame).is_ok_and(|frame| frame.header.kind == kind));
     matches && is_kind()
 }
 
-fn faults(kind: Option<Kind>, direction: Direction) -> impl FnMut(&Delivery<'_>) -> Fate {
+fn faults(kind: Option<Kind>, victim: usize, direction: Direction) -> impl FnMut(&Delivery<'_>) -> Fate {
     move |delivery| {
-        let bad = delivery.at.since(Instant::START) >= BAD_AT && is_lost(delivery, kind, direction);
+        let bad = delivery.at.since(Instant::START) >= BAD_AT && is_lost(delivery, kind, victim, direction);
         if bad { Fate::Drop } else { Fate::Deliver }
     }
+}
+
+/// Every kind of frame, from and to each.
+fn all_faults() -> impl Iterator<Item = (Option<Kind>, usize, Direction)> {
+    let of = |kind| DIRECTIONS.into_iter().flat_map(move |direction| VICTIMS.map(|victim| (kind, victim, direction)));
+    KINDS.into_iter().flat_map(of)
 }
 
 /// All ranks make these calls over the bad link: each ends, and an error names the victim.
 fn assert_ends(calls: &[Step], chains: bool) {
     let program = [&[Step::Compute(2 * BAD_AT)], calls].concat();
-    for kind in KINDS {
-        for direction in DIRECTIONS {
-            let replay = format!("{kind:?} lost {direction:?} in {calls:?}, chains: {chains}");
-            let mut case = Case { patience: WITHIN, ..Case::new(RANKS, &program) };
-            case.leave = false;
-            case.calibration = chains.then(policed);
-            let mut play = Play::new(&case, 1, faults(kind, direction), &replay);
-            play.run(WITHIN + Duration::from_secs(3));
-            let failed = play.ends().iter().any(|end| matches!(end, Some(Err(_))));
-            // Who was done before learns of it in the next call.
-            let done = |end: &Option<Result<(), _>>| *end == Some(Ok(()));
-            let late: Vec<usize> = (0..RANKS.into()).filter(|&host| failed && done(&play.ends()[host])).collect();
-            late.iter().for_each(|&host| play.go_on_at(host, &[Step::Barrier]));
-            play.run(WITHIN + Duration::from_secs(1));
-            for (host, end) in play.ends().iter().enumerate() {
-                let end = end.as_ref().unwrap_or_else(|| panic!("{replay}: host {host} hangs"));
-                let text = end.as_ref().map_or_else(|error| error.to_string(), |()| String::new());
-                assert_eq!(failed, end.is_err(), "{replay}: host {host}: {text}");
-                let named = end.is_ok() || text.contains("rank 3 (n3)") || text.contains("this rank");
-                assert!(named || host == VICTIM, "{replay}: host {host} blames another: {text}");
-            }
+    for (kind, victim, direction) in all_faults() {
+        let replay = format!("{kind:?} lost {direction:?}, victim {victim}, in {calls:?}, chains: {chains}");
+        let mut case = Case { patience: WITHIN, ..Case::new(RANKS, &program) };
+        case.leave = false;
+        case.calibration = chains.then(policed);
+        let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
+        play.run(WITHIN + Duration::from_secs(3));
+        let failed = play.ends().iter().any(|end| matches!(end, Some(Err(_))));
+        // Who was done before learns of it in the next call.
+        let done = |end: &Option<Result<(), _>>| *end == Some(Ok(()));
+        let late: Vec<usize> = (0..RANKS.into()).filter(|&host| failed && done(&play.ends()[host])).collect();
+        late.iter().for_each(|&host| play.go_on_at(host, &[Step::Barrier]));
+        play.run(WITHIN + Duration::from_secs(1));
+        for (host, end) in play.ends().iter().enumerate() {
+            let end = end.as_ref().unwrap_or_else(|| panic!("{replay}: host {host} hangs"));
+            let text = end.as_ref().map_or_else(|error| error.to_string(), |()| String::new());
+            assert_eq!(failed, end.is_err(), "{replay}: host {host}: {text}");
+            let named =
+                end.is_ok() || text.contains(&format!("rank {victim} (n{victim})")) || text.contains("this rank");
+            assert!(named || host == victim, "{replay}: host {host} blames another: {text}");
         }
     }
 }
@@ -113,34 +123,32 @@ fn a_barrier_ends() {
 
 #[test]
 fn a_gather_ends() {
-    assert_ends(&[Step::Gather { root: 0, bytes: 30_000 }, Step::Gather { root: VICTIM as u16, bytes: 30_000 }], false);
+    assert_ends(&[Step::Gather { root: 0, bytes: 30_000 }, Step::Gather { root: 3, bytes: 30_000 }], false);
 }
 
 #[test]
 fn messages_end_at_their_deadlines() {
-    for kind in KINDS {
-        for direction in DIRECTIONS {
-            let replay = format!("{kind:?} lost {direction:?}");
-            let case = Case { leave: false, ..Case::new(RANKS, &[]) };
-            let mut play = Play::new(&case, 1, faults(kind, direction), &replay);
-            play.run(2 * BAD_AT);
-            let by = play.simulation().now() + WITHIN;
-            let mut asked = Vec::new();
-            for (from, to) in [(VICTIM - 1, VICTIM), (VICTIM, VICTIM - 1)] {
-                for (tag, bytes) in [(1, 10), (2, 100_000)] {
-                    let sent = play.member(from).send(Rank(to as u16), tag, vec![7; bytes], Some(by)).expect("room");
-                    let received = play.member(to).recv(Rank(from as u16), tag, bytes, Some(by)).expect("room");
-                    asked.push((from, to, sent, received));
-                }
+    for (kind, victim, direction) in all_faults() {
+        let replay = format!("{kind:?} lost {direction:?}");
+        let case = Case { leave: false, ..Case::new(RANKS, &[]) };
+        let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
+        play.run(2 * BAD_AT);
+        let by = play.simulation().now() + WITHIN;
+        let mut asked = Vec::new();
+        for (from, to) in [(before(victim), victim), (victim, before(victim))] {
+            for (tag, bytes) in [(1, 10), (2, 100_000)] {
+                let sent = play.member(from).send(Rank(to as u16), tag, vec![7; bytes], Some(by)).expect("room");
+                let received = play.member(to).recv(Rank(from as u16), tag, bytes, Some(by)).expect("room");
+                asked.push((from, to, sent, received));
             }
-            let now = play.simulation().now();
-            (0..RANKS.into()).for_each(|host| play.simulation().wake(host, now));
-            play.run(WITHIN + Duration::from_secs(1));
-            for (from, to, sent, received) in asked {
-                assert!(play.member(to).take_received(received).is_some(), "{replay}: a receive hangs");
-                let ended = play.member(from).take_sent(sent).is_some() || play.member(from).has_gone(sent);
-                assert!(ended, "{replay}: a send hangs");
-            }
+        }
+        let now = play.simulation().now();
+        (0..RANKS.into()).for_each(|host| play.simulation().wake(host, now));
+        play.run(WITHIN + Duration::from_secs(1));
+        for (from, to, sent, received) in asked {
+            assert!(play.member(to).take_received(received).is_some(), "{replay}: a receive hangs");
+            let ended = play.member(from).take_sent(sent).is_some() || play.member(from).has_gone(sent);
+            assert!(ended, "{replay}: a send hangs");
         }
     }
 }
@@ -150,13 +158,16 @@ fn joining_ends_though_calls_get_lost() {
     for direction in DIRECTIONS {
         let case = Case { patience: WITHIN, leave: false, ..Case::new(RANKS, &[]) };
         let faults = move |delivery: &Delivery<'_>| {
-            if is_lost(delivery, None, direction) { Fate::Drop } else { Fate::Deliver }
+            if is_lost(delivery, None, 3, direction) { Fate::Drop } else { Fate::Deliver }
         };
         let mut play = Play::new(&case, 1, faults, &format!("calls lost {direction:?}"));
         play.run(WITHIN + Duration::from_secs(1));
         for (host, end) in play.ends().into_iter().enumerate() {
             let Some(Err(error)) = end else { panic!("{direction:?}: host {host} has joined or hangs: {end:?}") };
-            assert!(error.to_string().contains("n3") || error.to_string().contains("4 of 5"), "{direction:?}: {error}");
+            let text = error.to_string();
+            // Of two that do not hear each other the one is as good as the other.
+            let named = ["n3", "n2 did not confirm", "4 of 5"].iter().any(|name| text.contains(name));
+            assert!(host == 3 || named, "{direction:?}: host {host}: {text}");
         }
     }
 }

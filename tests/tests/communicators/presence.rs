@@ -150,3 +150,16 @@ fn a_short_stop_is_forgiven() {
     play.run(8 * SECOND);
     play.assert_done();
 }
+
+#[test]
+fn a_call_may_take_as_long_as_it_needs_while_anything_moves() {
+    // Each takes four seconds or more at that rate, and may stand still for one.
+    let calls = [Step::Broadcast { root: 0, bytes: 5_000_000 }, Step::Gather { root: 1, bytes: 2_500_000 }];
+    let program = [&calls[..], &[Step::Barrier]].concat();
+    let case = Case { patience: SECOND, rate_bits_per_second: 10_000_000, ..Case::new(3, &program) };
+    let mut play = Play::new(&case, 1, NoFaults, "slow");
+    play.run(20 * SECOND);
+    play.assert_done();
+    let ended = play.processes().iter().filter_map(|process| process.ended.as_ref()).map(|(_, at)| *at).max();
+    assert!(ended > Some(Instant::START + 8 * SECOND), "{ended:?}");
+}

@@ -2,6 +2,7 @@
 
 mod calls;
 mod examples;
+mod links;
 mod mistakes;
 
 use ethbcast_collectives::communicator::{Communicator, Options};
@@ -11,6 +12,11 @@ use std::time::Duration;
 
 /// Runs `rank` once on each of `size` hosts, as ranks 0, 1, 2 … of one communicator, and returns what each came to.
 fn on_all<T: Send>(site: &Site, size: u16, rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
+    on_all_with(site, size, &options(), rank)
+}
+
+/// The same with options.
+fn on_all_with<T: Send>(site: &Site, size: u16, options: &Options, rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..size)
             .map(|number| {
@@ -18,7 +24,8 @@ fn on_all<T: Send>(site: &Site, size: u16, rank: impl Fn(&Communicator) -> T + S
                 scope.spawn(move || {
                     let host = format!("n{number}");
                     let work = || {
-                        let options = Options { interface: Some("eth0".into()), host: Some(host.clone()), ..options() };
+                        let options =
+                            Options { interface: Some("eth0".into()), host: Some(host.clone()), ..options.clone() };
                         let all = Communicator::join_with("test", size, &options)
                             .unwrap_or_else(|error| panic!("{host}: {error}"));
                         assert_eq!(all.rank(), number, "ranks follow the hosts' names");

@@ -145,9 +145,9 @@ fn ranks_without_a_root_give_up_in_time() {
 }
 
 #[test]
-fn a_rank_that_is_killed_is_named_and_ends_the_run_for_all() {
+fn a_rank_that_is_killed_or_stopped_is_named_and_ends_the_run_for_all() {
     let site = Site::alone("perfkill", LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(4) });
-    for via in ["chain", "cast"] {
+    for (via, signal) in [("chain", Signal::SIGKILL), ("cast", Signal::SIGKILL), ("chain", Signal::SIGSTOP)] {
         let before = site.lab().counters("n2").expect("a host").received_bytes;
         let mut members: Vec<Run> = OTHERS.map(|host| member(&site, host)).into();
         let root = root(&site, &["--via", via, "--sizes", "1M", "--iterations", "1000", "--no-probe"]);
@@ -155,13 +155,14 @@ fn a_rank_that_is_killed_is_named_and_ends_the_run_for_all() {
         let received = || site.lab().counters("n2").expect("a host").received_bytes - before;
         within(LIMIT, || (received() > 5 << 19).then_some(())).expect("n2 receives");
         let dead = members.remove(1);
-        dead.signal(Signal::SIGKILL);
-        dead.end(LIMIT).assert_code(137);
+        dead.signal(signal);
         let ended = root.end(Duration::from_secs(20));
         ended.assert_refusal(1, &["n2", "silent"]);
         for member in members {
             member.end(Duration::from_secs(20)).assert_refusal(1, &["n2", "silent"]);
         }
+        dead.signal(Signal::SIGKILL);
+        dead.end(LIMIT).assert_code(137);
     }
 }
 

@@ -73,9 +73,9 @@ impl<W: Work> Call<W> {
         let step = self.work.step(group, now, self.signature, slices);
         let end = group.calls().conclude(now, self.signature, step);
         self.done = end == Ok(true);
-        if end == Ok(false) {
+        if end == Ok(false) && group.calls().is_wait_due(now) {
             let waits_for = self.work.waits_for(group);
-            group.calls().set_waits_for(waits_for);
+            group.calls().set_waits_for(now, waits_for);
         }
         if end.is_err() {
             self.work.give_up(group);

@@ -40,7 +40,7 @@ impl Calls {
             agreement: Agreement::new(rank, size),
             keepalive: Keepalive::new(now, rank, size),
             claims: Claims::new(period(size)),
-            waits: Waits::new(rank, size),
+            waits: Waits::new(now, rank, size),
             roster,
         }
     }
@@ -98,7 +98,7 @@ impl Calls {
             return Err(CommunicatorError::Busy { signature });
         }
         let (signature, mismatch) = self.agreement.begin(operation, root, bytes as u64);
-        self.waits.set(None);
+        self.waits.begin(now);
         if let Some((rank, mismatch)) = mismatch {
             self.consider(now, rank, mismatch);
         }
@@ -222,8 +222,13 @@ impl Calls {
     }
 
     /// This rank waits for another one in the call in progress, or for none.
-    pub(in crate::communicator) fn set_waits_for(&mut self, rank: Option<Rank>) {
-        self.waits.set(rank);
+    pub(in crate::communicator) fn set_waits_for(&mut self, now: Instant, rank: Option<Rank>) {
+        self.waits.set(now, rank);
+    }
+
+    /// Whether it is time to say anew whom this rank waits for.
+    pub(in crate::communicator) fn is_wait_due(&self, now: Instant) -> bool {
+        self.waits.is_due(now)
     }
 
     /// Takes a sign of life or a good-bye.

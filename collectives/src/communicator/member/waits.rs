@@ -2,8 +2,11 @@
 //! others make of it when a call stands still.
 
 use super::agreement::Agreement;
+use crate::communicator::config::period;
 use crate::communicator::failure::Blame;
+use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+use std::time::Duration;
 
 /// What another rank has said of itself last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,16 +19,29 @@ struct Told {
 #[derive(Debug)]
 pub(super) struct Waits {
     own: Rank,
-    /// Whom this rank waits for in the call in progress.
+    /// Whom this rank waits for in the call in progress, and when to look anew: among thousands that takes time.
     waits_for: Option<Rank>,
+    look_at: Instant,
+    looks_every: Duration,
     told: Vec<Told>,
     /// How often another rank was heard to have got on.
     others_moved: u64,
 }
 
 impl Waits {
-    pub(super) fn new(own: Rank, size: u16) -> Waits {
-        Waits { own, waits_for: None, told: vec![Told::default(); usize::from(size)], others_moved: 0 }
+    pub(super) fn new(now: Instant, own: Rank, size: u16) -> Waits {
+        let told = vec![Told::default(); usize::from(size)];
+        Waits { own, waits_for: None, look_at: now, looks_every: period(size) / 2, told, others_moved: 0 }
+    }
+
+    /// A call begins: nobody asks yet whom this rank waits for.
+    pub(super) fn begin(&mut self, now: Instant) {
+        (self.waits_for, self.look_at) = (None, now + self.looks_every);
+    }
+
+    /// Whether it is time to say anew whom this rank waits for.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.look_at <= now
     }
 
     pub(super) fn waits_for(&self) -> Option<Rank> {
@@ -33,8 +49,9 @@ impl Waits {
     }
 
     /// This rank waits for another one, or for none.
-    pub(super) fn set(&mut self, waits_for: Option<Rank>) {
+    pub(super) fn set(&mut self, now: Instant, waits_for: Option<Rank>) {
         self.waits_for = waits_for.filter(|&rank| rank != self.own);
+        self.look_at = now + self.looks_every;
     }
 
     /// How often another rank was heard to have got on.
@@ -84,8 +101,8 @@ mod tests {
     /// What rank 0 makes of ranks that are in these calls and wait for these.
     fn blame(number: u64, waits_for: u16, others: &[(u64, Option<u16>)]) -> Option<Blame> {
         let size = others.len() as u16 + 1;
-        let (mut waits, mut agreement) = (Waits::new(Rank(0), size), Agreement::new(Rank(0), size));
-        waits.set(Some(Rank(waits_for)));
+        let (mut waits, mut agreement) = (Waits::new(Instant::START, Rank(0), size), Agreement::new(Rank(0), size));
+        waits.set(Instant::START, Some(Rank(waits_for)));
         for (&(number, waits_for), rank) in others.iter().zip(1..) {
             waits.hear(Rank(rank), waits_for.map(Rank), 1);
             let signature = Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 };

@@ -138,7 +138,7 @@ impl Waiting {
     /// Asks the root whose turn it is.
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
-        let Some(root) = self.roots.choose(now, endpoint.config().timing.dead) else { return };
+        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else { return };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.session);
         *known = Some(KnownRoot::new(now, root.mac, root.session));
@@ -162,7 +162,7 @@ impl Waiting {
             End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
             End::RootSilent => Duration::ZERO,
             // Whoever has given up invites nobody: only one that still does by then is asked again.
-            End::Aborted(_) => endpoint.config().timing.dead,
+            End::Aborted(_) => endpoint.config().timing.forgotten,
             _ => ASK_LATER,
         };
         self.roots.close(joining.root().mac, now + again);
@@ -193,7 +193,7 @@ impl Waiting {
         known: &mut Option<KnownRoot>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
-        let Timing { dead, patience, .. } = endpoint.config().timing;
+        let Timing { forgotten: dead, patience, .. } = endpoint.config().timing;
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
             let in_vain = silence >= dead || joining.is_in_vain(now);

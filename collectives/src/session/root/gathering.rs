@@ -196,7 +196,7 @@ impl Gathering {
 
     fn drop_silent(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
-        for gone in self.applicants.drop_silent(now, timing.join * 5, timing.dead) {
+        for gone in self.applicants.drop_silent(now, timing.join * 5, timing.forgotten) {
             self.forget(gone, "nothing was heard of it any more", endpoint);
         }
     }

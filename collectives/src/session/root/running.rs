@@ -123,14 +123,9 @@ impl Running {
 
     /// A member's process has ended, says it or who watches it.
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
-        let (nonce, from) = who;
-        match self.rank_of(nonce, from) {
-            Some(rank) => {
-                self.lose(now, rank, Outcome::Died, text, endpoint);
-                self.follow_up(now, endpoint);
-            }
-            None => endpoint.count_stranger(),
-        }
+        let Some(rank) = self.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
+        self.lose(now, rank, Outcome::Died, text, endpoint);
+        self.follow_up(now, endpoint);
     }
 
     /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.

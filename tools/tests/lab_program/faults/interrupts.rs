@@ -65,7 +65,7 @@ fn ctrl_c_before_anything_has_begun_leaves_nothing() {
     let site = Site::alone("early", one_switch(3));
     let (source, directory) = (site.file("source", "text"), site.directory("dest"));
     let dest = directory.join("file");
-    let receiver = site.start("n1", &["recv", "-i", "eth0"], &dest);
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--once"], &dest);
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "2"], &source);
     root.wait_for_line("n1 joined");
     root.signal(Signal::SIGINT);

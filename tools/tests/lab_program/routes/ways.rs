@@ -114,9 +114,9 @@ fn relay(plan: &Value) -> &str {
 fn assert_all_but_one_are_served(outcome: &Outcome, dead: &str) {
     OTHERS.into_iter().filter(|&host| host != dead).for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
-    let blamed = format!("1 of 5 receivers failed: {dead} (silent)");
+    let blamed = format!("1 of 5 receivers failed: {dead} (died)");
     assert!(outcome.root.stderr.contains(&blamed), "{}", outcome.root.stderr);
-    assert_eq!(outcome.status(dead), "silent");
+    assert_eq!(outcome.status(dead), "died");
     outcome.forget_dead(dead);
 }
 

@@ -1,0 +1,55 @@
+//! A cable that loses one kind of frame in one direction: every rank's call ends, and names who is behind it.
+
+use super::{on_all_with, options};
+use ethbcast_collectives::communicator::{Communicator, Error, Options, kind::ALIVE};
+use ethbcast_lab::LinkFault;
+use ethbcast_tests::lab::{Site, one_switch};
+use ethbcast_transport::wire::Kind;
+use std::time::{Duration, Instant};
+
+const RANKS: u16 = 4;
+const WITHIN: Duration = Duration::from_secs(3);
+/// Where a frame's kind lies.
+const KIND_AT: usize = 17;
+
+/// Calls collectives until one fails: why, and how long that one took.
+fn until_failure(all: &Communicator) -> (Error, Duration) {
+    let mut buffer = vec![7; 300_000];
+    let began = Instant::now();
+    loop {
+        let call = Instant::now();
+        if let Err(error) = all.broadcast(0, &mut buffer).and_then(|()| all.barrier()) {
+            return (error, call.elapsed());
+        }
+        assert!(began.elapsed() < 3 * WITHIN, "nothing has failed");
+    }
+}
+
+#[test]
+fn a_cable_that_loses_one_kind_of_frame_ends_every_call_and_its_host_is_named() {
+    let site = Site::beside("calls_links", one_switch(RANKS.into()));
+    let faults = [
+        LinkFault::arriving().byte(KIND_AT, &[Kind::DATA.0]),
+        LinkFault::leaving().byte(KIND_AT, &[Kind::ACK.0]),
+        LinkFault::leaving().byte(KIND_AT, &[Kind::PUSH.0]),
+        LinkFault::leaving().byte(KIND_AT, &[Kind::PUSH.0, Kind::ACK.0, ALIVE.0]),
+        LinkFault::arriving(),
+        LinkFault::leaving(),
+    ];
+    let options = Options { call_within: WITHIN, ..options() };
+    for fault in faults {
+        site.lab().set_faults("n2", &[]).expect("nft takes it");
+        let ends = on_all_with(&site, RANKS, &options, |all| {
+            all.barrier().expect("the cable is still good");
+            if all.rank() == 0 {
+                site.lab().set_faults("n2", std::slice::from_ref(&fault)).expect("nft takes it");
+            }
+            until_failure(all)
+        });
+        for (rank, (error, took)) in ends.iter().enumerate() {
+            let text = error.to_string();
+            assert!(*took < WITHIN + Duration::from_secs(3), "{fault:?}: rank {rank} took {took:?}: {text}");
+            assert!(rank == 2 || text.contains("rank 2 (n2)"), "{fault:?}: rank {rank} blames another: {text}");
+        }
+    }
+}
