@@ -225,12 +225,9 @@ impl Running {
             // Nobody has verified what has not been sent to its end.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
             // What nobody has accepted yet is not visible, whatever is said: this asks for it.
-            Outcome::Verified | Outcome::Delivered if same => {
-                let accepted_before = !self.members.accept(now, rank);
-                if accepted_before && done.outcome == Outcome::Delivered {
-                    self.report(now, rank, done, endpoint);
-                }
-            }
+            Outcome::Verified | Outcome::Delivered if same && self.members.accept(now, rank) => {}
+            Outcome::Delivered if same => self.report(now, rank, done, endpoint),
+            Outcome::Verified if same => {}
             outcome if self.members.says_again(now, rank, outcome) => {
                 self.report(now, rank, done.into_failure(), endpoint);
                 self.place(now, rank, Standing::Gone);
