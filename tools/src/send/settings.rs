@@ -23,7 +23,7 @@ impl Settings {
     /// Resolves the arguments.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
+    /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
         args.patience.apply(&mut options);
@@ -48,7 +48,7 @@ impl Settings {
     /// Checks that the topology names this host, before anybody is waited for.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2.
+    /// A [`Failure`] with code 2.
     pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
         let topology = self.options.topology.as_ref();
         let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
