@@ -169,21 +169,22 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
 }
 
 /// Takes a frame apart and verifies its checksum: CRC-32 of both headers, with the checksum field as zero, and payload.
+#[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     parse_version(VERSION, frame)
 }
 
 /// The same for a frame of this version, if its header and checksum are laid out as ours.
+#[inline]
 pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
-    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
-    let source = MacAddr::new(a, b, c, d, e, f);
     let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
     if raw.magic.get() != MAGIC {
         return Err(Reject::Foreign);
     }
     if raw.version != version {
-        return Err(Reject::Version(OtherVersion { version: raw.version, kind: Kind(raw.kind), source }));
+        let (version, kind, source) = (raw.version, Kind(raw.kind), source_of(ethernet));
+        return Err(Reject::Version(OtherVersion { version, kind, source }));
     }
     let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
     let mut hasher = crc32fast::Hasher::new();
@@ -203,7 +204,12 @@ pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
         sequence: raw.sequence.get(),
         stamp: raw.stamp.get(),
     };
-    Ok(Frame { source, header, payload })
+    Ok(Frame { source: source_of(ethernet), header, payload })
+}
+
+fn source_of(ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *ethernet;
+    MacAddr::new(a, b, c, d, e, f)
 }
 
 #[cfg(test)]
