@@ -16,6 +16,9 @@ const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// And again each time after so much more.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
+/// A root that looks so late has slept itself, however short the dead limit is: a busy one is late by less.
+const ASLEEP_AFTER: Duration = Duration::from_millis(500);
+
 const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
 const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
@@ -116,7 +119,7 @@ impl Scene<'_> {
 
     /// Looks who makes no progress, `period` after the last look.
     pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
-        if period >= self.timing.dead / 2 {
+        if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
             // This host has slept itself: what moved meanwhile is still to be heard.
             members.all_moved(self.now);
             return Vec::new();
