@@ -64,6 +64,7 @@ pub mod application;
 mod blocks;
 mod endpoint;
 pub mod kind;
+pub mod ledger;
 pub mod live;
 mod message;
 mod other_build;

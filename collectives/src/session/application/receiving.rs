@@ -1,6 +1,7 @@
 //! The application at a receiver: moves what arrives into a sink, and says what became of it.
 
 use super::Again;
+use crate::session::ledger::Form;
 use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::Range;
@@ -8,6 +9,11 @@ use std::time::Duration;
 
 /// Where a receiver's bytes go.
 pub trait Sink {
+    /// How the stream that it takes carries its content.
+    fn form(&self) -> Form {
+        Form::Plain
+    }
+
     /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
     fn has_room(&self) -> bool {
         true
