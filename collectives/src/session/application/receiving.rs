@@ -235,6 +235,12 @@ impl<K: Sink> Receiving<K> {
         self.verdict.as_ref()
     }
 
+    /// The same of the content that the stream carries.
+    pub fn content_verdict(&self) -> Option<Done> {
+        let form = self.sink.form();
+        self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
+    }
+
     /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled

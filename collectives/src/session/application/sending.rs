@@ -152,4 +152,10 @@ impl<S: Source> Sending<S> {
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
     }
+
+    /// The same of the content that the stream carries.
+    pub fn content(&self) -> Option<Trailer> {
+        let form = self.source.form();
+        self.trailer.map(|trailer| Trailer { bytes: form.content_bytes(trailer.bytes), ..trailer })
+    }
 }

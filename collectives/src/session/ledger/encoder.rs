@@ -63,7 +63,7 @@ impl SpanBuffer {
     }
 
     /// Appends what span `index`, which this is, has of a part of the stream.
-    pub(super) fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
+    pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
         let (begin, bytes) = (index * WHOLE_BYTES as u64, self.as_bytes());
         let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());
         to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);

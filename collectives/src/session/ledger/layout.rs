@@ -91,6 +91,15 @@ impl SpanPlace {
         (content_bytes > 0 && place.bytes() == stream_bytes).then_some(place)
     }
 
+    /// The spans that a part of a stream touches, of a content of so many bytes.
+    pub fn all_of(part: &Range<u64>, content_bytes: u64) -> impl Iterator<Item = SpanPlace> + use<> {
+        let places = (part.start / WHOLE_BYTES as u64..part.end.div_ceil(WHOLE_BYTES as u64)).map(move |index| {
+            let rest = content_bytes.saturating_sub(index.saturating_mul(SPAN_BYTES as u64));
+            SpanPlace::new(index, rest.min(SPAN_BYTES as u64) as usize)
+        });
+        places.filter(|place| place.content_bytes > 0)
+    }
+
     /// The span in which byte `at` of a stream of so many bytes is.
     pub fn at(at: u64, stream_bytes: u64) -> Option<SpanPlace> {
         let index = at / WHOLE_BYTES as u64;

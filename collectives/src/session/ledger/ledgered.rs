@@ -1,7 +1,7 @@
 //! A source whose content is sent in its ledgered form.
 
 use super::encoder::{Encoder, SpanBuffer};
-use super::layout::{Form, SPAN_BYTES, WHOLE_BYTES};
+use super::layout::{Form, SpanPlace};
 use crate::session::RootEvent;
 use crate::session::application::{Again, Next, Source};
 use ethbcast_transport::Instant;
@@ -84,15 +84,13 @@ pub(super) fn read_again<'a>(
     mut read: impl FnMut(u64, usize, &mut SpanBuffer) -> Result<(), Again<'static>>,
 ) -> Again<'a> {
     memory.clear();
-    for index in part.start / WHOLE_BYTES as u64..part.end.div_ceil(WHOLE_BYTES as u64) {
-        let begin = index * SPAN_BYTES as u64;
-        let most = content_bytes.saturating_sub(begin).min(SPAN_BYTES as u64) as usize;
+    for place in SpanPlace::all_of(&part, content_bytes) {
         let mut span = SpanBuffer::empty(SpanBuffer::default());
-        if let Err(none) = read(begin, most, &mut span) {
+        if let Err(none) = read(place.content_begin(), place.content_bytes(), &mut span) {
             return none;
         }
-        span.seal(index);
-        span.copy_part(index, &part, memory);
+        span.seal(place.index());
+        span.copy_part(place.index(), &part, memory);
     }
     if memory.len() as u64 == part.end - part.start {
         return Again::Bytes(memory);

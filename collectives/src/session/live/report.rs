@@ -117,7 +117,7 @@ impl ReceiveReport {
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
-            verdict: receiving.verdict().cloned(),
+            verdict: receiving.content_verdict(),
             took: receiving.took(),
             stream: receiver.stream_stats(),
             control: receiver.control_stats(),

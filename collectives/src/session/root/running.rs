@@ -298,7 +298,7 @@ impl Running {
             endpoint.tell(RootEvent::Started {
                 receivers: self.members.present(),
                 via: self.view.via,
-                size: self.view.size,
+                size: endpoint.config().size,
             });
         }
     }
@@ -317,7 +317,7 @@ impl Running {
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
-        let report = MemberReport::new(self.host(rank), rank, done, took);
+        let report = MemberReport::new(self.host(rank), rank, done, endpoint.config().form, took);
         if !self.members.set_report(&report) {
             return;
         }
