@@ -46,7 +46,7 @@ pub trait Sink {
 }
 
 /// A [`Sink`] at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiving<K> {
     sink: K,
     /// What the root offers.

@@ -16,7 +16,7 @@ use std::time::Duration;
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
 /// A member of the session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     digest: Digest,

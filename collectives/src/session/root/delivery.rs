@@ -33,7 +33,7 @@ enum Needy {
 }
 
 /// The root's streams and what goes into them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Delivery {
     identity: Identity,
     tuning: Tuning,

@@ -37,7 +37,7 @@ impl MemberReport {
 }
 
 /// A member as the root sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     rank: Rank,
     standing: Standing,
@@ -137,7 +137,7 @@ fn phase(state: MemberState) -> u8 {
 }
 
 /// All members but the root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Members {
     entries: Vec<Entry>,
     presence: Presence,

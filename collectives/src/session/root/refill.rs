@@ -20,7 +20,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(25);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// A member's gap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Gap {
     rank: Rank,
     /// The place of the stream that lacks them.
@@ -37,7 +37,7 @@ struct Gap {
 }
 
 /// All gaps that are being filled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
     /// Frames that are ready to go, and to whom.

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Keeps the view true and the streams flowing until all members have reported.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     telling: Telling,

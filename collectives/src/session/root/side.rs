@@ -24,14 +24,14 @@ const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
 const IDLE: Duration = Duration::from_millis(5);
 
 /// A member that is served alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Side {
     rank: Rank,
     stream: Stream,
 }
 
 /// All members that are served alone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sides {
     sides: Vec<Side>,
     /// Who waits to be served, and from which frame on.

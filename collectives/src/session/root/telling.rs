@@ -13,7 +13,7 @@ const TIMES_TO_ALL: u32 = 3;
 const MOST_ALONE: usize = 4;
 
 /// The present view, as it is told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Telling {
     digest: Digest,
     times: u32,
