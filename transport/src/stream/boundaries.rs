@@ -88,7 +88,7 @@ impl Boundaries {
             return head;
         }
         let start = self.before(head);
-        start + (head - start) / self.segment_frames * self.segment_frames
+        start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
     }
 
     /// Whether a segment ends right before `position`.

@@ -107,7 +107,10 @@ impl Readers for Lanes {
 
     fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
         if let Some(at) = self.lanes.iter().position(|lane| lane.peer().rank == rank) {
-            feed.remove_reader(self.lanes.remove(at).reader());
+            let reader = self.lanes.remove(at).reader();
+            if !planted!("dead-childs-cursor-kept") {
+                feed.remove_reader(reader);
+            }
             self.turns = (0..self.lanes.len()).collect();
             self.sorted = false;
         }

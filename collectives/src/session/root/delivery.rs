@@ -8,6 +8,7 @@ use super::{RootConfig, RootEndpoint};
 use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::message::Trailer;
 use crate::session::view::{Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
@@ -207,7 +208,7 @@ impl Delivery {
     /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // Nobody has got further than the stream.
-        self.sides.invite(rank, first.min(self.blocks.frames()));
+        self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
         self.sides.open(self.identity, view, &self.tuning);
         self.end_streams();
     }
@@ -250,7 +251,7 @@ impl Delivery {
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.sides.retain(|rank| stands(rank, Standing::Aside));
+        self.sides.retain(|rank| stands(rank, Standing::Aside) || planted!("sent-to-the-dead"));
         self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
     }

@@ -3,6 +3,7 @@
 
 use super::rereading::Extent;
 use crate::session::blocks::LackingFrame;
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
@@ -89,7 +90,7 @@ impl Refills {
         for payload in bytes.chunks(payload_bytes) {
             let frame = LackingFrame { at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
             self.ready.push_back((rank, frame));
-            gap.next += 1;
+            gap.next += 1 + u64::from(planted!("refill-skips-frames"));
         }
     }
 
