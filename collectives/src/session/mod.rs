@@ -69,6 +69,7 @@ mod message;
 mod other_build;
 mod receiver;
 mod root;
+mod share;
 mod view;
 
 pub use crate::membership::OtherBuild;

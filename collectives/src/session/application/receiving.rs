@@ -1,8 +1,10 @@
 //! The application at a receiver: moves what arrives into a sink, and says what became of it.
 
+use super::Again;
 use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Where a receiver's bytes go.
@@ -40,6 +42,25 @@ pub trait Sink {
     /// When to ask for the verdict if nothing else happens before.
     fn verdict_at(&self) -> Option<Instant> {
         None
+    }
+
+    /// Bytes of the stream, counted as they were pushed at the root, that came damaged or are lacking: they are fetched
+    /// again. Only the first such range; what was named before and is not any more is not fetched on.
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Takes bytes that were wanted, from `at` on: all of the range, or its first 128 KiB. They may be damaged again.
+    fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
+
+    /// What is wanted cannot be had, for this reason: the verdict says so.
+    fn deny(&mut self, _now: Instant, _why: &str) {}
+
+    /// The `bytes` bytes of the stream from `offset` on, if this receiver keeps them and has verified them, for another
+    /// that lacks them when the source cannot be read again. [`Again::Pending`] also for bytes that have come and are
+    /// not verified yet. Asked for until the session is over, whatever the verdict was.
+    fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
+        Again::Impossible("nothing is kept".to_owned())
     }
 
     /// Something has happened at the receiver.
@@ -87,7 +108,11 @@ impl<K: Sink> Receiving<K> {
         }
         if self.verdict.is_none() && !self.cancelled {
             self.take(receiver, now);
+            while self.fetch(receiver, now) {
+                self.take(receiver, now);
+            }
         }
+        self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
         self.ask_verdict(now);
         if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
@@ -136,6 +161,29 @@ impl<K: Sink> Receiving<K> {
             }
             receiver.consume(now);
             self.began.get_or_insert(now);
+        }
+    }
+
+    /// Asks for what the sink wants again, and gives it what has come of it; whether anything has.
+    fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
+        receiver.fetch(now, self.sink.wanted());
+        let fetched = receiver.poll_fetched();
+        match &fetched {
+            Some(Ok((at, bytes))) => self.sink.supply(now, *at, bytes),
+            Some(Err(why)) => self.sink.deny(now, why),
+            None => {}
+        }
+        fetched.is_some()
+    }
+
+    /// Reads for another member what the root asks for, as far as it is there already.
+    fn read_again(&mut self, receiver: &mut Receiver, now: Instant) {
+        while let Some(wanted) = receiver.wants_again() {
+            match self.sink.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+                Again::Bytes(bytes) => receiver.supply(bytes),
+                Again::Pending => break,
+                Again::Impossible(text) => receiver.deny(&text),
+            }
         }
     }
 

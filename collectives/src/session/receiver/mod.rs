@@ -28,6 +28,7 @@ use ethbcast_transport::wire::{self, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use known_root::KnownRoot;
 use running::Running;
+use std::ops::Range;
 use waiting::{Waiting, WaitingStep};
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
@@ -130,6 +131,30 @@ impl Receiver {
             _ => panic!("nothing was shown"),
         }
     }
+
+    /// The bytes of the stream that are to be fetched again; none: nothing is, any more. To be called in every turn.
+    pub fn fetch(&mut self, _now: Instant, _wanted: Option<Range<u64>>) {}
+
+    /// Bytes that were fetched, and where the first of them is; or why they cannot be had. All of what was wanted, or
+    /// its first 128 KiB.
+    pub fn poll_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
+        None
+    }
+
+    /// The bytes of the stream that the root asks for, on behalf of a member that lacks them:
+    /// [`supply`](Receiver::supply) takes them.
+    pub fn wants_again(&self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Takes the bytes that [`wants_again`](Receiver::wants_again) named.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn supply(&mut self, _bytes: &[u8]) {}
+
+    /// This host does not have what [`wants_again`](Receiver::wants_again) named, and never will.
+    pub fn deny(&mut self, _text: &str) {}
 
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
     /// session.
