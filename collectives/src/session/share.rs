@@ -13,7 +13,7 @@ const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
 const IDLE: Duration = Duration::from_millis(5);
 
 /// Whose turn it is: the main stream's, or that of what is beside it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Share {
     /// Frames of the main stream since the last beside it.
     saved: u32,
