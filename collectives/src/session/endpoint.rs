@@ -18,7 +18,7 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
 /// for its user.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
     station: Station,

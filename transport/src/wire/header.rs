@@ -191,7 +191,7 @@ pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
     hasher.update(&frame[..CHECKSUM.start]);
     hasher.update(&[0; 4]);
     hasher.update(payload);
-    if hasher.finalize() != raw.checksum.get() {
+    if hasher.finalize() != raw.checksum.get() && !planted!("checksum-not-compared") {
         return Err(Reject::Damaged);
     }
     let header = Header {

@@ -3,6 +3,7 @@
 use super::Again;
 use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ pub trait Sink {
 }
 
 /// A [`Sink`] at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiving<K> {
     sink: K,
     /// What the root offers.
@@ -197,6 +198,9 @@ impl<K: Sink> Receiving<K> {
             self.concluded = Some(now);
             self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
+            if planted!("visible-before-the-verdict") {
+                self.publish(now);
+            }
         }
     }
 

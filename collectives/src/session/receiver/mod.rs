@@ -35,7 +35,7 @@ use waiting::{Waiting, WaitingStep};
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Phase {
     Waiting(Box<Waiting>),
     Running(Box<Running>),
@@ -44,7 +44,7 @@ enum Phase {
 }
 
 /// The receiver's state machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     endpoint: ReceiverEndpoint,
     phase: Phase,

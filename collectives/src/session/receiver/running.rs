@@ -11,6 +11,7 @@ use crate::session::message::{
     Digest, Done, Fetch, MemberState, Message, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -21,7 +22,7 @@ use std::time::Duration;
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
 /// A member of the session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     digest: Digest,
@@ -252,7 +253,7 @@ impl Running {
     /// A view is confirmed once for each repetition, whichever of its parts come by. The root hears of it, too, when it
     /// tells an older one, or another of the same number: then it was not the root that told this one.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
-        if part.epoch <= self.view.epoch {
+        if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view_at.is_some()) {
             let again = self.confirmed_view_at.map(|at| at + endpoint.config().timing.view / 2);
             let turn = now + self.turn();
             self.timers.set_unless_set(Wait::View, again.map_or(turn, |again| again.max(turn)));
@@ -305,7 +306,9 @@ impl Running {
         {
             endpoint.send(root, &Message::Done(report.clone()));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
-            self.timers.set(Wait::Verdict, now + again);
+            if !planted!("report-said-once") {
+                self.timers.set(Wait::Verdict, now + again);
+            }
         }
         self.blocks.handle_timeout(now);
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))

@@ -10,6 +10,7 @@ use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::fetch::Answering;
 use crate::session::message::{Fetch, Message, Piece, Trailer};
 use crate::session::view::{Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
@@ -46,7 +47,7 @@ impl Needy {
 }
 
 /// The root's streams and what goes into them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Delivery {
     identity: Identity,
     tuning: Tuning,
@@ -255,7 +256,7 @@ impl Delivery {
     /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // Nobody has got further than the stream.
-        self.sides.invite(rank, first.min(self.blocks.frames()));
+        self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
         self.sides.open(self.identity, view, &self.tuning);
         self.end_streams();
     }
@@ -299,7 +300,7 @@ impl Delivery {
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.sides.retain(|rank| stands(rank, Standing::Aside));
+        self.sides.retain(|rank| stands(rank, Standing::Aside) || planted!("sent-to-the-dead"));
         self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));

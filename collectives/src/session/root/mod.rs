@@ -55,7 +55,7 @@ use strangers::Strangers;
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// The root's state machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,

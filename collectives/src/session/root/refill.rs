@@ -3,6 +3,7 @@
 
 use super::rereading::Extent;
 use crate::session::blocks::LackingFrame;
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
@@ -20,7 +21,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(25);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// A member's gap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Gap {
     rank: Rank,
     /// The place of the stream that lacks them.
@@ -37,7 +38,7 @@ struct Gap {
 }
 
 /// All gaps that are being filled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
     /// Frames that are ready to go, and to whom.
@@ -93,7 +94,7 @@ impl Refills {
         for payload in bytes.chunks(payload_bytes) {
             let frame = LackingFrame { at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
             self.ready.push_back((rank, frame));
-            gap.next += 1;
+            gap.next += 1 + u64::from(planted!("refill-skips-frames"));
         }
     }
 

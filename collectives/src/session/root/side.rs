@@ -15,7 +15,7 @@ use std::ops::Range;
 const MOST_SIDES: usize = 16;
 
 /// A member that is served alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Side {
     rank: Rank,
     stream: Stream,
@@ -31,7 +31,7 @@ impl Side {
 }
 
 /// All members that are served alone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sides {
     sides: Vec<Side>,
     /// Who waits to be served, and from which frame on.
