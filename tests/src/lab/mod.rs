@@ -3,9 +3,15 @@
 //! These tests need root, and fail without it: a test that skips itself says nothing. Files live in memory where there
 //! is such a place, because all hosts of a lab share one disk.
 
+mod cable;
+pub mod interrupt;
+mod process;
+pub mod program;
 mod run;
 mod site;
 
+pub use cable::{KIND_BYTE, Way, Which, faults};
+pub use process::{Line, Process, Stdout, power_off};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
 

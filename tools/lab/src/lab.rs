@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::process::Command;
+use std::time::Instant;
 
 use ethbcast_planning::natural_order;
 
@@ -196,6 +197,15 @@ impl Lab {
     pub fn set_port(&self, host: &str, up: bool) -> Result<(), LabError> {
         self.namespace(host)?;
         inside(&self.switches_namespace(), || faults::switch(&faults::port_to(host)?, up))?
+    }
+
+    /// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
+    /// which need a program, it is cheap enough to be asked every few milliseconds.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    pub fn sent_bytes(&self, host: &str) -> Result<(u64, Instant), LabError> {
+        self.run_on(host, || Ok((counters::read_interface()?.sent_bytes, Instant::now())))?
     }
 
     /// What has gone over a host's cable so far; costs one run of `nft`, a few milliseconds.

@@ -5,6 +5,7 @@ use crate::units;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{MemberReport, Outcome, SendReport, TurnedAway};
 use ethbcast_planning::duration;
+use ethbcast_planning::plan::{CableLoad, CheckReport};
 use serde_json::json;
 
 /// A prediction is called wrong beyond this part of it.
@@ -19,6 +20,10 @@ pub struct Report<'a> {
     pub sent: &'a SendReport,
     /// The protocol it was sent by.
     pub preset: Preset,
+    /// What the judge found of a saved plan.
+    pub verdict: Option<&'a CheckReport>,
+    /// Whether it went by a saved plan that nobody could judge.
+    pub is_unjudged: bool,
 }
 
 impl Report<'_> {
@@ -90,6 +95,7 @@ impl Report<'_> {
             "predicted_seconds": self.sent.predicted_seconds(),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
+            "contention": self.verdict.map(|report| report.contended().into_iter().map(contended_json).collect::<Vec<_>>()),
             "frames": {
                 "data_sent": self.sent.stream.data_sent,
                 "data_resent": self.sent.stream.data_resent,
@@ -122,6 +128,13 @@ impl Report<'_> {
         if error < 0.0 {
             return "the calibration is of a slower network; measure again with `ethbcast probe`".to_owned();
         }
+        // What senders do to each other on one cable, loss included, is their plan's doing.
+        if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
+            return format!(
+                "the plan's doing, several hosts send over one cable at a time: {}",
+                contended.contention()
+            );
+        }
         if lost > 0.01 {
             return format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0);
         }
@@ -135,8 +148,16 @@ impl Report<'_> {
         if slowest.0 > median * 1.1 {
             return format!("likely a slow receiver or its cable, {} was last", slowest.1);
         }
+        if self.is_unjudged {
+            return "likely the plan, which nobody has judged, or a slow cable; name the switches with --topology"
+                .to_owned();
+        }
         "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
     }
+}
+
+fn contended_json(load: &CableLoad) -> serde_json::Value {
+    json!({ "from": load.from.name(), "to": load.to.name(), "flows": load.flows, "senders": load.senders })
 }
 
 fn left_out_json(away: &TurnedAway) -> serde_json::Value {

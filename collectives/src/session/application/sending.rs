@@ -63,7 +63,7 @@ pub enum Again<'a> {
 }
 
 /// A [`Source`] at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sending<S> {
     source: S,
     trailer: Option<Trailer>,

@@ -20,7 +20,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASK_LATER: Duration = Duration::from_secs(5);
 
 /// Waits for a root, or for one that was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
     roots: Roots,

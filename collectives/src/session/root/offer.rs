@@ -11,7 +11,7 @@ use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
 
 /// The names that matter: of the hosts that are wanted, and of those of the topology.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HostNames {
     wanted: BTreeSet<String>,
     known: Option<BTreeSet<String>>,

@@ -4,6 +4,7 @@ use super::RootEndpoint;
 use crate::session::message::{Digest, Message};
 use crate::session::view::View;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::planted;
 
 /// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
 /// it.
@@ -13,7 +14,7 @@ const TIMES_TO_ALL: u32 = 3;
 const MOST_ALONE: usize = 4;
 
 /// The present view, as it is told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Telling {
     digest: Digest,
     times: u32,
@@ -36,7 +37,13 @@ impl Telling {
         let mut parts: Vec<_> = view.parts(view.payload_bytes.into()).collect();
         let first = self.times as usize % parts.len().max(1);
         parts.rotate_left(first);
-        let most = if self.times < TIMES_TO_ALL { 0 } else { MOST_ALONE };
+        let most = if planted!("quadratic-views") {
+            usize::MAX
+        } else if self.times < TIMES_TO_ALL {
+            0
+        } else {
+            MOST_ALONE
+        };
         let alone: Vec<MacAddr> = lacking.take(most).collect();
         for part in parts {
             let message = Message::View(part);
