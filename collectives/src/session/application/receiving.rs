@@ -89,6 +89,8 @@ pub struct Receiving<K> {
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
+    /// How often bytes that came damaged were sent again.
+    pieces_again: u64,
 }
 
 impl<K: Sink> Receiving<K> {
@@ -104,6 +106,7 @@ impl<K: Sink> Receiving<K> {
             untold: None,
             cancelled: false,
             end: None,
+            pieces_again: 0,
         }
     }
 
@@ -176,7 +179,10 @@ impl<K: Sink> Receiving<K> {
         receiver.fetch(now, self.sink.wanted());
         let fetched = receiver.poll_fetched();
         match &fetched {
-            Some(Ok((at, bytes))) => self.sink.supply(now, *at, bytes),
+            Some(Ok((at, bytes))) => {
+                self.pieces_again += 1;
+                self.sink.supply(now, *at, bytes);
+            }
             Some(Err(why)) => self.sink.deny(now, why),
             None => {}
         }
@@ -247,6 +253,11 @@ impl<K: Sink> Receiving<K> {
     pub fn content_verdict(&self) -> Option<Done> {
         let form = self.sink.form();
         self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
+    }
+
+    /// How often bytes that came damaged, or not at all, were sent again because the sink wanted them.
+    pub fn pieces_again(&self) -> u64 {
+        self.pieces_again
     }
 
     /// Whether it was cancelled.

@@ -2,7 +2,7 @@
 
 use super::Form;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
-use super::layout::SpanPlace;
+use super::layout::{SpanPlace, amount};
 use crate::session::application::Mismatch;
 use crate::session::{Digest, Trailer};
 use std::ops::Range;
@@ -23,9 +23,9 @@ pub struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (bytes, at) = (self.content.end - self.content.start, self.content.start);
+        let (bytes, at) = (amount(self.content.end - self.content.start), self.content.start);
         let ledger = if self.is_ledger { "the ledger of " } else { "" };
-        write!(formatter, "{ledger}{bytes} bytes at byte {at} came damaged")?;
+        write!(formatter, "{ledger}{bytes} at byte {at} came damaged")?;
         if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
     }
 }

@@ -22,6 +22,11 @@ const fn ledger_bytes(content_bytes: usize) -> usize {
     HEAD_BYTES + content_bytes.div_ceil(CHUNK_BYTES) * VALUE_BYTES + SEAL_BYTES
 }
 
+/// So many bytes, in words.
+pub(in crate::session) fn amount(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
+}
+
 /// How a stream carries its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -56,14 +61,17 @@ impl Form {
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
     }
 
-    /// The content bytes that a part of the stream carries, for a stream of which `stream_bytes` are known; none of a
-    /// ledger, which speaks for its whole span.
-    pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> Range<u64> {
+    /// Which bytes of the content a part of a stream carries, of which so many bytes are known; of a part of a ledger
+    /// the bytes that it is of, and true.
+    pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> (Range<u64>, bool) {
         let place = SpanPlace::at(part.start, stream_bytes).filter(|_| self == Form::Ledgered);
-        let Some(place) = place else { return part.clone() };
+        let Some(place) = place else { return (part.clone(), false) };
         let within = |at: u64| (at - place.begin()).saturating_sub(place.ledger_bytes() as u64);
         let (from, to) = (within(part.start), within(part.end).min(place.content_bytes() as u64));
-        if to == 0 { place.content() } else { place.content_begin() + from..place.content_begin() + to }
+        if to == 0 {
+            return (place.content(), true);
+        }
+        (place.content_begin() + from..place.content_begin() + to, false)
     }
 }
 

@@ -29,6 +29,7 @@ mod tests;
 pub use checked::Checked;
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
+pub(in crate::session) use layout::amount;
 pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
 pub use ledgered::Ledgered;
 pub use spans::Spans;

@@ -158,7 +158,7 @@ fn what_stays_damaged_is_given_up_after_three_times_and_named() {
     assert_eq!(verdict.outcome, Outcome::Damaged);
     assert_eq!(
         verdict.text,
-        "65536 bytes at byte 1245184 came damaged 4 times: a host or cable on the way is bad; send again without it"
+        "64 KiB at byte 1245184 came damaged 4 times: a host or cable on the way is bad; send again without it"
     );
     assert_eq!(sink.content().bytes().len(), SPAN_BYTES, "nothing from behind the damage, nor of it");
 }

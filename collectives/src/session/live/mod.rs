@@ -232,6 +232,7 @@ impl Session {
             control: root.control_stats(),
             receivers: root.reports().cloned().collect(),
             turned_away: root.turned_away().cloned().collect(),
+            damages: root.damages(),
             held_up_by: teller.held_up_by(&root),
         })
     }

@@ -131,7 +131,7 @@ impl ReadAgain {
         if self.part.len() as u64 == part.end - part.start {
             return Again::Bytes(&self.part);
         }
-        let content = Form::Ledgered.content_of(&part, Form::Ledgered.stream_bytes(content_bytes));
+        let (content, _) = Form::Ledgered.content_of(&part, Form::Ledgered.stream_bytes(content_bytes));
         let (bytes, at) = (content.end - content.start, content.start);
         Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
     }
