@@ -1,0 +1,148 @@
+//! A cable, card or memory that changes what it carries and makes the checksum fit: every chunk is checked, what came
+//! damaged is sent again, and the hop is named.
+
+use super::StopOnDrop;
+use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
+use ethbcast_lab::{Lab, LabConfig};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Kind, OVERHEAD_BYTES, parse, seal};
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
+};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// The host behind the bad cable, in the middle of a chain from n0 to n4.
+const VICTIM: &str = "n3";
+/// Of so many frames of content one is changed, ten in all.
+const EACH: u64 = 900;
+const DAMAGES: u64 = 10;
+
+/// Puts something between a host's interface and its cable: `eth0` ends in `tap0` there, the cable in `wire0`.
+fn split_cable(lab: &Lab, host: &str) {
+    let mac = lab.mac(host).expect("a host of this lab");
+    let lines = [
+        "link set eth0 down",
+        "link set eth0 name wire0",
+        "link set wire0 address 02:ec:00:00:00:01",
+        "link add eth0 type veth peer name tap0",
+        &format!("link set eth0 address {mac}"),
+        "link set wire0 promisc on up",
+        "link set tap0 promisc on up",
+        "link set eth0 up",
+    ];
+    for line in lines {
+        let mut ip = lab.command(host, "ip").expect("a host of this lab");
+        let ended = ip.args(line.split(' ')).status().expect("ip runs");
+        assert!(ended.success(), "ip {line}");
+    }
+}
+
+/// One end of the split cable.
+struct End {
+    socket: OwnedFd,
+    interface: LinkAddr,
+}
+
+impl End {
+    fn open(name: &str) -> End {
+        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+            .expect("a packet socket");
+        let mut addresses = getifaddrs().expect("the interfaces");
+        let interface = addresses
+            .find_map(|entry| (entry.interface_name == name).then_some(entry.address?.as_link_addr().copied()?))
+            .expect("it has a link address");
+        bind(socket.as_raw_fd(), &interface).expect("bound");
+        End { socket, interface }
+    }
+
+    /// Passes all that has come on to the other end, as `change` makes it.
+    fn pass_on(&self, to: &End, mut change: impl FnMut(&mut [u8])) {
+        let mut buffer = [0; 2048];
+        while let Ok(length) = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+            change(&mut buffer[..length]);
+            match sendto(to.socket.as_raw_fd(), &buffer[..length], &to.interface, MsgFlags::empty()) {
+                Ok(_) | Err(Errno::ENOBUFS) => {}
+                Err(errno) => panic!("passing on: {errno}"),
+            }
+        }
+    }
+}
+
+/// Changes a byte of some frames of content; says how many those were.
+#[derive(Default)]
+struct Corruptor {
+    seen: u64,
+    changed: u64,
+}
+
+impl Corruptor {
+    fn change(&mut self, bytes: &mut [u8]) {
+        let Ok(frame) = parse(bytes) else { return };
+        if frame.header.kind != Kind::DATA || frame.header.flags.has(Flags::LAST) {
+            return;
+        }
+        self.seen += 1;
+        if !self.seen.is_multiple_of(EACH) || self.changed == DAMAGES {
+            return;
+        }
+        self.changed += 1;
+        let (header, payload_bytes) = (frame.header, frame.payload.len());
+        let mac = |at: usize| MacAddr::from(*bytes[at..].first_chunk::<6>().expect("a whole frame"));
+        let ethernet = EthernetHeader { destination: mac(0), source: mac(6), ether_type: EtherType::DEFAULT };
+        bytes[OVERHEAD_BYTES + (self.seen as usize * 7) % payload_bytes] ^= 0x20;
+        seal(bytes, ethernet, &header, payload_bytes);
+    }
+}
+
+/// Carries frames both ways until told to stop; says how many it has changed.
+fn carry(stop: &AtomicBool) -> u64 {
+    let (wire, tap) = (End::open("wire0"), End::open("tap0"));
+    let mut corruptor = Corruptor::default();
+    while !stop.load(Ordering::Relaxed) {
+        let mut ends = [&wire, &tap].map(|end| PollFd::new(end.socket.as_fd(), PollFlags::POLLIN));
+        poll(&mut ends, PollTimeout::from(20_u8)).expect("both are open");
+        wire.pass_on(&tap, |frame| corruptor.change(frame));
+        tap.pass_on(&wire, |_| ());
+    }
+    corruptor.changed
+}
+
+#[test]
+fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
+    let site = Site::alone("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    split_cable(site.lab(), VICTIM);
+    for (via, from, behind) in [("chain", "n2", &["n3", "n4"][..]), ("cast", "n0", &["n3"])] {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let cable = scope.spawn(|| site.lab().run_on(VICTIM, || carry(&stop)));
+            let stopper = StopOnDrop(&stop);
+            let outcome = Transfer::new(&site, content(5, 16 * MEBIBYTE)).via(via).run();
+            drop(stopper);
+            let changed = cable.join().expect("no panic").expect("a host");
+            outcome.assert_verified();
+            let report = outcome.root.json();
+            let damaged = report["damaged"].as_array().expect("a list");
+            println!("{via}: {changed} frames changed, {} pieces sent again", damaged.len());
+            assert_eq!(changed, DAMAGES);
+            assert!(!damaged.is_empty() && damaged.len() <= 10, "{report}");
+            for damage in damaged {
+                assert_eq!(
+                    (damage["from"].as_str(), &damage["to"]),
+                    (Some(from), &serde_json::json!([VICTIM])),
+                    "{damage}"
+                );
+                assert_eq!(damage["at"].as_u64().map(|at| at % 65_536), Some(0), "{damage}");
+            }
+            for host in ["n1", "n2", "n3", "n4"] {
+                let again = outcome.receiver(host).json()["pieces_again"].as_u64().expect("a number");
+                let expected = if behind.contains(&host) { damaged.len() as u64 } else { 0 };
+                assert_eq!(again, expected, "{host} via {via}: {report}");
+            }
+        });
+    }
+}
