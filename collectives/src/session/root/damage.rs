@@ -21,8 +21,8 @@ const MOST_RECORDS: usize = 256;
 pub struct Damage {
     /// Which they are, counted from the first byte of the stream.
     pub bytes: Range<u64>,
-    /// Who sent them.
-    pub from: String,
+    /// Who sent them, if it was one host alone.
+    pub from: Option<String>,
     /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
     pub to: Vec<String>,
 }
@@ -32,8 +32,8 @@ impl fmt::Display for Damage {
         let Damage { bytes: Range { start, end }, from, to } = self;
         let bytes = end - start;
         let (count, unit) = if bytes.is_multiple_of(1024) { (bytes / 1024, "KiB") } else { (bytes, "bytes") };
-        let to = nodeset::fold(to);
-        write!(formatter, "{count} {unit} at byte {start} came damaged from {from} to {to} and were sent again")
+        let (to, from) = (nodeset::fold(to), from.as_ref().map_or(String::new(), |from| format!("from {from} ")));
+        write!(formatter, "{count} {unit} at byte {start} came damaged {from}to {to} and were sent again")
     }
 }
 
@@ -50,13 +50,17 @@ struct Record {
 }
 
 impl Record {
-    /// The uppermost hops, by sender: those whose sender has not asked itself.
+    /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
+    /// no others.
     fn damages(&self, view: &View) -> Vec<(Rank, Damage)> {
-        let host = |rank: Rank| view.members[rank.index()].host.clone();
+        let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
         let first = self.hops.iter().filter(|(from, _)| !self.askers.contains(from));
-        let senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
+        let mut senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
+        if senders.len() > 1 {
+            senders.remove(&Rank::NONE);
+        }
         let damage = |from: Rank| {
-            let to = first.clone().filter(|(sender, _)| *sender == from).map(|&(_, to)| host(to)).collect();
+            let to = first.clone().filter(|(sender, _)| *sender == from).filter_map(|&(_, to)| host(to)).collect();
             (from, Damage { bytes: self.bytes.clone(), from: host(from), to })
         };
         senders.into_iter().map(damage).collect()
@@ -144,6 +148,8 @@ mod tests {
             told(&mut damages, 1, true),
             ["10 bytes at byte 10 came damaged from n0 to n[1-7] and were sent again"]
         );
+        damages.note(Instant::START, &Fetch { blamed: Rank::NONE, ..fetch(3, 0, 30..40) });
+        assert_eq!(told(&mut damages, 1, true), ["10 bytes at byte 30 came damaged to n3 and were sent again"]);
         (0..100_000).for_each(|at| damages.note(Instant::START, &fetch(1, 0, at * 10..at * 10 + 5)));
         assert_eq!(damages.all(&chain(8)).len(), MOST_RECORDS, "whoever asks for everything fills no memory");
     }
