@@ -53,12 +53,13 @@ pub trait Sink {
     /// Takes bytes that were wanted, from `at` on: all of the range, or its first 128 KiB. They may be damaged again.
     fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
 
-    /// What is wanted cannot be had, for this reason: the verdict says so.
+    /// What is wanted cannot be had; `why` is to be read after what that is. The verdict says so.
     fn deny(&mut self, _now: Instant, _why: &str) {}
 
     /// The `bytes` bytes of the stream from `offset` on, if this receiver keeps them and has verified them, for another
     /// that lacks them when the source cannot be read again. [`Again::Pending`] also for bytes that have come and are
-    /// not verified yet. Asked for until the session is over, whatever the verdict was.
+    /// not verified yet; whoever has not got them at all has them not. Asked until the session is over, whatever the
+    /// verdict was.
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("nothing is kept".to_owned())
     }
@@ -182,7 +183,10 @@ impl<K: Sink> Receiving<K> {
             match self.sink.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
                 Again::Bytes(bytes) => receiver.supply(bytes),
                 Again::Pending => break,
-                Again::Impossible(text) => receiver.deny(&text),
+                Again::Impossible(text) => {
+                    log::debug!("bytes from {} on are not here for another: {text}", wanted.start);
+                    receiver.deny();
+                }
             }
         }
     }

@@ -97,6 +97,11 @@ impl Entry {
         self.report.is_some()
     }
 
+    /// Whether it is known what it says of itself by this.
+    pub(super) fn has_said(&self, outcome: Outcome) -> bool {
+        self.is_reported() || (self.accepted && outcome == Outcome::Verified)
+    }
+
     /// Since when nothing has moved.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at)

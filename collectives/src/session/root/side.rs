@@ -21,6 +21,15 @@ struct Side {
     stream: Stream,
 }
 
+impl Side {
+    /// What of the source it has room for next.
+    fn wanted(&self, extent: &Extent) -> Option<Range<u64>> {
+        let feed = self.stream.feed();
+        let room = feed.limit() - feed.head();
+        extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())
+    }
+}
+
 /// All members that are served alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sides {
@@ -79,15 +88,15 @@ impl Sides {
 
     /// What of the source is to be read for whom, and from which frame on.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
-        let wanted = |side: &Side| {
-            let feed = side.stream.feed();
-            let room = feed.limit() - feed.head();
-            let bytes = extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())?;
-            Some((side.rank, bytes))
-        };
         // Whoever has least in stock first.
-        let open = self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), wanted(side)?)));
-        open.min_by_key(|&(head, _)| head).map(|(_, wanted)| wanted)
+        let open =
+            self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), side.rank, side.wanted(extent)?)));
+        open.min_by_key(|&(head, ..)| head).map(|(_, rank, wanted)| (rank, wanted))
+    }
+
+    /// The same for one member.
+    pub(super) fn wanted_by(&self, rank: Rank, extent: &Extent) -> Option<Range<u64>> {
+        self.sides.iter().find(|side| side.rank == rank)?.wanted(extent)
     }
 
     /// Takes what was wanted for a member.
