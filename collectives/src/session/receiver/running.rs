@@ -62,7 +62,8 @@ impl Running {
         joining: Box<Joining>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Running {
-        let (receivers, via, size) = (view.members.len() - 1, view.via, view.size);
+        let (receivers, via) = (view.members.len() - 1, view.via);
+        let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size });
         Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
