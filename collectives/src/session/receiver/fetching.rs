@@ -1,5 +1,5 @@
-//! Bytes that came damaged, or not at all: this host asks the root for them again, and answers when the root asks it for
-//! bytes that another lacks.
+//! Bytes that came damaged, or not at all: this host asks the root for them again, and answers when the root asks it
+//! for bytes that another lacks.
 
 use super::ReceiverEndpoint;
 use crate::membership::timers::Wait;
@@ -68,8 +68,8 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`. While the root is silent
-    /// nobody can answer.
+    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`. While the root is
+    /// silent nobody can answer.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
