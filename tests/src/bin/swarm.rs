@@ -1,6 +1,6 @@
 //! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one: `swarm SEED`.
 
-use ethbcast_tests::swarm::{Schedule, Seed, run, run_all};
+use ethbcast_tests::swarm::{Schedule, Seed, run_all, tell};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: swarm --seeds N [--from S] [--large], or swarm SEED with a seed such as small:17:v1";
@@ -18,9 +18,10 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
         Ok(Order::One(seed)) => {
-            println!("{:#?}", Schedule::of(seed));
-            let report = run(seed);
-            println!("{report:#?}");
+            println!("{}", Schedule::of(seed));
+            let (report, story) = tell(seed);
+            story.iter().for_each(|line| println!("{line}"));
+            println!("{report}");
             ExitCode::from(u8::from(report.violation.is_some()))
         }
         Ok(Order::Many { seeds, from, large }) => {

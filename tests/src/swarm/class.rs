@@ -79,10 +79,7 @@ impl Class {
 impl Class {
     /// Whether it may keep a host from being heard, or from moving, for long.
     pub fn takes_away(self) -> bool {
-        !matches!(
-            self,
-            Class::Jitter | Class::Duplicate | Class::BitFlip | Class::SlowCpu | Class::SlowDisk | Class::DiskError
-        )
+        !matches!(self, Class::Jitter | Class::Duplicate | Class::BitFlip | Class::SlowCpu | Class::SlowDisk)
     }
 
     /// Whether it may make a host slower than the others.

@@ -18,16 +18,18 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster of `hosts` hosts: one switch mostly, cables alike mostly.
-    pub fn draw(draw: &mut Draw, hosts: usize) -> Cluster {
+    pub fn draw(draw: &mut Draw, hosts: usize, small: bool) -> Cluster {
         let switches = if hosts > 2 && draw.chance(0.3) { draw.between(2, 4) as usize } else { 1 };
-        let rate = draw.log(2, 1000) * 1_000_000;
+        // What a hundred hosts say of themselves would fill a slow cable.
+        let rate = draw.log(if small { 8 } else { 50 }, 1000) * 1_000_000;
+        let least = if small { 2_000_000 } else { 20_000_000 };
         let mixed = draw.chance(0.2);
         let settings = HostSettings { nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
         let other = |draw: &mut Draw| if mixed && draw.chance(0.3) { rate / draw.between(2, 20) } else { rate };
         Cluster {
             switches: (0..switches).map(|at| (SwitchSettings::default(), draw.index(at.max(1)))).collect(),
-            trunks: (0..switches).map(|_| other(draw).max(rate / 4)).collect(),
-            hosts: (0..hosts).map(|_| (draw.index(switches), other(draw).max(500_000), settings.clone())).collect(),
+            trunks: (0..switches).map(|_| other(draw).max(rate / 4).max(least)).collect(),
+            hosts: (0..hosts).map(|_| (draw.index(switches), other(draw).max(least), settings.clone())).collect(),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Some of the hosts of a schedule.
 
+use std::fmt;
+
 /// Hosts by number, up to 256 of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostSet([u64; 4]);
 
 impl HostSet {
@@ -38,6 +40,14 @@ impl HostSet {
     #[must_use]
     pub fn others(self) -> HostSet {
         HostSet(self.0.map(|word| !word))
+    }
+}
+
+impl fmt::Debug for HostSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (most, sign) = if self.has(HostSet::MOST - 1) { (self.others(), "all but ") } else { (*self, "") };
+        let hosts: Vec<usize> = (0..HostSet::MOST).filter(|&host| most.has(host)).collect();
+        write!(formatter, "{sign}{hosts:?}")
     }
 }
 

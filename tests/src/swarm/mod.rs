@@ -13,6 +13,7 @@ mod report;
 mod rule;
 mod schedule;
 mod seed;
+mod story;
 mod troubles;
 mod watch;
 mod weather;
@@ -28,13 +29,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Plays the schedule that `seed` stands for.
 pub fn run(seed: Seed) -> Report {
-    let played = catch_unwind(AssertUnwindSafe(|| play::play(&Schedule::of(seed))));
+    guarded(seed, false).0
+}
+
+/// The same, with all that its hosts' users were told.
+pub fn tell(seed: Seed) -> (Report, Vec<String>) {
+    guarded(seed, true)
+}
+
+fn guarded(seed: Seed, told: bool) -> (Report, Vec<String>) {
+    let played = catch_unwind(AssertUnwindSafe(|| play::play(&Schedule::of(seed), told)));
     played.unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
         let mut report = Report::new(seed);
         report.blame(format!("a panic: {}", words.unwrap_or_default()));
-        report
+        (report, Vec::new())
     })
 }
 

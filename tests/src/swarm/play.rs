@@ -18,8 +18,8 @@ use std::time::Duration;
 /// The group of all schedules.
 const GROUP: &str = "swarm";
 
-/// Plays a schedule.
-pub fn play(schedule: &Schedule) -> Report {
+/// Plays a schedule; with its story, if that is to be told.
+pub fn play(schedule: &Schedule, told: bool) -> (Report, Vec<String>) {
     let shelves: Vec<Rc<Shelf>> = (0..schedule.hosts()).map(|_| Rc::default()).collect();
     let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
     (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
@@ -34,14 +34,18 @@ pub fn play(schedule: &Schedule) -> Report {
     let dead = happen(&mut simulation, schedule, &network, &trunks);
     let macs = (0..schedule.hosts()).map(host_mac).collect();
     let mut watch = Watch::new(schedule, shelves, macs);
+    if told {
+        watch.listen();
+    }
     let outcome = simulation.run(schedule.bound(), |number, host: &mut Host, now| watch.turn(number, host, now));
     let next = simulation.next_deadline();
     if !outcome.is_quiet() {
         watch.report_mut().blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
     }
+    let story = watch.take_story();
     let mut report = watch.finish(schedule, simulation.machines(), &dead);
     conclude(&mut report, schedule, &mut simulation, outcome);
-    report
+    (report, story)
 }
 
 /// Schedules what happens to hosts and cables; who will be dead.

@@ -72,6 +72,18 @@ impl Report {
     }
 }
 
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seed, classes, marks, events, frames, millis, trace, .. } = self;
+        writeln!(formatter, "{seed}: {frames} frames, {events} events, {millis} ms, trace {trace:016x}")?;
+        writeln!(formatter, "hits {classes:?}, reached {marks:?}")?;
+        match &self.violation {
+            None => formatter.write_str("no violation"),
+            Some(violation) => write!(formatter, "{violation}"),
+        }
+    }
+}
+
 /// The sum of many reports.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {

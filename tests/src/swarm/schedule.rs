@@ -101,12 +101,16 @@ impl Schedule {
         let mtu_bytes = draw.pick(&[300, 300, 576, 1500]);
         let frames = if small { draw.log(1, 250) } else { draw.log(50, 400) };
         let payload = u64::from(mtu_bytes) - 32;
-        let bytes = (frames * payload - draw.between(0, payload)) as usize;
-        let heals = draw.micros(100_000, 3_000_000);
-        let patience = heals + Duration::from_millis(draw.between(1000, 4000));
-        let stall = Duration::from_millis(draw.between(1500, 4000));
-        let timing = Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() };
         let hosts = receivers + 1;
+        let cluster = Cluster::draw(draw, hosts, small);
+        // A second's worth of the slowest cable, if all of it has to cross that for some of the hosts.
+        let most = cluster.slowest() / 8 / hosts.min(8) as u64;
+        let bytes = (frames * payload - draw.between(0, payload)).min(most) as usize;
+        let heals = draw.micros(100_000, 3_000_000);
+        let stall = Duration::from_millis(draw.between(1000, 2000));
+        // As by default: who has made no progress has stepped aside long before it is given up.
+        let patience = heals.max(stall * 2) + Duration::from_millis(draw.between(1000, 4000));
+        let timing = Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() };
         Schedule {
             seed,
             via,
@@ -120,7 +124,7 @@ impl Schedule {
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
             gives: Pace::default(),
-            cluster: Cluster::draw(draw, hosts),
+            cluster,
             disks: vec![DiskTerms::default(); hosts],
             starts: vec![Duration::ZERO; hosts],
             classes: Vec::new(),

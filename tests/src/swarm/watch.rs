@@ -22,13 +22,31 @@ pub struct Watch {
     /// By the root's address and the view's number: its digest.
     views: BTreeMap<(MacAddr, u32), [u8; 32]>,
     report: Report,
+    /// What happens, for whoever plays one schedule to see it.
+    story: Option<Vec<String>>,
 }
 
 impl Watch {
     /// Of hosts with these shelves and addresses.
     pub fn new(schedule: &Schedule, shelves: Vec<Rc<Shelf>>, macs: Vec<MacAddr>) -> Watch {
         let epochs = vec![0; macs.len()];
-        Watch { shelves, macs, epochs, views: BTreeMap::new(), report: Report::new(schedule.seed) }
+        Watch { shelves, macs, epochs, views: BTreeMap::new(), report: Report::new(schedule.seed), story: None }
+    }
+
+    /// Writes down what happens.
+    pub fn listen(&mut self) {
+        self.story = Some(Vec::new());
+    }
+
+    /// What has happened.
+    pub fn take_story(&mut self) -> Vec<String> {
+        self.story.take().unwrap_or_default()
+    }
+
+    fn tell(&mut self, now: Instant, number: usize, what: &dyn std::fmt::Debug) {
+        if let Some(story) = &mut self.story {
+            story.push(format!("{:10.6} n{number} {what:?}", now.as_secs_f64()));
+        }
     }
 
     /// Lets the application of a host have its turn, and looks at what has become of it.
@@ -36,11 +54,18 @@ impl Watch {
         match host {
             Participant::Root(root, sending) => {
                 while let Some(event) = root.poll_event() {
+                    self.tell(now, number, &event);
                     self.on_event(&event, root.view());
                     sending.handle_event(root, now, &event);
                 }
             }
-            Participant::Receiver(_, receiving) => receiving.sink_mut().tick(now),
+            Participant::Receiver(receiver, receiving) => {
+                receiving.sink_mut().tick(now);
+                while let Some(event) = receiver.poll_event() {
+                    self.tell(now, number, &event);
+                    receiving.handle_event(now, event);
+                }
+            }
         }
         let again = host.turn(now);
         if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
@@ -52,6 +77,8 @@ impl Watch {
         };
         if let Some(view) = view.filter(|view| view.epoch != self.epochs[number]) {
             self.on_view(number, view);
+            let standings: Vec<_> = view.members.iter().map(|member| member.standing as u8).collect();
+            self.tell(now, number, &format!("view {} {standings:?}", view.epoch));
         }
         again
     }
