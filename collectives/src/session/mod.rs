@@ -65,6 +65,7 @@ mod blocks;
 mod endpoint;
 mod fetch;
 pub mod kind;
+pub mod ledger;
 pub mod live;
 mod message;
 mod other_build;

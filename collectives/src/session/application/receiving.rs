@@ -1,6 +1,7 @@
 //! The application at a receiver: moves what arrives into a sink, and says what became of it.
 
 use super::Again;
+use crate::session::ledger::Form;
 use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
@@ -9,6 +10,11 @@ use std::time::Duration;
 
 /// Where a receiver's bytes go.
 pub trait Sink {
+    /// How the stream that it takes carries its content.
+    fn form(&self) -> Form {
+        Form::Plain
+    }
+
     /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
     fn has_room(&self) -> bool {
         true
@@ -83,6 +89,8 @@ pub struct Receiving<K> {
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
+    /// How often bytes that came damaged were sent again.
+    pieces_again: u64,
 }
 
 impl<K: Sink> Receiving<K> {
@@ -98,6 +106,7 @@ impl<K: Sink> Receiving<K> {
             untold: None,
             cancelled: false,
             end: None,
+            pieces_again: 0,
         }
     }
 
@@ -170,7 +179,10 @@ impl<K: Sink> Receiving<K> {
         receiver.fetch(now, self.sink.wanted());
         let fetched = receiver.poll_fetched();
         match &fetched {
-            Some(Ok((at, bytes))) => self.sink.supply(now, *at, bytes),
+            Some(Ok((at, bytes))) => {
+                self.pieces_again += 1;
+                self.sink.supply(now, *at, bytes);
+            }
             Some(Err(why)) => self.sink.deny(now, why),
             None => {}
         }
@@ -235,6 +247,17 @@ impl<K: Sink> Receiving<K> {
     /// What became of the bytes, once that is known.
     pub fn verdict(&self) -> Option<&Done> {
         self.verdict.as_ref()
+    }
+
+    /// The same of the content that the stream carries.
+    pub fn content_verdict(&self) -> Option<Done> {
+        let form = self.sink.form();
+        self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
+    }
+
+    /// How often bytes that came damaged, or not at all, were sent again because the sink wanted them.
+    pub fn pieces_again(&self) -> u64 {
+        self.pieces_again
     }
 
     /// Whether it was cancelled.

@@ -1,5 +1,6 @@
 //! Where bytes were damaged: everybody behind that hop asks for them again, and the uppermost names it.
 
+use crate::session::ledger::{Form, amount};
 use crate::session::message::Fetch;
 use crate::session::view::View;
 use ethbcast_planning::topology::nodeset;
@@ -19,8 +20,10 @@ const MOST_RECORDS: usize = 256;
 /// Bytes that came damaged over a hop, and were sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which they are, counted from the first byte of the stream.
+    /// Which bytes of the content they are.
     pub bytes: Range<u64>,
+    /// Whether it is not these that came damaged, but their ledger.
+    pub is_ledger: bool,
     /// Who sent them, if it was one host alone.
     pub from: Option<String>,
     /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
@@ -29,11 +32,11 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage { bytes: Range { start, end }, from, to } = self;
-        let bytes = end - start;
-        let (count, unit) = if bytes.is_multiple_of(1024) { (bytes / 1024, "KiB") } else { (bytes, "bytes") };
-        let (to, from) = (nodeset::fold(to), from.as_ref().map_or(String::new(), |from| format!("from {from} ")));
-        write!(formatter, "{count} {unit} at byte {start} came damaged {from}to {to} and were sent again")
+        let Damage { bytes: Range { start, end }, is_ledger, from, to } = self;
+        let (ledger, were) = if *is_ledger { ("the ledger of ", "was") } else { ("", "were") };
+        let from = from.as_ref().map_or(String::new(), |from| format!("from {from} "));
+        let (bytes, to) = (amount(end - start), nodeset::fold(to));
+        write!(formatter, "{ledger}{bytes} at byte {start} came damaged {from}to {to} and {were} sent again")
     }
 }
 
@@ -52,7 +55,8 @@ struct Record {
 impl Record {
     /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
     /// no others.
-    fn damages(&self, view: &View) -> Vec<(Rank, Damage)> {
+    fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
+        let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
         let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
         let first = self.hops.iter().filter(|(from, _)| !self.askers.contains(from));
         let mut senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
@@ -61,7 +65,7 @@ impl Record {
         }
         let damage = |from: Rank| {
             let to = first.clone().filter(|(sender, _)| *sender == from).filter_map(|&(_, to)| host(to)).collect();
-            (from, Damage { bytes: self.bytes.clone(), from: host(from), to })
+            (from, Damage { bytes: bytes.clone(), is_ledger, from: host(from), to })
         };
         senders.into_iter().map(damage).collect()
     }
@@ -93,19 +97,19 @@ impl Damages {
     }
 
     /// What the user is to be told now; if all is `over`, whatever there is.
-    pub(super) fn news(&mut self, now: Instant, over: bool, view: &View) -> Vec<Damage> {
+    pub(super) fn news(&mut self, now: Instant, over: bool, view: &View, form: Form) -> Vec<Damage> {
         let due = |record: &&mut Record| over || now.since(record.noted_at) >= TOLD_AFTER;
         let mut news = Vec::new();
         for record in self.records.iter_mut().filter(due) {
-            let damages = record.damages(view).into_iter();
+            let damages = record.damages(view, form).into_iter();
             news.extend(damages.filter(|(from, _)| record.told.insert(*from)).map(|(_, damage)| damage));
         }
         news
     }
 
     /// All of them, as far as they are known.
-    pub(super) fn all(&self, view: &View) -> Vec<Damage> {
-        self.records.iter().flat_map(|record| record.damages(view)).map(|(_, damage)| damage).collect()
+    pub(super) fn all(&self, view: &View, form: Form) -> Vec<Damage> {
+        self.records.iter().flat_map(|record| record.damages(view, form)).map(|(_, damage)| damage).collect()
     }
 }
 
@@ -120,7 +124,7 @@ mod tests {
 
     fn told(damages: &mut Damages, millis: u64, over: bool) -> Vec<String> {
         let now = Instant::START + Duration::from_millis(millis);
-        damages.news(now, over, &chain(8)).iter().map(ToString::to_string).collect()
+        damages.news(now, over, &chain(8), Form::Plain).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -137,7 +141,7 @@ mod tests {
             |at: u32, from, to| format!("64 KiB at byte {at} came damaged from {from} to {to} and were sent again");
         assert_eq!(told(&mut damages, 200, false), [words(65_536, "n3", "n4"), words(0, "n1", "n2")]);
         assert_eq!(told(&mut damages, 900, true), [""; 0], "once");
-        assert_eq!(damages.all(&chain(8)).len(), 2);
+        assert_eq!(damages.all(&chain(8), Form::Plain).len(), 2);
     }
 
     #[test]
@@ -151,6 +155,10 @@ mod tests {
         damages.note(Instant::START, &Fetch { blamed: Rank::NONE, ..fetch(3, 0, 30..40) });
         assert_eq!(told(&mut damages, 1, true), ["10 bytes at byte 30 came damaged to n3 and were sent again"]);
         (0..100_000).for_each(|at| damages.note(Instant::START, &fetch(1, 0, at * 10..at * 10 + 5)));
-        assert_eq!(damages.all(&chain(8)).len(), MOST_RECORDS, "whoever asks for everything fills no memory");
+        assert_eq!(
+            damages.all(&chain(8), Form::Plain).len(),
+            MOST_RECORDS,
+            "whoever asks for everything fills no memory"
+        );
     }
 }

@@ -7,6 +7,7 @@ use super::members::{Entry, Members};
 use super::questions::{Questions, Step};
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
+use crate::session::ledger::Form;
 use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
@@ -29,8 +30,8 @@ pub(super) struct Fetches {
 
 impl Fetches {
     /// All damages so far.
-    pub(super) fn damages(&self, view: &View) -> Vec<Damage> {
-        self.damages.all(view)
+    pub(super) fn damages(&self, view: &View, form: Form) -> Vec<Damage> {
+        self.damages.all(view, form)
     }
 
     /// Takes a member's question.
@@ -115,7 +116,11 @@ impl Fetches {
 
     /// Tells the user of damages whose hop is known by now; if all is `over`, of all.
     pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
-        self.damages.news(now, over, view).into_iter().for_each(|damage| endpoint.tell(RootEvent::Damaged(damage)));
+        let form = endpoint.config().form;
+        self.damages
+            .news(now, over, view, form)
+            .into_iter()
+            .for_each(|damage| endpoint.tell(RootEvent::Damaged(damage)));
     }
 
     /// A member needs nothing any more.

@@ -3,6 +3,7 @@
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
+use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
@@ -31,8 +32,9 @@ pub struct MemberReport {
 
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
-    pub(super) fn new(host: &str, rank: Rank, done: Done, took: Duration) -> MemberReport {
+    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
         let Done { outcome, bytes, digest, text } = done;
+        let bytes = form.content_bytes(bytes);
         MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
     }
 }

@@ -151,7 +151,8 @@ impl Root {
 
     /// Bytes that came damaged to a member and were sent again, with the hop, as far as that is known by now.
     pub fn damages(&self) -> Vec<Damage> {
-        self.phase.running().map(|running| running.fetches().damages(running.view())).unwrap_or_default()
+        let form = self.endpoint.config().form;
+        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
     }
 
     /// Whether [`push`](Root::push) can take anything now.

@@ -291,7 +291,7 @@ impl Running {
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.telling.send(&self.view, self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.telling.send(self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
@@ -301,7 +301,7 @@ impl Running {
             self.timers.clear(Wait::View);
         }
         if self.members.all_ready(epoch) && self.delivery.open() {
-            let View { via, size, .. } = self.view;
+            let (via, size) = (self.view.via, endpoint.config().size);
             endpoint.tell(RootEvent::Started { receivers: self.members.present(), via, size });
         }
     }
@@ -319,7 +319,8 @@ impl Running {
 
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        let report = MemberReport::new(self.host(rank), rank, done, self.delivery.since_first_data(now));
+        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
+        let report = MemberReport::new(self.host(rank), rank, done, form, took);
         if !self.members.set_report(&report) {
             return;
         }
