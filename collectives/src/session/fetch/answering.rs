@@ -45,8 +45,8 @@ impl Answering {
         self.questions.front().filter(|_| self.ready.is_empty())
     }
 
-    /// Takes the bytes that are the answer to the next question, and sends so many at a time. If that is another by now,
-    /// or its bytes begin elsewhere, they are nothing.
+    /// Takes the bytes that are the answer to the next question, and sends so many at a time. If that is another by
+    /// now, or its bytes begin elsewhere, they are nothing.
     pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
         debug_assert!(bytes.len() as u64 <= MOST_FETCH_BYTES, "no more was asked for");
         if self.take(rank, from).is_none() {

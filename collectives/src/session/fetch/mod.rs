@@ -1,5 +1,5 @@
-//! Bytes of the stream that are sent again: the end that asks for them and the end that answers, the same at the root and
-//! at receivers.
+//! Bytes of the stream that are sent again: the end that asks for them and the end that answers, both the same at the
+//! root and at receivers.
 
 mod answering;
 mod asking;

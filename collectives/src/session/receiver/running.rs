@@ -5,7 +5,7 @@ use super::givers::Givers;
 use super::joining::Joining;
 use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::membership::timing::{CLAIM_PERIOD, turn};
+use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{
     Digest, Done, Fetch, MemberState, Message, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
@@ -48,8 +48,8 @@ pub(super) struct Running {
     confirmed: bool,
     /// When a child's gap was reported last.
     reported_gap_at: Option<Instant>,
-    /// When the view was confirmed last.
-    confirmed_view_at: Option<Instant>,
+    /// The view that was confirmed last, and when.
+    confirmed_view: Option<(Digest, Instant)>,
     timers: TimerTable,
 }
 
@@ -93,7 +93,7 @@ impl Running {
             accepted: false,
             confirmed: false,
             reported_gap_at: None,
-            confirmed_view_at: None,
+            confirmed_view: None,
             timers,
         }
     }
@@ -120,7 +120,7 @@ impl Running {
     /// The bytes of the stream that the application wants to be fetched again.
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
         let (givers, view) = (&self.givers, &self.view);
-        self.fetching.want(now, wanted, |byte| givers.of_byte(byte, self.rank, view));
+        self.fetching.want(now, wanted, |bytes| givers.of(bytes, self.rank, view));
     }
 
     /// What has been fetched, or why it cannot be had.
@@ -254,10 +254,16 @@ impl Running {
     /// A view is confirmed once for each repetition, whichever of its parts come by. The root hears of it, too, when it
     /// tells an older one, or another of the same number: then it was not the root that told this one.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
-        if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view_at.is_some()) {
-            let again = self.confirmed_view_at.map(|at| at + endpoint.config().timing.view / 2);
-            let turn = now + self.turn();
-            self.timers.set_unless_set(Wait::View, again.map_or(turn, |again| again.max(turn)));
+        if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view.is_some()) {
+            let half = endpoint.config().timing.view / 2;
+            let (turn, seed) = (now + self.turn(), endpoint.config().nonce ^ now.as_nanos());
+            let at = match self.confirmed_view {
+                None => turn,
+                // What collided with the others' at the root's port must not do so again.
+                Some((digest, at)) if digest == self.digest => turn.max(at + half) + jitter(half / 2, seed),
+                Some((_, at)) => turn.max(at + half),
+            };
+            self.timers.set_unless_set(Wait::View, at);
         }
     }
 
@@ -296,7 +302,7 @@ impl Running {
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });
-            self.confirmed_view_at = Some(now);
+            self.confirmed_view = Some((self.digest, now));
         }
         if self.timers.take_due(Wait::Status, now) {
             endpoint.send(root, &Message::Status(self.status()));
@@ -307,8 +313,10 @@ impl Running {
         {
             endpoint.send(root, &Message::Done(report.clone()));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
+            // All have everything at the same moment, and a switch's port may not hold what they say.
+            let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());
             if !planted!("report-said-once") {
-                self.timers.set(Wait::Verdict, now + again);
+                self.timers.set(Wait::Verdict, now + again + apart);
             }
         }
         self.blocks.handle_timeout(now);

@@ -291,7 +291,7 @@ impl Running {
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.telling.send(&self.view, self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.telling.send(self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
