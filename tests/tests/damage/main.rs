@@ -2,5 +2,6 @@
 //! named.
 
 mod hops;
+mod ledgers;
 mod pipes;
 mod scene;

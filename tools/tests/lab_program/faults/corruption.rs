@@ -3,16 +3,12 @@
 
 use super::StopOnDrop;
 use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
-use ethbcast_lab::{Lab, LabConfig};
+use ethbcast_lab::{Detour, LabConfig};
+use ethbcast_tests::lab::Tap;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Kind, OVERHEAD_BYTES, parse, seal};
-use nix::errno::Errno;
-use nix::ifaddrs::getifaddrs;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
-};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -21,57 +17,6 @@ const VICTIM: &str = "n3";
 /// Of so many frames of content one is changed, ten in all.
 const EACH: u64 = 900;
 const DAMAGES: u64 = 10;
-
-/// Puts something between a host's interface and its cable: `eth0` ends in `tap0` there, the cable in `wire0`.
-fn split_cable(lab: &Lab, host: &str) {
-    let mac = lab.mac(host).expect("a host of this lab");
-    let lines = [
-        "link set eth0 down",
-        "link set eth0 name wire0",
-        "link set wire0 address 02:ec:00:00:00:01",
-        "link add eth0 type veth peer name tap0",
-        &format!("link set eth0 address {mac}"),
-        "link set wire0 promisc on up",
-        "link set tap0 promisc on up",
-        "link set eth0 up",
-    ];
-    for line in lines {
-        let mut ip = lab.command(host, "ip").expect("a host of this lab");
-        let ended = ip.args(line.split(' ')).status().expect("ip runs");
-        assert!(ended.success(), "ip {line}");
-    }
-}
-
-/// One end of the split cable.
-struct End {
-    socket: OwnedFd,
-    interface: LinkAddr,
-}
-
-impl End {
-    fn open(name: &str) -> End {
-        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
-            .expect("a packet socket");
-        let mut addresses = getifaddrs().expect("the interfaces");
-        let interface = addresses
-            .find_map(|entry| (entry.interface_name == name).then_some(entry.address?.as_link_addr().copied()?))
-            .expect("it has a link address");
-        bind(socket.as_raw_fd(), &interface).expect("bound");
-        End { socket, interface }
-    }
-
-    /// Passes all that has come on to the other end, as `change` makes it.
-    fn pass_on(&self, to: &End, mut change: impl FnMut(&mut [u8])) {
-        let mut buffer = [0; 2048];
-        while let Ok(length) = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-            change(&mut buffer[..length]);
-            match sendto(to.socket.as_raw_fd(), &buffer[..length], &to.interface, MsgFlags::empty()) {
-                Ok(_) | Err(Errno::ENOBUFS) => {}
-                Err(errno) => panic!("passing on: {errno}"),
-            }
-        }
-    }
-}
 
 /// Changes a byte of some frames of content; says how many those were.
 #[derive(Default)]
@@ -100,26 +45,35 @@ impl Corruptor {
 }
 
 /// Carries frames both ways until told to stop; says how many it has changed.
-fn carry(stop: &AtomicBool) -> u64 {
-    let (wire, tap) = (End::open("wire0"), End::open("tap0"));
+fn carry(detour: &Detour, stop: &AtomicBool) -> u64 {
+    let [host, switch] = [&detour.towards_host, &detour.towards_switch].map(|name| Tap::on(name).expect("a tap"));
     let mut corruptor = Corruptor::default();
     while !stop.load(Ordering::Relaxed) {
-        let mut ends = [&wire, &tap].map(|end| PollFd::new(end.socket.as_fd(), PollFlags::POLLIN));
-        poll(&mut ends, PollTimeout::from(20_u8)).expect("both are open");
-        wire.pass_on(&tap, |frame| corruptor.change(frame));
-        tap.pass_on(&wire, |_| ());
+        let mut taps = [&host, &switch].map(|tap| PollFd::new(tap.as_fd(), PollFlags::POLLIN));
+        poll(&mut taps, PollTimeout::from(20_u8)).expect("both are open");
+        pass_on(&switch, &host, |frame| corruptor.change(frame));
+        pass_on(&host, &switch, |_| ());
     }
     corruptor.changed
+}
+
+/// Passes all that has come from one end on to the other, as `change` makes it.
+fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
+    let mut buffer = [0; 2048];
+    while let Some(length) = from.receive(&mut buffer).expect("the cable is there") {
+        change(&mut buffer[..length]);
+        to.send(&buffer[..length]).expect("the cable is there");
+    }
 }
 
 #[test]
 fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
     let site = Site::alone("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
-    split_cable(site.lab(), VICTIM);
+    let detour = site.lab().detour(VICTIM).expect("a host of this lab");
     for (via, from, behind) in [("chain", "n2", &["n3", "n4"][..]), ("cast", "n0", &["n3"])] {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let cable = scope.spawn(|| site.lab().run_on(VICTIM, || carry(&stop)));
+            let cable = scope.spawn(|| site.lab().run_at_switches(|| carry(&detour, &stop)));
             let stopper = StopOnDrop(&stop);
             let outcome = Transfer::new(&site, content(5, 16 * MEBIBYTE)).via(via).run();
             drop(stopper);
