@@ -138,6 +138,19 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
 }
 
 #[test]
+fn contents_around_every_border_go_every_way_over_lossy_cables() {
+    let borders = [0, 1, 1412, 1413, 65_536, 65_537, 1 << 20, (1 << 20) + 1];
+    for (at, bytes) in borders.into_iter().enumerate() {
+        for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather].into_iter().enumerate() {
+            let (case, seed) = (case(via, 4, bytes, false), (at * 4 + way) as u64);
+            let (fates, damages) = play(Scene { case, host: 1, frames: Vec::new(), loss: 0.02 }, seed);
+            all_delivered(&fates, seed);
+            assert_eq!(damages, []);
+        }
+    }
+}
+
+#[test]
 fn of_a_pipe_the_bytes_come_from_a_receiver_that_has_kept_them() {
     for seed in 0..12 {
         let mut random = Random::new(seed);
