@@ -120,7 +120,7 @@ impl Running {
     /// The bytes of the stream that the application wants to be fetched again.
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
         let (givers, view) = (&self.givers, &self.view);
-        self.fetching.want(now, wanted, |byte| givers.of_byte(byte, self.rank, view));
+        self.fetching.want(now, wanted, |bytes| givers.of(bytes, self.rank, view));
     }
 
     /// What has been fetched, or why it cannot be had.
