@@ -27,7 +27,7 @@ pub enum Inserted {
 }
 
 /// The shared buffer of one stream; its memory is taken once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Feed {
     payload_bytes: usize,
     mask: u64,
@@ -98,7 +98,7 @@ impl Feed {
 
     /// One past the highest sequence number there is room for: the credit to advertise.
     pub fn limit(&self) -> u64 {
-        self.tail() + self.slots()
+        self.tail() + self.slots() + u64::from(planted!("one-slot-too-many"))
     }
 
     /// The number of the stream's last frame, once known.
@@ -123,7 +123,10 @@ impl Feed {
         if let Some(end) = self.expected_last() {
             return sequence < end && !last || sequence == end && last;
         }
-        let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
+        let fits = !last
+            || sequence + 1 >= self.highest()
+            || self.doubtful_last == Some(sequence)
+            || planted!("forged-last-believed");
         if last && fits {
             self.arrived.forget_from(sequence + 1);
         } else if last {
@@ -175,7 +178,8 @@ impl Feed {
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
         self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
-        self.lengths[slot] = payload.len() as u32;
+        self.lengths[slot] =
+            if planted!("length-of-slot-kept") { self.lengths[slot] } else { 0 }.max(payload.len() as u32);
         self.arrived.insert(sequence);
         if last {
             self.last = Some(sequence);

@@ -15,7 +15,7 @@ use std::time::Duration;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
 /// What a root knows of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     refusals: Refusals,
     other_builds: OtherBuilds,

@@ -4,6 +4,7 @@ use super::RootEndpoint;
 use crate::session::message::{Digest, Message, ViewPart};
 use crate::session::view::View;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::planted;
 
 /// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
 /// it.
@@ -13,7 +14,7 @@ const TIMES_TO_ALL: u32 = 3;
 const MOST_ALONE: usize = 4;
 
 /// The present view, as it is told: what has changed since then is told with the next, never under this number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Telling {
     parts: Vec<ViewPart>,
     times: u32,
@@ -34,7 +35,13 @@ impl Telling {
     /// are those who are heard and have not confirmed it.
     pub(super) fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
         let (before, from) = self.parts.split_at(self.times as usize % self.parts.len().max(1));
-        let most = if self.times < TIMES_TO_ALL { 0 } else { MOST_ALONE };
+        let most = if planted!("quadratic-views") {
+            usize::MAX
+        } else if self.times < TIMES_TO_ALL {
+            0
+        } else {
+            MOST_ALONE
+        };
         let alone: Vec<MacAddr> = lacking.take(most).collect();
         for part in from.iter().chain(before) {
             let message = Message::View(part.clone());
