@@ -35,7 +35,11 @@ use intake::{Intake, Received, Standing};
 use orphan::Orphans;
 use outgoing::{Departure, Outgoing};
 use readers::Readers;
+use std::time::Duration;
 use upstream::Upstream;
+
+/// Longer than a slow child's acknowledgements lie apart, so that in between it does not seem to be fast.
+const A_MOMENT: Duration = Duration::from_millis(250);
 
 /// One stream at one host.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub struct Stream {
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
     orphans: Orphans,
+    /// When there was nothing last that might be sent.
+    spent_at: Option<Instant>,
     stats: StreamStats,
 }
 
@@ -108,6 +114,7 @@ impl Stream {
             readers,
             local: None,
             orphans: Orphans::default(),
+            spent_at: None,
             stats: StreamStats::default(),
         }
     }
@@ -263,6 +270,14 @@ impl Stream {
         self.readers.held_up_by(&self.feed)
     }
 
+    /// The remote reader that takes frames more slowly than this host could send them: for its sake the feed is crowded,
+    /// although all that may be sent has been, a moment ago. Nobody, while it is this host's own link that is busy.
+    pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
+        let crowded = self.feed.head() - self.feed.tail() >= self.feed.slots() / 4 * 3;
+        let spent = self.spent_at.is_some_and(|at| now.since(at) < A_MOMENT);
+        if crowded && spent { self.readers.crowded_by(&self.feed) } else { None }
+    }
+
     /// Takes frames from another parent from now on, or acknowledges to it.
     pub fn set_parent(&mut self, parent: Peer) {
         if self.upstream.set_parent(parent)
@@ -306,8 +321,11 @@ impl Stream {
 
     /// Writes the next frame for the readers into `buffer`, if there is one.
     pub fn poll_data(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let departure = self.readers.poll(now, &self.feed, &self.boundaries, &mut self.stamps)?;
-        Some(self.write(buffer, departure))
+        let departure = self.readers.poll(now, &self.feed, &self.boundaries, &mut self.stamps);
+        if departure.is_none() {
+            self.spent_at = Some(now);
+        }
+        departure.map(|departure| self.write(buffer, departure))
     }
 
     fn write(&mut self, buffer: &mut [u8], Departure { outgoing, to, stamp }: Departure) -> usize {

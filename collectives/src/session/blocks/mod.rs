@@ -103,6 +103,11 @@ impl Blocks {
         self.streams.iter().map(|stream| stream.feed().head()).sum()
     }
 
+    /// Frames that everybody whom this host serves has been sent.
+    pub(super) fn frames_sent(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.sending().1.min(stream.feed().head())).sum()
+    }
+
     /// The same of the stream at one place.
     pub(super) fn frames_of(&self, at: usize) -> u64 {
         self.streams[at].feed().head()
@@ -253,6 +258,11 @@ impl Blocks {
     /// The host for which a stream cannot go on, if there is one.
     pub(super) fn held_up_by(&self) -> Option<Rank> {
         self.streams.iter().find_map(Stream::held_up_by)
+    }
+
+    /// The host that takes a stream's frames more slowly than this one could send them, if there is one.
+    pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
+        self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
     /// Whether a feed has room for nothing more.

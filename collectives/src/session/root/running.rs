@@ -4,7 +4,8 @@ use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::members::{Entry, MemberReport, Members};
 use super::telling::Telling;
-use super::watch::{Finding, Scene, Slow};
+use super::slow::{Brake, Slow};
+use super::watch::{Finding, Scene};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
@@ -272,6 +273,7 @@ impl Running {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
+            self.members.forget_best_rate();
             self.publish(now, endpoint);
             self.check_ready(endpoint);
         }
@@ -359,11 +361,13 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        self.members.note_sent(now, self.delivery.blocks().frames_sent());
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        if let Some((slow, why)) = self.slow.take_turn(slow, timing.status, timing.slow) {
+        if let Some(slow) = self.slow.take_turn(&scene, &self.members, slow, timing.status) {
+            let Brake { why, .. } = slow;
             findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
                 OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
                 _ => Finding::StepAside(rank, format!("holds up the others: {why}")),

@@ -15,7 +15,7 @@ use std::time::Duration;
 const MOST_SIDES: usize = 16;
 
 /// Frames of the main stream for each one of those aside, while both have some: a fifth of the link is theirs.
-const MAIN_FRAMES: u32 = 4;
+const MAIN_FRAMES: u32 = 24;
 
 /// Turns that those aside may have saved up.
 const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
