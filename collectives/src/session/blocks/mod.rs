@@ -37,8 +37,7 @@ pub(super) struct LackingFrame {
 #[derive(Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// How frames are dealt to the streams. From the view alone: root and receivers must deal alike, whatever the size
-    /// of their feeds.
+    /// How frames are dealt to the streams, from the view alone: root and receivers deal alike with any feeds.
     dealing: Dealing,
     /// Whether this host is served alone, on a stream of another number.
     aside: bool,
@@ -56,7 +55,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
+    /// The streams of `view` at the host that `identity` names.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let own = tuning.clone();
         let mut tuning = stream::tuned(tuning, view, identity.rank);
@@ -232,7 +231,7 @@ impl Blocks {
         });
     }
 
-    /// Streams that were not read may have filled meanwhile: once for all that was consumed they, too, are looked at.
+    /// Streams that were not read may have filled: once for all that was consumed they are looked at.
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
             self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
@@ -248,6 +247,13 @@ impl Blocks {
     /// The place of a stream by its number, if this session has it.
     pub(super) fn place(&self, number: StreamId) -> Option<usize> {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
+    }
+
+    /// The first frame from `sequence` on that the only stream keeps, and its number.
+    pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
+        let feed = self.streams[0].feed();
+        let sequence = sequence.max(feed.tail());
+        feed.keeps(sequence).then(|| (sequence, feed.payload(sequence)))
     }
 
     /// How frames are dealt to the streams.

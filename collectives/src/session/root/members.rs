@@ -282,6 +282,11 @@ impl Members {
         self.best_rate.min(self.best_sent)
     }
 
+    /// The most frames per second that the root has sent since the view changed last.
+    pub(super) fn best_sent(&self) -> f64 {
+        self.best_sent
+    }
+
     /// The view has changed: how fast frames can be taken is to be seen anew.
     pub(super) fn forget_best_rate(&mut self) {
         (self.best_rate, self.best_sent) = (0.0, 0.0);

@@ -25,6 +25,7 @@ mod side;
 mod slow;
 mod strangers;
 mod telling;
+mod trial;
 mod watch;
 
 pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};

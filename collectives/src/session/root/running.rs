@@ -3,8 +3,8 @@
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::members::{Entry, MemberReport, Members};
+use super::slow::Slow;
 use super::telling::Telling;
-use super::slow::{Brake, Slow};
 use super::watch::{Finding, Scene};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
@@ -361,18 +361,20 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
-        self.members.note_sent(now, self.delivery.blocks().frames_sent());
+        self.members.note_sent(now, self.delivery.frames_sent());
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
-        let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        if let Some(slow) = self.slow.take_turn(&scene, &self.members, slow, timing.status) {
-            let Brake { why, .. } = slow;
+        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        if let Some(slow) = self.slow.take_turn(&scene, &self.members, brake, timing.status) {
+            let why = slow.why;
             findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
                 OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
                 _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
             }));
         }
+        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
                 Finding::Tell(rank, text) => {

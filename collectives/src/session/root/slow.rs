@@ -26,51 +26,64 @@ pub(super) struct Brake {
 }
 
 impl Scene<'_> {
-    /// Follows who takes frames more slowly than they could be sent, from the root on, past all who do so only because
-    /// of who comes behind them.
-    fn brake(&self, members: &Members) -> Option<Brake> {
-        let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().blocked_by(self.now)?);
-        // A circle cannot be, but what members say is no proof.
-        for _ in members.entries() {
-            let status = members.in_place(at)?.status();
-            match status.waits_for.filter(|_| status.state == MemberState::WaitsForChild) {
-                Some(next) => (from, at) = (at, next),
-                None => break,
-            }
-        }
-        let disk = members.in_place(at)?.status().state == MemberState::Blocked;
-        Some(Brake { rank: at, from, why: if disk { SLOW_DISK } else { SLOW_CABLE } })
+    /// Who takes frames more slowly than they could be sent, be it by the root or by a relay, and not because of who
+    /// comes behind it: whoever has got least. A relay at the end of a long chain is held up long before the root is.
+    fn last_blocked(&self, members: &Members) -> Option<Brake> {
+        let waits = |rank: Rank| {
+            let status = members.in_place(rank)?.status();
+            status.waits_for.filter(|_| status.state == MemberState::WaitsForChild)
+        };
+        let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
+        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), waits(relay.rank())?)));
+        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| waits(child).is_none());
+        let brake = |(from, rank)| {
+            let status = members.in_place(rank)?.status();
+            let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
+            Some((status.consumed, Brake { rank, from, why }))
+        };
+        last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
     }
 
-    /// The member in place that is slower than the rest and holds them up.
-    pub(super) fn slowest(&self, members: &Members) -> Option<Brake> {
+    /// The member in place that holds up the others, unless many do.
+    pub(super) fn brake(&self, members: &Members) -> Option<Brake> {
         let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
-        let brake = self.brake(members).filter(|_| in_place.len() > 1)?;
-        if brake.why == SLOW_DISK {
+        let brake = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
+        let exceptional = if brake.why == SLOW_DISK {
             let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
-            if blocked * 2 >= in_place.len() {
-                return None; // That is no exception.
-            }
+            blocked * 2 < in_place.len()
         } else if self.view.via == Via::Cast {
             let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
             arrived.sort_unstable();
-            let behind = members.entry(brake.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
-            if behind >= arrived[arrived.len() / 2] {
-                return None;
-            }
-        }
-        self.is_slow(members, brake.rank, self.timing.slow / 2).then_some(brake)
+            let ahead = members.entry(brake.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            ahead < arrived[arrived.len() / 2]
+        } else {
+            true
+        };
+        exceptional.then_some(brake)
     }
 
-    /// Whether a member has been slow for so long.
-    fn is_slow(&self, members: &Members, rank: Rank, period: Duration) -> bool {
-        if std::env::var("DBG").is_ok() {
-            let states: Vec<_> = members.states().map(|(_, s)| (s.state, s.waits_for.map(|r| r.0), s.arrived, s.consumed)).collect();
-            eprintln!("{:?} {rank:?} {:?} of {:.0} | {states:?}", self.now, members.entry(rank).map(|e| e.pace().consuming(self.now, period)), members.best_rate());
-        }
+    /// Whether a member has taken less than `best` for so long.
+    fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
         let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
-        rate.is_some_and(|rate| rate < members.best_rate() * SLOW_BELOW)
+        rate.is_some_and(|rate| rate < best * SLOW_BELOW)
+    }
+
+    fn is_slow(&self, members: &Members, rank: Rank, period: Duration) -> bool {
+        self.is_below(members, rank, period, members.best_rate())
+    }
+
+    /// Whether the root has sent faster than a member of its own takes frames: that may be the member, or all of them.
+    fn is_doubtful(&self, members: &Members, brake: Brake) -> bool {
+        let period = self.timing.slow / 4;
+        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.best_sent())
+    }
+
+    /// The child of a doubtful member that is to show what others can take, and what it has.
+    pub(super) fn to_be_tried(&self, members: &Members, brake: Brake) -> Option<(Rank, u64)> {
+        let doubtful = !self.is_slow(members, brake.rank, self.timing.slow / 4) && self.is_doubtful(members, brake);
+        let child = *self.view.trees().first().filter(|_| doubtful)?.children(brake.rank).first()?;
+        Some((child, members.in_place(child)?.status().arrived))
     }
 
     /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
@@ -89,27 +102,29 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// Takes what a look has found, at `scene`'s time and `period` after the last; the same, once it has been found for
-    /// as long as a member may be slow. Now and then it may be missed: what was found then counts down.
+    /// Takes who holds up the others, at `scene`'s time and `period` after the last; the same, once it has been slow for
+    /// as long as a member may be. Now and then it may be missed: what was found then counts down.
     pub(super) fn take_turn(
         &mut self,
         scene: &Scene<'_>,
         members: &Members,
-        slow: Option<Brake>,
+        brake: Option<Brake>,
         period: Duration,
     ) -> Option<Brake> {
-        let (rank, lasted) = match (slow, self.found) {
-            (Some(Brake { rank, .. }), Some((known, lasted))) if rank == known => (rank, lasted + period),
-            (_, Some((known, lasted))) if lasted > period => (known, lasted - period),
-            (Some(Brake { rank, .. }), _) => (rank, period),
-            (None, _) => {
-                self.found = None;
-                return None;
-            }
-        };
-        self.found = Some((rank, lasted));
         let limit = scene.timing.slow;
-        let lasting = |slow: &Brake| slow.rank == rank && lasted >= limit && scene.is_slow(members, rank, limit);
+        let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
+        let slow = brake.filter(|brake| scene.is_slow(members, brake.rank, limit / 2));
+        // A doubt counts for half of the time, so that proof need not begin from nothing.
+        let doubtful = brake.filter(|&brake| lasted < limit / 2 && scene.is_doubtful(members, brake));
+        let found = slow.or(doubtful);
+        self.found = match found {
+            Some(Brake { rank, .. }) if rank == known => Some((rank, lasted + period)),
+            _ if lasted > period => Some((known, lasted - period)),
+            Some(Brake { rank, .. }) => Some((rank, period)),
+            None => None,
+        };
+        let lasting =
+            |slow: &Brake| slow.rank == known && lasted + period >= limit && scene.is_slow(members, slow.rank, limit);
         let enough = slow.filter(lasting)?;
         self.found = None;
         Some(enough)
