@@ -140,7 +140,7 @@ fn play(scene: &Scene, seed: u64) -> Played {
         assert!(sound && content.starts_with(got), "seed {seed}: {} bytes that were not sent", got.len());
     }
     let fates = root.reports().map(|report| (report.outcome, report.text.clone())).collect();
-    let hops = root.damages().into_iter().map(|damage| (damage.from, damage.to)).collect();
+    let hops = root.damages().into_iter().map(|damage| (damage.from.unwrap_or_default(), damage.to)).collect();
     Played { fates, hops }
 }
 
