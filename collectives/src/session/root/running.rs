@@ -153,6 +153,9 @@ impl Running {
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
         for rank in self.delivery.needy_ranks() {
             self.lose(now, rank, Outcome::Lost, text, endpoint);
+            // Whoever asks for its bytes does so again, and gets nowhere, unless they are not wanted any more: also if
+            // the member's fate was known, and a word about its gap has only just come.
+            self.delivery.stop_serving(&self.view, rank);
         }
         self.follow_up(now, endpoint);
     }
@@ -213,7 +216,7 @@ impl Running {
 
     fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let sent = self.delivery.trailer();
-        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest });
+        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
         let known = |entry: &Entry| entry.is_reported() || (entry.is_accepted() && done.outcome == Outcome::Verified);
         if self.members.entry(rank).is_some_and(known) {
