@@ -2,5 +2,7 @@
 //! lab.
 
 pub mod communicator;
+pub mod fuzz;
 pub mod lab;
+pub mod mutants;
 pub mod session;
