@@ -6,3 +6,4 @@ pub mod fuzz;
 pub mod lab;
 pub mod mutants;
 pub mod session;
+pub mod swarm;

@@ -87,7 +87,7 @@ impl Case {
 pub type Host = Participant<Sent, Disk>;
 
 /// Bytes that can be read again, or not.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sent {
     content: Content<Vec<u8>>,
     pipe: bool,
@@ -108,7 +108,7 @@ impl Source for Sent {
 }
 
 /// Takes all bytes, until it is full.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Disk {
     collected: Collected,
     capacity_bytes: usize,
@@ -137,7 +137,7 @@ impl Sink for Disk {
 }
 
 /// What a session came to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Played {
     /// When the last frame and the last timer were gone.
     pub quiet_at: Duration,

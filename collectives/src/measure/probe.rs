@@ -6,7 +6,7 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Header, Identity, Kind, OVERHEAD_BYTES};
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,

@@ -45,7 +45,7 @@ struct Entry {
 /// A root looks whenever a silence is due ([`next_silence`](Presence::next_silence)) and says whom it suspects; a
 /// member of a communicator looks at each of its signs of life and when a good-bye is over
 /// ([`next_farewell`](Presence::next_farewell)).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Presence {
     own: Rank,
     /// Silence after which a member is suspected; with `None` nobody is.

@@ -3,11 +3,12 @@
 use super::route::Routes;
 use crate::args::SimulateArgs;
 use crate::exit::{Code, WithCode, fail};
-use crate::route::read_calibration;
+use crate::route::{admit, read_calibration};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
 use ethbcast_lab::parse_rate;
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES};
+use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
@@ -88,9 +89,15 @@ impl Settings {
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Settings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
-        let root = args.root.as_deref().or(routes.saved_root());
+        let saved = routes.saved();
+        let root = args.root.as_deref().or(saved.map(SavedPlan::root));
         let root = root.map_or(Ok(0), |root| find_root(&topology, &name, root))?;
         let conditions = conditions(args)?;
+        if let Some(plan) = saved {
+            plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+            // What contention does is worth a look, and hurts nobody here.
+            admit(plan, Some(&topology), Contention::Allowed)?;
+        }
         check_bytes(args.size)?;
         let copy = OneCopy::new(args.size, &conditions);
         let calibration = match &args.calibration {

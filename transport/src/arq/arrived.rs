@@ -3,7 +3,7 @@
 use super::bits::Bits;
 
 /// The frames that have arrived at a receiver, within a span beyond the head.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     beyond: Bits,
     head: u64,

@@ -27,7 +27,7 @@ pub enum Inserted {
 }
 
 /// The shared buffer of one stream; its memory is taken once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Feed {
     payload_bytes: usize,
     mask: u64,

@@ -14,7 +14,7 @@ use crate::audit::AuditError;
 use crate::wire::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Whereabouts {
     /// In the pushed buffer.
     Held,
@@ -24,7 +24,7 @@ enum Whereabouts {
     Withdrawn,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct IncomingMessage {
     envelope: Envelope,
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) enum Read {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inbox {
     from: Rank,
     account: CreditAccount,

@@ -13,7 +13,7 @@ use crate::audit::AuditError;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct QueuedMessage {
     id: SendId,
     tag: u32,
@@ -44,7 +44,7 @@ pub(super) struct Fit {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outbox {
     btp1: usize,
     btp2: usize,

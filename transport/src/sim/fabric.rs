@@ -76,9 +76,9 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    /// A changed copy in place of `frame`: one bit is the other way round.
-    pub(super) fn flipped(&mut self, frame: Rc<SharedFrame>, bit: usize) -> Rc<SharedFrame> {
-        let changed = self.pool.flipped(&frame, bit);
+    /// In place of `frame` a copy that `change` has been at.
+    pub(super) fn changed(&mut self, frame: Rc<SharedFrame>, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
+        let changed = self.pool.changed(&frame, change);
         self.pool.give_back(frame);
         changed
     }

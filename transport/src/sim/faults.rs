@@ -38,6 +38,12 @@ pub enum Fate {
         /// Which bit: 8 times the byte's offset plus the bit's number from the lowest.
         bit: usize,
     },
+    /// It is delivered with one byte of its payload changed and a checksum that fits: what broke it was no cable, but
+    /// memory or hardware on the way.
+    Damage {
+        /// Which byte of the payload; one beyond the end is counted from the start again.
+        byte: usize,
+    },
     /// It is delivered so much later; what arrives in between overtakes it.
     Delay(Duration),
 }

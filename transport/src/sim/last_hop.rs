@@ -8,6 +8,7 @@ use super::fabric::Fabric;
 use super::faults::{Delivery, Fate, Faults};
 use super::frame::SharedFrame;
 use super::host::Host;
+use crate::wire;
 
 /// A frame on its way outside all wires.
 #[derive(Debug)]
@@ -61,9 +62,10 @@ impl<F: Faults> LastHop<F> {
                 None
             }
             Fate::Corrupt { bit } => {
-                let changed = fabric.flipped(frame, bit);
+                let changed = fabric.changed(frame, |frame| frame[bit / 8 % frame.len()] ^= 1 << (bit % 8));
                 host.filter(changed, fabric)
             }
+            Fate::Damage { byte } => Some(fabric.changed(frame, |frame| wire::damage(frame, byte))),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
 
 /// A child served by unicast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     peer: Peer,
     reader: ReaderId,

@@ -12,7 +12,7 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
 
 /// The lanes of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who
@@ -59,6 +59,10 @@ impl Lanes {
 }
 
 impl Readers for Lanes {
+    fn boxed(&self) -> Box<dyn Readers> {
+        Box::new(self.clone())
+    }
+
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.peer() == from) else { return AckFrom::Stranger };
         let next = lane.next();

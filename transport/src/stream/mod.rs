@@ -38,7 +38,7 @@ use readers::Readers;
 use upstream::Upstream;
 
 /// One stream at one host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     identity: Identity,
     /// The low bits of the view number, for the header.

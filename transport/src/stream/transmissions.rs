@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The transmissions to one child.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Transmissions {
     /// Under which stamp each frame was sent last.
     last: StampRing,

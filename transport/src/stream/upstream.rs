@@ -3,7 +3,7 @@
 use crate::wire::{Frame, Peer};
 
 /// The hosts that may send a receiver frames of its stream; nobody else's change anything.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Upstream {
     /// Whom this host acknowledges to, and whose stamps it echoes; none at the origin.
     parent: Option<Peer>,

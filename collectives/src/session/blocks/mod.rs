@@ -25,7 +25,7 @@ pub(super) const FIRST_STREAM: u16 = 1;
 pub(super) const SIDE: u16 = 0x4000;
 
 /// A frame that somebody lacks.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LackingFrame {
     /// The place of its stream.
     pub at: usize,
@@ -35,7 +35,7 @@ pub(super) struct LackingFrame {
 }
 
 /// All streams of a session at one host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
     /// How frames are dealt to the streams. From the view alone: root and receivers must deal alike, whatever the size

@@ -3,6 +3,7 @@
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
+use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
@@ -31,14 +32,15 @@ pub struct MemberReport {
 
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
-    pub(super) fn new(host: &str, rank: Rank, done: Done, took: Duration) -> MemberReport {
+    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
         let Done { outcome, bytes, digest, text } = done;
+        let bytes = form.content_bytes(bytes);
         MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
     }
 }
 
 /// A member as the root sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     rank: Rank,
     standing: Standing,
@@ -97,6 +99,11 @@ impl Entry {
         self.report.is_some()
     }
 
+    /// Whether it is known what it says of itself by this.
+    pub(super) fn has_said(&self, outcome: Outcome) -> bool {
+        self.is_reported() || (self.accepted && outcome == Outcome::Verified)
+    }
+
     /// Since when nothing has moved.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at)
@@ -138,7 +145,7 @@ fn phase(state: MemberState) -> u8 {
 }
 
 /// All members but the root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Members {
     entries: Vec<Entry>,
     presence: Presence,

@@ -2,7 +2,8 @@
 
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
-use super::members::{Entry, MemberReport, Members};
+use super::fetches::Fetches;
+use super::members::{MemberReport, Members};
 use super::telling::Telling;
 use super::watch::{Finding, Scene, Slow};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Keeps the view true and the streams flowing until all members have reported.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     telling: Telling,
@@ -28,6 +29,7 @@ pub(super) struct Running {
     deaf: BTreeSet<MacAddr>,
     members: Members,
     delivery: Delivery,
+    fetches: Fetches,
     last_report: Option<Instant>,
     /// The verdict on all, once all have reported, until it is taken.
     last_word: Option<Message>,
@@ -55,6 +57,7 @@ impl Running {
             deaf: BTreeSet::new(),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
+            fetches: Fetches::default(),
             last_report: None,
             last_word: None,
             watched_at: now,
@@ -78,13 +81,17 @@ impl Running {
         &self.delivery
     }
 
+    pub(super) fn fetches(&self) -> &Fetches {
+        &self.fetches
+    }
+
     pub(super) fn delivery_mut(&mut self) -> &mut Delivery {
         &mut self.delivery
     }
 
     /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
-        self.last_report.zip(self.delivery.first_data()).map(|(end, start)| end.since(start)).unwrap_or_default()
+        self.last_report.map(|end| self.delivery.since_first_data(end)).unwrap_or_default()
     }
 
     /// Whom what is sent to all has not reached.
@@ -95,11 +102,6 @@ impl Running {
     /// The verdict on all, when it has just become known.
     pub(super) fn take_last_word(&mut self) -> Option<Message> {
         self.last_word.take()
-    }
-
-    /// The last word has been said: no more data, and no new view.
-    pub(super) fn stop(&mut self) {
-        self.delivery.shut();
     }
 
     /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
@@ -113,9 +115,7 @@ impl Running {
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
-        let rank = self.rank_of(nonce, from);
-        rank.into_iter().for_each(|rank| self.members.hear(now, rank));
-        rank.is_some()
+        self.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
     }
 
     fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
@@ -149,14 +149,9 @@ impl Running {
         }
     }
 
-    /// Bytes that are wanted again cannot be had: who lacks them is lost.
+    /// Bytes of the source that are wanted cannot be read again: the members are asked for them.
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
-        for rank in self.delivery.needy_ranks() {
-            self.lose(now, rank, Outcome::Lost, text, endpoint);
-            // Whoever asks for its bytes does so again, and gets nowhere, unless they are not wanted any more: also if
-            // the member's fate was known, and a word about its gap has only just come.
-            self.delivery.stop_serving(&self.view, rank);
-        }
+        self.fetches.on_denial(now, text, &self.members, &self.delivery);
         self.follow_up(now, endpoint);
     }
 
@@ -164,8 +159,7 @@ impl Running {
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         let rank = frame.header.rank;
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
-            endpoint.count_stranger();
-            return;
+            return endpoint.count_stranger();
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
@@ -200,6 +194,10 @@ impl Running {
                 self.delivery.on_gap(now, stream, gap);
             }
             Message::Done(done) => self.on_done(now, rank, done, endpoint),
+            Message::Fetch(fetch) if fetch.rank == rank => {
+                self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
+            }
+            Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             _ => {}
         }
     }
@@ -218,8 +216,7 @@ impl Running {
         let sent = self.delivery.trailer();
         let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
-        let known = |entry: &Entry| entry.is_reported() || (entry.is_accepted() && done.outcome == Outcome::Verified);
-        if self.members.entry(rank).is_some_and(known) {
+        if self.members.entry(rank).is_some_and(|entry| entry.has_said(done.outcome)) {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.deaf.insert(mac);
@@ -261,16 +258,24 @@ impl Running {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
+        self.fetches.tell(now, false, &self.view, endpoint);
         self.follow_up(now, endpoint);
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
-        [self.timers.next(), silence, self.delivery.poll_timeout(now)].into_iter().flatten().min()
+        let deadlines = [self.timers.next(), silence, self.delivery.poll_timeout(now), self.fetches.poll_timeout()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
+            self.lose(now, rank, Outcome::Lost, &text, endpoint);
+            // Also if its fate was known, and a word about its gap has only just come: else the same bytes would be
+            // wanted again at once, for ever.
+            self.delivery.stop_serving(&self.view, rank);
+        }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
@@ -289,7 +294,7 @@ impl Running {
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.telling.send(&self.view, self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.telling.send(self.members.unready(self.view.epoch).map(mac), endpoint);
         self.timers.set(Wait::View, now + endpoint.config().timing.view);
     }
 
@@ -299,11 +304,8 @@ impl Running {
             self.timers.clear(Wait::View);
         }
         if self.members.all_ready(epoch) && self.delivery.open() {
-            endpoint.tell(RootEvent::Started {
-                receivers: self.members.present(),
-                via: self.view.via,
-                size: self.view.size,
-            });
+            let (via, size) = (self.view.via, endpoint.config().size);
+            endpoint.tell(RootEvent::Started { receivers: self.members.present(), via, size });
         }
     }
 
@@ -320,17 +322,19 @@ impl Running {
 
     /// A member's fate is known.
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        let took = self.delivery.first_data().map(|start| now.since(start)).unwrap_or_default();
-        let report = MemberReport::new(self.host(rank), rank, done, took);
+        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
+        let report = MemberReport::new(self.host(rank), rank, done, form, took);
         if !self.members.set_report(&report) {
             return;
         }
         self.last_report = Some(now);
         self.delivery.stop_serving(&self.view, rank);
+        self.fetches.forget(rank);
         endpoint.tell(RootEvent::Reported(report));
         if self.members.all_reported() {
+            self.fetches.tell(now, true, &self.view, endpoint);
             endpoint.tell(RootEvent::AllReported);
-            self.stop();
+            self.delivery.shut();
             self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
         }
     }

@@ -226,7 +226,7 @@ impl Scene<'_> {
 }
 
 /// For how long somebody has been slower than the others.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slow {
     found: Option<(Rank, Duration)>,
 }

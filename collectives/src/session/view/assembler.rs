@@ -12,14 +12,14 @@ const VIEWS: usize = 4;
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
 /// The parts of a few views, in whatever order they come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Assembler {
     /// The one whose part came last is the last.
     views: VecDeque<Parts>,
 }
 
 /// The parts of one view that are here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Parts {
     digest: Digest,
     count: u16,

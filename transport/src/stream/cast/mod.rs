@@ -32,7 +32,7 @@ use repairs::{Losers, Repairs};
 use std::time::Duration;
 
 /// The sending end of a broadcast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cast {
     group: MacAddr,
     listeners: Vec<Listener>,

@@ -13,7 +13,7 @@ use crate::wire::{Ack, Peer, Rank};
 use std::time::Duration;
 
 /// One reader of the feed that gets its new frames by cast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Remote {
     peer: Peer,
     reader: ReaderId,

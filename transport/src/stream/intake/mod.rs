@@ -48,7 +48,7 @@ pub(super) struct Received<'a> {
 }
 
 /// What a receiver remembers between two acknowledgements.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
     schedule: AckSchedule,
