@@ -2,13 +2,15 @@
 //! damaged is sent again, and the hop is named.
 
 use super::StopOnDrop;
-use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch};
 use ethbcast_lab::{Detour, LabConfig};
 use ethbcast_tests::lab::Tap;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Kind, OVERHEAD_BYTES, parse, seal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs;
 use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -99,4 +101,35 @@ fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_nam
             }
         });
     }
+}
+
+#[test]
+fn what_came_damaged_out_of_a_pipe_comes_from_a_receiver_that_has_kept_it() {
+    let site = Site::alone("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let detour = site.lab().detour(VICTIM).expect("a host of this lab");
+    let bytes = content(6, 16 * MEBIBYTE + 1000);
+    let source = site.file("source.bin", &bytes);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let cable = scope.spawn(|| site.lab().run_at_switches(|| carry(&detour, &stop)));
+        let stopper = StopOnDrop(&stop);
+        let receivers = ["n1", "n2", "n3", "n4"].map(|host| {
+            let path = site.path(host);
+            (path.clone(), site.start(host, &["recv", "--json", "-i", "eth0", "--max-wait", "20"], path))
+        });
+        let mut cat = Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
+        let mut send = site.ethbcast("n0", ["send", "--json", "-i", "eth0", "-n", "4", "--via", "chain", "-"]);
+        send.stdin(cat.stdout.take().expect("piped"));
+        let root = Run::start("n0", send).end(LIMIT);
+        assert!(cat.wait().expect("our child").success());
+        for (path, receiver) in receivers {
+            receiver.end(LIMIT).assert_code(0);
+            assert!(fs::read(path).is_ok_and(|file| file == bytes));
+        }
+        drop(stopper);
+        assert_eq!(cable.join().expect("no panic").expect("a host"), DAMAGES);
+        root.assert_code(0);
+        let report = root.json();
+        assert!(report["damaged"].as_array().is_some_and(|damaged| !damaged.is_empty()), "{report}");
+    });
 }
