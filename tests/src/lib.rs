@@ -2,6 +2,8 @@
 //! lab.
 
 pub mod communicator;
+pub mod fuzz;
 pub mod lab;
+pub mod mutants;
 pub mod session;
 pub mod swarm;

@@ -2,7 +2,7 @@
 //!
 //! Each is one line of the engine or of what stands on it, behind [`planted!`](crate::planted) and a name. In every
 //! build but that of the mutants (`--cfg planted`) the macro is `false`, and nothing is left of the branch. There, one
-//! of them at a time is chosen for a thread. What they are and what has found them: `docs/testing.md`.
+//! of them is chosen for a process. What they are and what has found them: `docs/testing.md`.
 
 /// Whether the planted bug of this name is on: `false` but in a build with `--cfg planted`.
 #[cfg(not(planted))]
@@ -24,20 +24,21 @@ macro_rules! planted {
 
 #[cfg(planted)]
 mod choice {
-    use std::cell::Cell;
+    use std::sync::OnceLock;
 
-    thread_local! {
-        static CHOSEN: Cell<&'static str> = const { Cell::new("") };
-    }
+    static CHOSEN: OnceLock<String> = OnceLock::new();
 
-    /// Chooses the planted bug of this name for this thread; none if it is empty.
-    pub fn choose(name: &'static str) {
-        CHOSEN.set(name);
+    /// Chooses the planted bug of this name, for the rest of this process.
+    ///
+    /// # Panics
+    /// If one has been chosen before.
+    pub fn choose(name: &str) {
+        CHOSEN.set(name.to_owned()).expect("one bug at a time");
     }
 
     /// Whether the planted bug of this name has been chosen.
     pub fn is_on(name: &str) -> bool {
-        CHOSEN.get() == name
+        CHOSEN.get().is_some_and(|chosen| chosen == name)
     }
 }
 

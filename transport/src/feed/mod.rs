@@ -120,13 +120,10 @@ impl Feed {
     /// that is not known in advance, a last frame below one that has arrived is believed when it comes again: then what
     /// lies beyond never was.
     fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
-        if let Some(end) = self.expected_last() {
+        if let Some(end) = self.expected_last().filter(|_| !planted!("forged-last-believed")) {
             return sequence < end && !last || sequence == end && last;
         }
-        let fits = !last
-            || sequence + 1 >= self.highest()
-            || self.doubtful_last == Some(sequence)
-            || planted!("forged-last-believed");
+        let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
         if last && fits {
             self.arrived.forget_from(sequence + 1);
         } else if last {

@@ -4,8 +4,9 @@ use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
 use super::members::{MemberReport, Members};
+use super::slow::Slow;
 use super::telling::Telling;
-use super::watch::{Finding, Scene, Slow};
+use super::watch::{Finding, Scene};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
@@ -214,7 +215,7 @@ impl Running {
 
     fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let sent = self.delivery.trailer();
-        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest });
+        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
         if self.members.entry(rank).is_some_and(|entry| entry.has_said(done.outcome)) {
             // What was sent to all has not reached it.
@@ -272,12 +273,16 @@ impl Running {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
+            // Also if its fate was known, and a word about its gap has only just come: else the same bytes would be
+            // wanted again at once, for ever.
+            self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
+            self.members.forget_best_rate();
             self.publish(now, endpoint);
             self.check_ready(endpoint);
         }
@@ -364,21 +369,24 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        self.members.note_sent(now, self.delivery.frames_sent());
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
-        let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        if let Some((slow, why)) = self.slow.take_turn(slow, timing.status, timing.slow) {
+        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        if let Some(slow) = self.slow.take_turn(&scene, &self.members, brake, timing.status) {
+            let why = slow.why;
             findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
                 OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
                 _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
             }));
         }
+        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
                 Finding::Tell(rank, text) => {
-                    let host = self.host(rank).to_owned();
-                    endpoint.tell(RootEvent::HeldUp { host, text });
+                    endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
                 Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
@@ -390,8 +398,7 @@ impl Running {
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {
-            let host = self.host(rank).to_owned();
-            endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
+            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
         }
         self.place(now, rank, Standing::Aside);
     }
