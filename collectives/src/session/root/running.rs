@@ -369,13 +369,7 @@ impl Running {
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
-        if let Some(slow) = self.slow.take_turn(&scene, &self.members, brake, timing.status) {
-            let why = slow.why;
-            findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
-                OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
-                _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
-            }));
-        }
+        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
