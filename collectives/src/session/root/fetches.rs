@@ -79,10 +79,16 @@ impl Fetches {
         };
         let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
         // Who sent them damaged comes last: it may still have sound ones, and what comes is checked.
-        let blamed = |entry: &Entry| Some(entry.rank()) == delivery.blamed(need);
+        let question = delivery.question(need);
+        let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
         keepers.sort_by_key(|entry| (blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank()));
         keepers.truncate(MOST_KEEPERS);
+        if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
+            // What came again was damaged, too: it is another's turn.
+            let first = usize::from(fetch.attempt - 1) % keepers.len();
+            keepers.rotate_left(first);
+        }
         self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
     }
 
