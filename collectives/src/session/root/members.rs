@@ -7,9 +7,8 @@ use crate::membership::timing::CLAIM_PERIOD;
 use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
 /// How one receiver fared, for the report.
@@ -34,8 +33,8 @@ pub struct MemberReport {
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
     pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
-        let Done { outcome, bytes, digest, text } = done;
-        let bytes = form.content_bytes(bytes);
+        let Done { outcome, digest, text, .. } = done;
+        let bytes = form.content_bytes(done.bytes);
         MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
     }
 }
