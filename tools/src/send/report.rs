@@ -69,8 +69,8 @@ impl Report<'_> {
             self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
-             again){plan}",
+            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames \
+             sent, {} again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
