@@ -8,6 +8,10 @@ use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+/// Frames of the main stream for each one of an answer, while both have some: a fifth of the link. Whoever asks stands
+/// still soon, and with it all behind it.
+const MAIN_FRAMES: u32 = 4;
+
 /// Questions and answers. What they take is bounded by the number of those who may ask, and 128 KiB.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
@@ -15,7 +19,7 @@ pub(in crate::session) struct Answering {
     questions: VecDeque<Fetch>,
     /// The answer to one, and to whom it goes.
     ready: VecDeque<(Rank, Piece)>,
-    share: Share,
+    share: Share<MAIN_FRAMES>,
 }
 
 impl Answering {

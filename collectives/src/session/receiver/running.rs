@@ -164,6 +164,7 @@ impl Running {
             return false;
         }
         if !report.is_success() {
+            self.fetching.stop();
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }

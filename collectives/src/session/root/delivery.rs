@@ -239,10 +239,9 @@ impl Delivery {
         self.answering.ask(fetch);
     }
 
-    /// Who sent what is needed damaged, if that is so.
-    pub(super) fn blamed(&self, need: Needy) -> Option<Rank> {
-        let fetch = self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank));
-        fetch.map(|fetch| fetch.blamed)
+    /// The question of a member that is the need, if it is one.
+    pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
+        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
     }
 
     /// Nobody has the bytes from here on that a member has asked for.

@@ -14,6 +14,9 @@ use std::ops::Range;
 /// Members served at the same time: each takes a feed; the others wait.
 const MOST_SIDES: usize = 16;
 
+/// Frames of the main stream for each one of those aside, while both have some: 4 % of the link is theirs.
+const MAIN_FRAMES: u32 = 24;
+
 /// A member that is served alone.
 #[derive(Clone, Debug)]
 struct Side {
@@ -38,7 +41,7 @@ pub(super) struct Sides {
     waiting: VecDeque<(Rank, u64)>,
     /// The side whose turn it is.
     turn: usize,
-    share: Share,
+    share: Share<MAIN_FRAMES>,
     /// Frames of sides that have been closed.
     closed: StreamStats,
 }
