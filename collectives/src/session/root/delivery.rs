@@ -253,9 +253,9 @@ impl Delivery {
     }
 
     /// Takes a frame of a stream.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
-            self.sides.handle_frame(now, frame);
+            self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
             for (stream, gap) in self.blocks.take_orphans() {
