@@ -172,6 +172,9 @@ impl Delivery {
 
     /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
     fn needy(&self) -> Option<(Needy, Range<u64>)> {
+        if self.sides.is_empty() && self.refills.is_empty() {
+            return None; // As at every turn of most sessions.
+        }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
         let aside = || self.sides.wanted(&self.extent(Dealing::single()));
@@ -258,7 +261,7 @@ impl Delivery {
             self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
-            for (stream, gap) in self.blocks.take_orphans() {
+            for (stream, gap) in self.blocks.orphans_after(frame) {
                 self.on_gap(now, stream, gap);
             }
         }

@@ -69,6 +69,10 @@ impl Refills {
         self.ready.retain(|&(rank, _)| keep(rank));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
     /// Whose gaps there are.
     pub(super) fn ranks(&self) -> Vec<Rank> {
         self.gaps.iter().filter(|gap| gap.certain).map(|gap| gap.rank).collect()
