@@ -7,8 +7,11 @@ mod application;
 mod class;
 mod cluster;
 mod draw;
+mod forger;
 mod host_set;
+mod hosts;
 mod play;
+mod record;
 mod report;
 mod rule;
 mod schedule;
@@ -19,6 +22,7 @@ mod watch;
 mod weather;
 
 pub use class::Class;
+pub use play::Told;
 pub use report::{Report, Tally, Violation};
 pub use schedule::Schedule;
 pub use seed::{DRAWING, NoSeed, Seed, Size};
@@ -29,15 +33,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Plays the schedule that `seed` stands for.
 pub fn run(seed: Seed) -> Report {
-    guarded(seed, false).0
+    guarded(seed, Told::Nothing).0
 }
 
-/// The same, with all that its hosts' users were told.
-pub fn tell(seed: Seed) -> (Report, Vec<String>) {
-    guarded(seed, true)
+/// The same, with its story.
+pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
+    guarded(seed, told)
 }
 
-fn guarded(seed: Seed, told: bool) -> (Report, Vec<String>) {
+fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
     let played = catch_unwind(AssertUnwindSafe(|| play::play(&Schedule::of(seed), told)));
     played.unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();

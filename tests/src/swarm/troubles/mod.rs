@@ -1,13 +1,15 @@
 //! What each class of faults does to a schedule: its parameters are drawn here.
 
-use super::application::{DiskTrouble, Pace};
+mod guests;
+mod hosts;
+mod switches;
+
 use super::class::Class;
 use super::draw::Draw;
 use super::host_set::HostSet;
 use super::rule::{Effect, Filter, Rule};
-use super::schedule::{Happening, Schedule};
+use super::schedule::Schedule;
 use ethbcast_collectives::session::kind;
-use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
@@ -32,14 +34,27 @@ const KINDS: [Kind; 14] = [
 /// Adds the faults of one class to `schedule`.
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
-        Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap => happen(schedule, class, draw),
-        Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::SmallRings => {
-            slow(schedule, class, draw);
+        Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap | Class::Restart | Class::Interrupt => {
+            hosts::happen(schedule, class, draw);
         }
+        Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack | Class::OwnTuning => {
+            hosts::slow(schedule, class, draw);
+        }
+        Class::SmallRings | Class::StormControl | Class::SharedBuffer | Class::PauseFrames => {
+            switches::add(schedule, class, draw);
+        }
+        Class::Wrap
+        | Class::Replay
+        | Class::OtherVersion
+        | Class::Hostile
+        | Class::TwoRoots
+        | Class::Misfits
+        | Class::Latecomers
+        | Class::SendErrors => guests::add(schedule, class, draw),
         _ => {
             let from = if draw.chance(0.5) { Duration::ZERO } else { schedule.moment(draw) };
             let lasts = if draw.chance(0.5) { Duration::MAX } else { schedule.span_from(from, draw) };
-            let (from, until) = (Instant::START + from, Instant::START + from.saturating_add(lasts));
+            let until = from.saturating_add(lasts);
             let rules = rules(schedule, class, draw);
             schedule.rules.extend(rules.into_iter().map(|(filter, effect)| Rule {
                 class,
@@ -96,81 +111,17 @@ fn rules(schedule: &Schedule, class: Class, draw: &mut Draw) -> Vec<(Filter, Eff
         }
         Class::Jitter => vec![(Filter::to(some), Effect::Delay(share, draw.micros(10, 100_000)))],
         Class::Duplicate => vec![(Filter::to(some), Effect::Repeat(share, draw.micros(1, 500_000)))],
+        Class::Damage => {
+            let kinds = if draw.chance(0.8) { vec![Kind::DATA] } else { Vec::new() };
+            vec![(Filter { kinds, ..Filter::to(some) }, Effect::Damage(share))]
+        }
+        Class::MtuMismatch => {
+            let host = HostSet::one(schedule.receiver(draw));
+            let limit = draw.between(90, u64::from(schedule.mtu_bytes) + 13) as usize;
+            let long = |filter| (Filter { bytes: limit + 1..usize::MAX, ..filter }, Effect::Lose(1.0));
+            vec![long(Filter::to(host)), long(Filter::between(host, HostSet::ALL))]
+        }
         Class::BitFlip => vec![(Filter::to(some), Effect::Flip(share))],
         _ => vec![(Filter::to(if draw.chance(0.5) { some } else { HostSet::ALL }), Effect::Lose(share))],
-    }
-}
-
-fn happen(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
-    let at = schedule.moment(draw);
-    match class {
-        Class::RootDeath => schedule.happenings.push((at, Happening::Crash(0))),
-        Class::Crash => {
-            let many = draw.log(1, 3);
-            for _ in 0..many {
-                let (host, apart) = (schedule.receiver(draw), draw.pick(&[0, 1000, 100_000]));
-                let at = at + Duration::from_micros(draw.between(0, apart));
-                schedule.core.remove(host);
-                schedule.happenings.push((at, Happening::Crash(host)));
-            }
-        }
-        Class::LinkFlap => {
-            let (host, times) = (draw.index(schedule.hosts()), draw.log(1, 8));
-            let trunk = schedule.cluster.switches.len() > 1 && draw.chance(0.3);
-            for _ in 0..times {
-                let at = schedule.moment(draw);
-                let lasts = schedule.span_from(at, draw).min(Duration::from_millis(400));
-                let cut = if trunk { Happening::CutTrunk(0, lasts) } else { Happening::Cut(host, lasts) };
-                schedule.happenings.push((at, cut));
-            }
-        }
-        _ => {
-            for _ in 0..draw.log(1, 3) {
-                let (host, at) = (draw.index(schedule.hosts()), schedule.moment(draw));
-                schedule.happenings.push((at, Happening::Pause(host, schedule.span_from(at, draw))));
-            }
-        }
-    }
-}
-
-fn slow(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
-    let some = schedule.some(draw);
-    let hosts: Vec<usize> = (0..schedule.hosts()).filter(|&host| some.has(host)).collect();
-    match class {
-        Class::SmallRings => schedule.cluster.shrink(draw),
-        Class::SlowCpu => {
-            for host in hosts {
-                let settings = &mut schedule.cluster.hosts[host].2;
-                settings.per_frame_cost = draw.micros(1, 200);
-                settings.wake_up = draw.micros(1, 2000);
-            }
-        }
-        Class::DiskError => {
-            let host = schedule.receiver(draw);
-            let at = draw.between(0, schedule.bytes as u64) as usize;
-            schedule.disks[host].trouble = Some(match draw.index(5) {
-                0 => DiskTrouble::Full(at),
-                1 => DiskTrouble::Write(at),
-                2 => DiskTrouble::Stops(at),
-                3 => DiskTrouble::Settle,
-                _ => DiskTrouble::Publish,
-            });
-        }
-        Class::SlowDisk => {
-            for host in hosts {
-                let disk = &mut schedule.disks[host];
-                disk.settles = draw.micros(100, 1_000_000);
-                disk.publishes = draw.micros(100, 300_000);
-            }
-        }
-        _ => {
-            for host in hosts {
-                // All of it takes a second at most.
-                let bytes = draw.log(1, schedule.bytes as u64 + 1) as usize;
-                let most = 1_000_000 / (schedule.bytes / bytes + 1) as u64;
-                let pace = Pace { bytes, rests: draw.micros(1, most.clamp(1, 20_000)) };
-                *(if host == 0 { &mut schedule.gives } else { &mut schedule.disks[host].pace }) = pace;
-            }
-        }
     }
 }
