@@ -206,7 +206,7 @@ impl Schedule {
         // A second's worth of the slowest cable, if all of it has to cross that for some of the hosts.
         let most = cluster.slowest() / 8 / hosts.min(8) as u64;
         let bytes = (frames * payload - draw.between(0, payload)).min(most) as usize;
-        let heals = draw.micros(100_000, 3_000_000);
+        let heals = draw.micros(300_000, 3_000_000);
         let stall = Duration::from_millis(draw.between(1000, 2000));
         // As by default: who has made no progress has stepped aside long before it is given up.
         let patience = heals.max(stall * 2) + Duration::from_millis(draw.between(1000, 4000));
@@ -247,7 +247,7 @@ impl Schedule {
     /// A moment at which something may begin: from the start of all to a little after the end of the stream.
     pub fn moment(&self, draw: &mut Draw) -> Duration {
         if draw.chance(0.3) {
-            return draw.micros(1, 250_000);
+            return Duration::from_micros(draw.between(1, 260_000));
         }
         let (begin, span) = (Duration::from_millis(200), self.stream_time() * 2 + Duration::from_millis(60));
         (begin + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))).min(self.heals)
@@ -256,7 +256,7 @@ impl Schedule {
     /// How long something lasts that is to be over when all heals.
     pub fn span_from(&self, from: Duration, draw: &mut Draw) -> Duration {
         let most = self.heals.saturating_sub(from).as_micros().max(2) as u64;
-        draw.micros(1, most)
+        draw.micros(most.min(1000), most)
     }
 
     /// A receiver.

@@ -151,10 +151,10 @@ impl<'a> Watch<'a> {
 
     /// How long after a death somebody still sent data to the dead.
     pub fn check_mourning(&mut self, lasts: Duration) {
-        // Words of the dead that come again are signs of life.
-        let voices = [Class::Jitter, Class::Duplicate, Class::Replay, Class::Hostile, Class::SlowCpu, Class::Pause];
-        let voices = voices.into_iter().any(|class| self.schedule.has(class));
-        if !voices && lasts > self.schedule.timing.dead + MOURNING {
+        // Words of the dead that come again are signs of life; and a root that hears nobody counts nobody as dead.
+        let plain = [Class::Crash, Class::Loss, Class::BitFlip, Class::DiskError, Class::OwnTuning, Class::Wrap];
+        let plain = self.schedule.classes.iter().all(|class| plain.contains(class));
+        if plain && lasts > self.schedule.timing.dead + MOURNING {
             self.blame(format!("data is sent to a host that has been dead for {lasts:?}"));
         }
     }

@@ -8,6 +8,7 @@ use super::host_set::HostSet;
 use super::rule::Rule;
 use super::rule::{checksum_of, is_cast, kind_of};
 use super::schedule::Schedule;
+use super::seed::Seed;
 use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending};
 use ethbcast_transport::wire::{self, Frame, Kind};
 use ethbcast_transport::{Instant, MacAddr};
@@ -47,13 +48,24 @@ impl Weather {
     /// That of a schedule.
     pub fn new(schedule: &Schedule) -> Weather {
         Weather {
-            draw: Draw::new(schedule.seed.number(), 2),
             begins: schedule.begins,
-            rules: schedule.rules.clone(),
             sending: schedule.sending,
             forger: schedule.forges.map(|share| Forger::new(Draw::new(schedule.seed.number(), 4), share)),
-            heals: schedule.heals,
             core: schedule.core,
+            ..Weather::of(schedule.seed, schedule.rules.clone(), schedule.heals)
+        }
+    }
+
+    /// These rules, until all heals.
+    pub fn of(seed: Seed, rules: Vec<Rule>, heals: Duration) -> Weather {
+        Weather {
+            draw: Draw::new(seed.number(), 2),
+            begins: Instant::START,
+            rules,
+            sending: None,
+            forger: None,
+            heals,
+            core: HostSet::ALL,
             hits: [0; Class::COUNT],
             trace: 0,
             frames: None,

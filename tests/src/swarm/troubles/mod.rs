@@ -52,8 +52,8 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         | Class::Latecomers
         | Class::SendErrors => guests::add(schedule, class, draw),
         _ => {
-            let from = if draw.chance(0.5) { Duration::ZERO } else { schedule.moment(draw) };
-            let lasts = if draw.chance(0.5) { Duration::MAX } else { schedule.span_from(from, draw) };
+            let from = if draw.chance(0.4) { Duration::ZERO } else { schedule.moment(draw) };
+            let lasts = if draw.chance(0.6) { Duration::MAX } else { schedule.span_from(from, draw) };
             let until = from.saturating_add(lasts);
             let rules = rules(schedule, class, draw);
             schedule.rules.extend(rules.into_iter().map(|(filter, effect)| Rule {
