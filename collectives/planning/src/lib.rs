@@ -45,6 +45,7 @@
 
 pub mod draw;
 mod duration;
+mod host_names;
 pub mod model;
 mod natural_order;
 pub mod plan;

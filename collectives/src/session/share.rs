@@ -3,8 +3,8 @@
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Frames of the main stream for each one beside it, while both have some: a fifth of the link is theirs.
-const MAIN_FRAMES: u32 = 4;
+/// Frames of the main stream for each one beside it, while both have some: 4 % of the link is theirs.
+const MAIN_FRAMES: u32 = 24;
 
 /// Turns that may have been saved up.
 const MOST_SAVED: u32 = 32 * MAIN_FRAMES;

@@ -17,6 +17,8 @@ pub struct Judged {
     pub report: CheckReport,
     /// Why it was chosen, if it was.
     pub reason: Option<String>,
+    /// What it is, for its picture.
+    pub title: String,
 }
 
 impl Judged {
@@ -60,7 +62,12 @@ impl Judged {
 
     /// What to draw over the topology.
     pub fn overlay<'a>(&'a self, settings: &'a Settings) -> Overlay<'a> {
-        Overlay { plan: Some(&self.plan), host_of_rank: &settings.members, loads: &self.report.loads }
+        Overlay {
+            title: &self.title,
+            plan: Some(&self.plan),
+            host_of_rank: &settings.members,
+            loads: &self.report.loads,
+        }
     }
 
     /// The busiest cable, by the checker's order; `None` where switches copy, or one host is all.
@@ -82,5 +89,7 @@ fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<Str
             format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
         return fail(Code::System, text);
     }
-    Ok(Judged { plan, estimate, report, reason })
+    let others = plan.ranks() - 1;
+    let title = format!("{} from {} to {others} others on {}", plan.via(), settings.name(plan.root()), settings.name);
+    Ok(Judged { plan, estimate, report, reason, title })
 }

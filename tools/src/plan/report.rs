@@ -13,12 +13,9 @@ pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
     format!(
-        "{} from {} to {} others on {}\n\
+        "{}\n\
          height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{chosen}\n{}",
-        estimate.via,
-        settings.name(0),
-        judged.plan.ranks() - 1,
-        settings.name,
+        judged.title,
         estimate.height,
         estimate.degree,
         size(settings),
@@ -94,8 +91,12 @@ fn size(settings: &Settings) -> String {
     settings.size_bytes.map_or("a stream of unknown length".to_owned(), units::bytes)
 }
 
-fn assumption(settings: &Settings) -> &'static str {
-    if settings.is_measured { "" } else { " (on assumed cables of 1 Gbit/s: measure yours with `ethbcast probe`)" }
+fn assumption(settings: &Settings) -> String {
+    if settings.is_measured {
+        return String::new();
+    }
+    let rate = units::rate(settings.assumed_rate as f64);
+    format!(" (on assumed cables of {rate}: measure yours with `ethbcast probe`)")
 }
 
 fn busiest(judged: &Judged) -> String {

@@ -40,6 +40,8 @@ pub struct Settings {
     pub calibration: Calibration,
     /// Whether that was measured.
     pub is_measured: bool,
+    /// If it was not: what a cable is taken to carry of which nothing is known, in bits per second.
+    pub assumed_rate: u64,
     /// Which ways to plan.
     pub ways: Ways,
     /// The plan to judge, if it is there already.
@@ -64,6 +66,7 @@ impl Settings {
         let measured = args.calibration.as_deref().map(read_calibration).transpose()?;
         let name = args.topology.display().to_string();
         let topology = read_topology(&args.topology)?;
+        let assumed_rate = topology.fastest_host_rate().unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
         let saved = args.check.as_deref().map(read_plan).transpose()?;
         let members = match (&saved, &args.root) {
             (Some(plan), _) => members_of(&topology, plan, frame_payload_bytes)?,
@@ -76,8 +79,8 @@ impl Settings {
             size_bytes: args.size.or(saved.as_ref().and_then(SavedPlan::size_bytes)),
             frame_payload_bytes,
             is_measured: measured.is_some(),
-            calibration: measured
-                .unwrap_or_else(|| Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes)),
+            calibration: measured.unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes)),
+            assumed_rate,
             ways,
             saved,
         })

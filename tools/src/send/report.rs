@@ -84,16 +84,17 @@ impl Report<'_> {
 
     /// What came damaged over each hop.
     fn damaged(&self) -> impl Iterator<Item = String> {
-        let mut hops: BTreeMap<(&str, String), (usize, u64)> = BTreeMap::new();
+        let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
         for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
-            let (pieces, most) = hops.entry((from, nodeset::fold(to))).or_default();
+            let (pieces, most) = hops.entry((from.as_deref(), nodeset::fold(to))).or_default();
             let bytes = if *is_ledger { 0 } else { bytes.end - bytes.start };
             (*pieces, *most) = (*pieces + 1, bytes.max(*most));
         }
         hops.into_iter().map(|((from, to), (pieces, most))| {
             let (noun, were) = if pieces == 1 { ("piece", "was") } else { ("pieces", "were") };
             let most = if most == 0 { String::new() } else { format!(" of {}", units::bytes(most)) };
-            format!("{from} -> {to}: {pieces} {noun}{most} came damaged and {were} sent again")
+            let from = from.map_or(String::new(), |from| format!("{from} "));
+            format!("{from}-> {to}: {pieces} {noun}{most} came damaged and {were} sent again")
         })
     }
 

@@ -133,6 +133,11 @@ impl Readers for Lanes {
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
     }
 
+    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+        let last = self.lanes.iter().min_by_key(|lane| feed.position(lane.reader()));
+        last.map(|lane| lane.peer().rank)
+    }
+
     fn consumed(&self) -> u64 {
         self.lanes.iter().map(Lane::consumed).min().unwrap_or(u64::MAX)
     }

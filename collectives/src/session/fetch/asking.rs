@@ -49,6 +49,11 @@ impl Asking {
         self.first
     }
 
+    /// All of the bytes.
+    pub(in crate::session) fn range(&self) -> Range<u64> {
+        self.first..self.first + self.bytes.len() as u64
+    }
+
     /// How often it was said that they cannot be had.
     pub(in crate::session) fn denials(&self) -> u32 {
         self.denials

@@ -156,6 +156,11 @@ impl<K: Sink> Sink for Checked<K> {
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let content_bytes = self.decoder.content_bytes();
         let part = offset..offset + bytes as u64;
+        if self.decoder.failed().is_some() || self.decoder.wanted().is_some_and(|wanted| wanted.start < part.end) {
+            return Again::Impossible("they came damaged here, too".to_owned());
+        } else if part.end > self.decoder.stream_bytes() {
+            return Again::Pending;
+        }
         read_again(&mut self.again, content_bytes, part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })

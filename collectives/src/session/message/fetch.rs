@@ -19,7 +19,7 @@ pub struct Fetch {
     pub bytes: Range<u64>,
     /// How often they have been asked for, this time counted, because what came was damaged.
     pub attempt: u8,
-    /// Who sent them to the one who lacks them.
+    /// Who sent them to the one who lacks them; [`Rank::NONE`] if that is not known, or it was not one alone.
     pub blamed: Rank,
 }
 

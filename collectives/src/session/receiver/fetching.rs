@@ -28,8 +28,8 @@ pub(super) struct Fetching {
 
 impl Fetching {
     /// What the application wants; of what it did before and does not want any more nothing is asked. `blamed` says who
-    /// sent the byte of this number.
-    pub(super) fn want(&mut self, now: Instant, wanted: Option<Range<u64>>, blamed: impl Fn(u64) -> Rank) {
+    /// sent bytes.
+    pub(super) fn want(&mut self, now: Instant, wanted: Option<Range<u64>>, blamed: impl Fn(&Range<u64>) -> Rank) {
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
             (self.asking, self.fetched) = (None, None);
             return;
@@ -43,8 +43,9 @@ impl Fetching {
             return;
         }
         self.attempts = Some((wanted.start, before + 1));
-        self.blamed = blamed(wanted.start);
-        self.asking = Some(Asking::new(now, &wanted));
+        let asking = Asking::new(now, &wanted);
+        self.blamed = blamed(&asking.range());
+        self.asking = Some(asking);
     }
 
     /// What has come, or why it cannot be had.

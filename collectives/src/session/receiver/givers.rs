@@ -4,6 +4,7 @@ use crate::session::blocks::{Blocks, Dealing};
 use crate::session::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
+use std::ops::Range;
 
 /// So many former parents are remembered; what those after them sent is put down to the present one.
 const MOST_FORMER: usize = 64;
@@ -54,9 +55,15 @@ impl Givers {
         }
     }
 
-    /// Who sent the byte of this number, as far as is known.
-    pub(super) fn of_byte(&self, byte: u64, own: Rank, view: &View) -> Rank {
-        let frame = byte / u64::from(view.payload_bytes.max(1));
+    /// Who sent these bytes; [`Rank::NONE`] if it was not one alone.
+    pub(super) fn of(&self, bytes: &Range<u64>, own: Rank, view: &View) -> Rank {
+        let payload_bytes = u64::from(view.payload_bytes.max(1));
+        let mut frames = bytes.start / payload_bytes..bytes.end.div_ceil(payload_bytes);
+        let first = frames.next().map_or(Rank::NONE, |frame| self.of_frame(frame, own, view));
+        if frames.all(|frame| self.of_frame(frame, own, view) == first) { first } else { Rank::NONE }
+    }
+
+    fn of_frame(&self, frame: u64, own: Rank, view: &View) -> Rank {
         // A cast's frames come from the root, whoever repairs.
         if view.via == Via::Cast || self.aside_from.is_some_and(|first| frame >= first) {
             return Rank::ROOT;

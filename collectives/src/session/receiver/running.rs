@@ -120,7 +120,7 @@ impl Running {
     /// The bytes of the stream that the application wants to be fetched again.
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
         let (givers, view) = (&self.givers, &self.view);
-        self.fetching.want(now, wanted, |byte| givers.of_byte(byte, self.rank, view));
+        self.fetching.want(now, wanted, |bytes| givers.of(bytes, self.rank, view));
     }
 
     /// What has been fetched, or why it cannot be had.
@@ -305,7 +305,7 @@ impl Running {
             self.confirmed_view = Some((self.digest, now));
         }
         if self.timers.take_due(Wait::Status, now) {
-            endpoint.send(root, &Message::Status(self.status()));
+            endpoint.send(root, &Message::Status(self.status(now)));
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now)
@@ -360,9 +360,9 @@ impl Running {
         }
     }
 
-    fn status(&self) -> Status {
+    fn status(&self, now: Instant) -> Status {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
-        let waits_for = self.blocks.held_up_by();
+        let blocked_by = self.blocks.blocked_by(now);
         let state = match &self.report {
             Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
             Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
@@ -370,10 +370,11 @@ impl Running {
             None if self.complete && self.syncing => MemberState::Syncing,
             None if self.complete => MemberState::Verifying,
             None if backlog > self.blocks.slots() / 2 => MemberState::Blocked,
-            None if waits_for.is_some() && self.blocks.is_full() => MemberState::WaitsForChild,
+            None if blocked_by.is_some() => MemberState::WaitsForChild,
             None if backlog == 0 => MemberState::Starved,
             None => MemberState::Alive,
         };
+        let waits_for = blocked_by.or_else(|| self.blocks.held_up_by());
         Status { state, waits_for, arrived, consumed: arrived - backlog }
     }
 

@@ -24,8 +24,8 @@ pub struct Damage {
     pub bytes: Range<u64>,
     /// Whether it is not these that came damaged, but their ledger.
     pub is_ledger: bool,
-    /// Who sent them.
-    pub from: String,
+    /// Who sent them, if it was one host alone.
+    pub from: Option<String>,
     /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
     pub to: Vec<String>,
 }
@@ -34,8 +34,9 @@ impl fmt::Display for Damage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Damage { bytes: Range { start, end }, is_ledger, from, to } = self;
         let (ledger, were) = if *is_ledger { ("the ledger of ", "was") } else { ("", "were") };
+        let from = from.as_ref().map_or(String::new(), |from| format!("from {from} "));
         let (bytes, to) = (amount(end - start), nodeset::fold(to));
-        write!(formatter, "{ledger}{bytes} at byte {start} came damaged from {from} to {to} and {were} sent again")
+        write!(formatter, "{ledger}{bytes} at byte {start} came damaged {from}to {to} and {were} sent again")
     }
 }
 
@@ -52,14 +53,18 @@ struct Record {
 }
 
 impl Record {
-    /// The uppermost hops, by sender: those whose sender has not asked itself.
+    /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
+    /// no others.
     fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
         let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
-        let host = |rank: Rank| view.members[rank.index()].host.clone();
+        let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
         let first = self.hops.iter().filter(|(from, _)| !self.askers.contains(from));
-        let senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
+        let mut senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
+        if senders.len() > 1 {
+            senders.remove(&Rank::NONE);
+        }
         let damage = |from: Rank| {
-            let to = first.clone().filter(|(sender, _)| *sender == from).map(|&(_, to)| host(to)).collect();
+            let to = first.clone().filter(|(sender, _)| *sender == from).filter_map(|&(_, to)| host(to)).collect();
             (from, Damage { bytes: bytes.clone(), is_ledger, from: host(from), to })
         };
         senders.into_iter().map(damage).collect()
@@ -147,6 +152,8 @@ mod tests {
             told(&mut damages, 1, true),
             ["10 bytes at byte 10 came damaged from n0 to n[1-7] and were sent again"]
         );
+        damages.note(Instant::START, &Fetch { blamed: Rank::NONE, ..fetch(3, 0, 30..40) });
+        assert_eq!(told(&mut damages, 1, true), ["10 bytes at byte 30 came damaged to n3 and were sent again"]);
         (0..100_000).for_each(|at| damages.note(Instant::START, &fetch(1, 0, at * 10..at * 10 + 5)));
         assert_eq!(
             damages.all(&chain(8), Form::Plain).len(),

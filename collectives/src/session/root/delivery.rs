@@ -4,6 +4,7 @@
 use super::refill::Refills;
 use super::rereading::Extent;
 use super::side::Sides;
+use super::trial::Trials;
 use super::{RootConfig, RootEndpoint};
 use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
@@ -60,6 +61,9 @@ pub(super) struct Delivery {
     sides: Sides,
     refills: Refills,
     answering: Answering,
+    trials: Trials,
+    /// Whether the stream consists of messages.
+    has_messages: bool,
     /// Where the members are to whom lacking frames go, by rank.
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
@@ -78,6 +82,8 @@ impl Delivery {
             sides: Sides::default(),
             refills: Refills::default(),
             answering: Answering::default(),
+            trials: Trials::default(),
+            has_messages: false,
             macs: view.members.iter().map(|member| member.mac).collect(),
             first_data: None,
         }
@@ -150,6 +156,7 @@ impl Delivery {
     /// Ends a message with what was pushed last; false while there is no room.
     pub(super) fn end_message(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
+        self.has_messages = true;
         if ready {
             self.blocks.push(&self.partial, ending);
             self.partial.clear();
@@ -269,6 +276,18 @@ impl Delivery {
         self.sides.open(self.identity, view, &self.tuning);
     }
 
+    /// Finds out how fast a member can take frames that has `arrived` of them, by way of somebody slow.
+    pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
+        if !self.has_messages && !view.via.is_in_blocks() {
+            self.trials.begin(&self.blocks, rank, arrived);
+        }
+    }
+
+    /// Frames that everybody whom the root serves has been sent, and those of trials.
+    pub(super) fn frames_sent(&self) -> u64 {
+        self.blocks.frames_sent() + self.trials.sent()
+    }
+
     /// Whether a member that is aside is being served.
     pub(super) fn serves_alone(&self, rank: Rank) -> bool {
         self.sides.serves(rank)
@@ -299,6 +318,7 @@ impl Delivery {
     /// Follows a new view.
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
+        self.trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
         self.sides.retain(|rank| stands(rank, Standing::Aside));
         self.sides.open(self.identity, view, &self.tuning);
@@ -342,6 +362,9 @@ impl Delivery {
             self.sides.main_sent(now);
             self.answering.main_sent(now);
             return Some(length);
+        }
+        if let Some((rank, frame)) = self.trials.poll(&self.blocks) {
+            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
         let settled = self.blocks.is_settled();
         let over = !self.sides.is_empty() && settled;

@@ -44,7 +44,8 @@ impl Fetches {
     ) {
         let Fetch { rank, bytes, attempt, blamed } = fetch;
         let asks = |entry: &Entry| entry.standing() != Standing::Gone && !entry.is_reported();
-        let sound = fetch.is_bounded() && blamed.index() < view.members.len() && blamed != rank;
+        let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
+        let sound = fetch.is_bounded() && may_have_sent;
         if !sound || bytes.end > delivery.pushed_bytes() || !members.entry(*rank).is_some_and(asks) {
             endpoint.count_malformed();
             return;

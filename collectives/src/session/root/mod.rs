@@ -15,6 +15,7 @@ mod gathering;
 mod machine;
 mod members;
 mod offer;
+mod pace;
 mod path_check;
 mod phase;
 mod questions;
@@ -24,8 +25,10 @@ mod rereading;
 mod rivals;
 mod running;
 mod side;
+mod slow;
 mod strangers;
 mod telling;
+mod trial;
 mod watch;
 
 pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};

@@ -4,8 +4,9 @@ use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
 use super::members::{MemberReport, Members};
+use super::slow::Slow;
 use super::telling::Telling;
-use super::watch::{Finding, Scene, Slow};
+use super::watch::{Finding, Scene};
 use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
@@ -281,6 +282,7 @@ impl Running {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
+            self.members.forget_best_rate();
             self.publish(now, endpoint);
             self.check_ready(endpoint);
         }
@@ -367,21 +369,18 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        self.members.note_sent(now, self.delivery.frames_sent());
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
-        let slow = scene.slowest(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        if let Some((slow, why)) = self.slow.take_turn(slow, timing.status, timing.slow) {
-            findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
-                OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
-                _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
-            }));
-        }
+        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
+        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
                 Finding::Tell(rank, text) => {
-                    let host = self.host(rank).to_owned();
-                    endpoint.tell(RootEvent::HeldUp { host, text });
+                    endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
                 Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
@@ -393,8 +392,7 @@ impl Running {
     fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {
-            let host = self.host(rank).to_owned();
-            endpoint.tell(RootEvent::Aside { host, text: text.to_owned() });
+            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
         }
         self.place(now, rank, Standing::Aside);
     }
