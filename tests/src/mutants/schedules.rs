@@ -60,7 +60,7 @@ fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
 
 /// All ways and policies, loss up to 30 %, duplicates, reordering, corruption.
 fn lossy(random: &mut Random, seed: u64) -> Scene {
-    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, &Via::ALL) };
+    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, Via::ALL) };
     let mut case = Case::new(via, 1 + random.below(15) as usize, random.below(40_000) as usize);
     if random.chance(0.2) {
         case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
