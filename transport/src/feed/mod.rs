@@ -176,8 +176,9 @@ impl Feed {
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
         self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
-        self.lengths[slot] =
-            if planted!("length-of-slot-kept") { self.lengths[slot] } else { 0 }.max(payload.len() as u32);
+        if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
+            self.lengths[slot] = payload.len() as u32;
+        }
         self.arrived.insert(sequence);
         if last {
             self.last = Some(sequence);

@@ -341,7 +341,7 @@ impl Blocks {
                 .cursors()
                 .into_iter()
                 .map(|(reader, _)| reader)
-                .filter(|&reader| tree.parent(reader) != Some(rank))
+                .filter(|&reader| tree.parent(reader) != Some(rank) && !planted!("sent-to-the-dead"))
                 .collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }

@@ -322,7 +322,7 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.sides.retain(|rank| stands(rank, Standing::Aside) || planted!("sent-to-the-dead"));
+        self.sides.retain(|rank| stands(rank, Standing::Aside));
         self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));
