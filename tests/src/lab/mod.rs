@@ -13,8 +13,8 @@ mod site;
 mod tap;
 
 pub use cable::{KIND_BYTE, Way, Which, faults};
-pub use disk::{SmallDisk, ThinDisk};
-pub use process::{Line, Process, Stdout, power_off};
+pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
+pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
 pub use tap::Tap;
