@@ -5,3 +5,4 @@ pub mod chaos;
 pub mod communicator;
 pub mod lab;
 pub mod session;
+pub mod soak;

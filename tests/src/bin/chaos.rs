@@ -7,19 +7,15 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use ethbcast_lab::Lab;
-use ethbcast_tests::chaos::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
+use ethbcast_tests::chaos::{Campaign, Class, Scenario, Terms, Verdict};
 use ethbcast_tests::lab::interrupt::Interrupt;
 use ethbcast_tests::lab::program::Program;
-use ethbcast_tests::lab::{SharedDirectory, scratch};
 use nix::unistd::Uid;
 use serde_json::json;
 
@@ -81,43 +77,31 @@ fn main() -> anyhow::Result<ExitCode> {
         bail!("network namespaces need root: run this with `sudo -E`");
     }
     let program = Program::find(arguments.ethbcast.as_deref())?;
-    let running = Lab::list()?;
-    for lab in arguments.labs().filter(|lab| running.contains(lab)) {
-        bail!(
-            "the lab `{lab}` is up: another chaos runs, or was killed; take it down with `ethbcast lab down --lab {lab}`, \
-             or choose another name with --lab"
-        );
-    }
     let interrupt = Interrupt::hold()?;
-    let directory = scratch();
-    let _shared = SharedDirectory::make(directory.path())?;
-    let campaign = Campaign::new(&arguments, &program);
-    thread::scope(|scope| {
-        let labs: Vec<_> = arguments.labs().collect();
-        let jobs: Vec<_> = labs
-            .into_iter()
-            .map(|lab| {
-                let (campaign, directory) = (&campaign, directory.path());
-                scope.spawn(move || campaign.work(&lab, directory))
-            })
-            .collect();
-        while !jobs.iter().all(thread::ScopedJoinHandle::is_finished) {
+    let interrupted = AtomicBool::new(false);
+    let (lab, terms, only) = (arguments.lab.as_str(), arguments.terms(), arguments.only);
+    let campaign = Campaign { program: &program, lab, jobs: arguments.jobs, terms, only, interrupted: &interrupted };
+    let results = thread::scope(|scope| {
+        let job = scope.spawn(|| campaign.run(arguments.seeds(), |run, result| note(&arguments, run, result)));
+        while !job.is_finished() {
             if interrupt.check().is_err() {
-                campaign.interrupted.store(true, Ordering::Relaxed);
+                interrupted.store(true, Ordering::Relaxed);
             }
             thread::sleep(LOOK_EVERY);
         }
-    });
-    campaign.end()
+        job.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
+    })?;
+    print!("{}", results.tally.text());
+    results.failures.iter().for_each(|failure| println!("\n{failure}"));
+    if interrupted.into_inner() {
+        bail!("interrupted; the labs have been taken down");
+    }
+    Ok(if results.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Arguments {
-    fn seeds(&self) -> impl Iterator<Item = u64> {
+    fn seeds(&self) -> std::ops::Range<u64> {
         self.seed..self.seed.saturating_add(self.runs)
-    }
-
-    fn labs(&self) -> impl Iterator<Item = String> {
-        (0..self.jobs.min(self.runs)).map(|job| format!("{}{job}", self.lab))
     }
 
     fn terms(&self) -> Terms {
@@ -131,101 +115,37 @@ impl Arguments {
     }
 }
 
-/// All runs.
-struct Campaign<'a> {
-    arguments: &'a Arguments,
-    program: &'a Program,
-    terms: Terms,
-    next: AtomicU64,
-    interrupted: AtomicBool,
-    results: Mutex<Results>,
-}
-
-#[derive(Default)]
-struct Results {
-    tally: Tally,
-    /// Those that are not good, with the command that plays them again.
-    failures: Vec<String>,
-}
-
-impl<'a> Campaign<'a> {
-    fn new(arguments: &'a Arguments, program: &'a Program) -> Self {
-        let (next, interrupted, results) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::default());
-        Self { arguments, program, terms: arguments.terms(), next, interrupted, results }
-    }
-
-    /// Plays runs in one lab until there are no more.
-    fn work(&self, lab: &str, directory: &std::path::Path) {
-        let stage = Stage { program: self.program, directory, lab, terms: self.terms, interrupted: &self.interrupted };
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.arguments.runs || self.interrupted.load(Ordering::Relaxed) {
-                return;
-            }
-            let scenario = Scenario::draw(self.arguments.seed + number, self.arguments.only, &self.terms);
-            let result = play(&stage, &scenario);
-            if self.interrupted.load(Ordering::Relaxed) {
-                return;
-            }
-            self.note(&scenario, result);
-        }
-    }
-
-    /// Writes a run down as soon as it is over: a campaign may be cut off.
-    fn note(&self, scenario: &Scenario, result: anyhow::Result<Verdict>) {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        let seed = scenario.seed;
-        match result {
-            Ok(verdict) => {
-                results.tally.add(&verdict);
-                let word = if verdict.wrong.is_empty() { "good" } else { "BAD " };
-                let wrong = verdict.wrong.join("; ");
-                eprintln!("{word} {seed} {:.2} s, {} files; {scenario}; {wrong}", verdict.seconds, verdict.exact);
-                if !verdict.wrong.is_empty() {
-                    results.failures.push(format!("{}\n    {scenario}\n    {wrong}", scenario.replay()));
-                }
-                if let Err(error) = self.write(scenario, &verdict) {
-                    results.failures.push(format!("{error:#}"));
-                }
-            }
-            Err(error) => {
-                eprintln!("BAD  {seed} could not be played: {error:#}; {scenario}");
-                results.failures.push(format!("{}\n    {scenario}\n    {error:#}", scenario.replay()));
-            }
-        }
-    }
-
-    fn write(&self, scenario: &Scenario, verdict: &Verdict) -> anyhow::Result<()> {
-        if let Some(path) = &self.arguments.json {
-            let classes: Vec<_> = verdict.classes.iter().map(|class| class.name()).collect();
-            let line = json!({
-                "seed": scenario.seed, "only": scenario.only.map(Class::name), "classes": classes,
-                "scenario": scenario.to_string(), "good": verdict.wrong.is_empty(), "wrong": verdict.wrong,
-                "seconds": verdict.seconds, "files": verdict.exact, "came": verdict.came,
-            });
-            writeln!(appended(path)?, "{line}")?;
-        }
-        if let (Some(path), false) = (&self.arguments.log, verdict.wrong.is_empty()) {
+/// Says what came of a run as soon as it is over: a campaign may be cut off.
+fn note(arguments: &Arguments, scenario: &Scenario, result: &anyhow::Result<Verdict>) {
+    let seed = scenario.seed;
+    match result {
+        Ok(verdict) => {
+            let word = if verdict.wrong.is_empty() { "good" } else { "BAD " };
             let wrong = verdict.wrong.join("; ");
-            writeln!(appended(path)?, "== {} {scenario}\n== {wrong}\n{}", scenario.seed, verdict.said)?;
+            eprintln!("{word} {seed} {:.2} s, {} files; {scenario}; {wrong}", verdict.seconds, verdict.exact);
+            if let Err(error) = write(arguments, scenario, verdict) {
+                eprintln!("{error:#}");
+            }
         }
-        Ok(())
+        Err(error) => eprintln!("BAD  {seed} could not be played: {error:#}; {scenario}"),
     }
+}
 
-    /// Prints the table, and what failed.
-    fn end(self) -> anyhow::Result<ExitCode> {
-        let results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        print!("{}", results.tally.text());
-        let (runs, good) = results.tally.counts();
-        for failure in &results.failures {
-            println!("\n{failure}");
-        }
-        if self.interrupted.into_inner() {
-            bail!("interrupted after {runs} runs; the labs have been taken down");
-        }
-        let all_good = results.failures.is_empty() && good == runs;
-        Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+fn write(arguments: &Arguments, scenario: &Scenario, verdict: &Verdict) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.json {
+        let classes: Vec<_> = verdict.classes.iter().map(|class| class.name()).collect();
+        let line = json!({
+            "seed": scenario.seed, "only": scenario.only.map(Class::name), "classes": classes,
+            "scenario": scenario.to_string(), "good": verdict.wrong.is_empty(), "wrong": verdict.wrong,
+            "seconds": verdict.seconds, "files": verdict.exact, "came": verdict.came,
+        });
+        writeln!(appended(path)?, "{line}")?;
     }
+    if let (Some(path), false) = (&arguments.log, verdict.wrong.is_empty()) {
+        let wrong = verdict.wrong.join("; ");
+        writeln!(appended(path)?, "== {} {scenario}\n== {wrong}\n{}", scenario.seed, verdict.said)?;
+    }
+    Ok(())
 }
 
 fn appended(path: &PathBuf) -> anyhow::Result<File> {

@@ -31,7 +31,7 @@ impl Scenario {
         let first = only.unwrap_or(drawn);
         scenario.troubles.push(troubles::draw(first, &scenario, terms, &mut hosts, &mut random));
         // What two senders and something else may come to is not said in a sentence.
-        if first != Class::Operators && random.chance(0.5) {
+        if first != Class::Operators && hosts.count() > 0 && random.chance(0.5) {
             let second = pick(&mut random, &Class::ALL);
             if second != first && second != Class::Operators {
                 scenario.troubles.push(troubles::draw(second, &scenario, terms, &mut hosts, &mut random));

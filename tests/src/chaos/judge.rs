@@ -58,7 +58,7 @@ pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
     let claims = Claims { scenario, hosts: &hosts, sent: &sent, root_lines: &root_lines, said: &said };
     wrong.extend(claims.wrong());
     for (number, (code, report)) in roots.iter().enumerate() {
-        wrong.extend(claims.wrong_of_root(number, *code, report, &roots));
+        wrong.extend(claims.wrong_of_root(number, *code, report));
     }
     Ok(Verdict {
         classes: scenario.troubles.iter().map(|trouble| trouble.class).collect(),
@@ -133,12 +133,9 @@ fn codes_if_marred(play: &Play, host: &str) -> Option<&'static [i32]> {
 }
 
 fn may_end_with(scenario: &Scenario, marred: Option<&'static [i32]>) -> Vec<i32> {
-    let of_all: &[i32] = match scenario.promise() {
-        Promise::File | Promise::Either => &[0],
-        Promise::Truth => KEPT,
-        Promise::Forged => DECEIVED,
-    };
-    [of_all, marred.unwrap_or_default()].concat()
+    let kept = scenario.promises(Promise::Truth).then_some(KEPT);
+    let deceived = scenario.promises(Promise::Forged).then_some(DECEIVED);
+    [Some(&[0][..]), kept, deceived, marred].into_iter().flatten().flatten().copied().collect()
 }
 
 fn said(play: &mut Play) -> String {

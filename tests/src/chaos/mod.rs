@@ -5,6 +5,7 @@
 //! is due, waits for the end, and has the [`Verdict`] of it. The binary `chaos` plays many.
 
 mod attacker;
+mod campaign;
 mod class;
 mod draw;
 mod judge;
@@ -17,6 +18,7 @@ mod stage;
 mod strike;
 mod table;
 
+pub use campaign::{Campaign, Results};
 pub use class::Class;
 pub use judge::Verdict;
 pub use play::play;

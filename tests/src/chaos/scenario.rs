@@ -108,7 +108,7 @@ pub struct Event {
 }
 
 /// Who must have the file in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// All who are not marred.
     File,
@@ -159,9 +159,14 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What is promised.
-    pub fn promise(&self) -> Promise {
-        self.troubles.iter().map(|trouble| trouble.promise).max().unwrap_or(Promise::File)
+    /// Whether one of its troubles leaves this to promise.
+    pub fn promises(&self, promise: Promise) -> bool {
+        self.troubles.iter().any(|trouble| trouble.promise == promise)
+    }
+
+    /// Whether all who are not marred must have the file.
+    pub fn promises_files(&self) -> bool {
+        !self.promises(Promise::Truth) && !self.promises(Promise::Forged)
     }
 
     /// How many hosts may be kept from joining.

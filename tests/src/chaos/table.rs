@@ -39,11 +39,6 @@ impl Tally {
         verdict.classes.iter().for_each(|class| self.rows[*class as usize].add(verdict));
     }
 
-    /// How many runs there were, and how many of them were good.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.all.runs, self.all.good)
-    }
-
     /// A row for each class, and one for all runs. A run with two troubles counts in both rows.
     pub fn text(&self) -> String {
         let mut text =

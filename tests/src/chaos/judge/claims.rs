@@ -75,7 +75,7 @@ impl Claims<'_> {
         for host in self.hosts {
             wrong.extend(self.wrong_of(host).into_iter().map(|what| format!("{}: {what}", host.name)));
         }
-        if self.scenario.promise() == Promise::Either {
+        if self.scenario.promises(Promise::Either) {
             let mut from: Vec<_> = self.hosts.iter().map(|host| host.file).collect();
             from.dedup();
             if from.len() > 1 {
@@ -90,7 +90,7 @@ impl Claims<'_> {
         if host.file == FileState::Wrong {
             wrong.push("another file is there".to_owned());
         }
-        let is_promised = matches!(self.scenario.promise(), Promise::File | Promise::Either) && !host.is_marred;
+        let is_promised = self.scenario.promises_files() && !host.is_marred;
         if is_promised && !host.file.is_whole() {
             wrong.push("has not got the file".to_owned());
         }
@@ -122,17 +122,10 @@ impl Claims<'_> {
     }
 
     /// What is wrong with what a sender says.
-    pub fn wrong_of_root(
-        &self,
-        number: usize,
-        code: Option<i32>,
-        report: &Report,
-        roots: &[(Option<i32>, Report)],
-    ) -> Vec<String> {
+    pub fn wrong_of_root(&self, number: usize, code: Option<i32>, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         let Some(code) = code else { return wrong };
-        let is_alone = roots.len() == 1;
-        if !self.root_may(is_alone).contains(&code) {
+        if !self.root_may().contains(&code) {
             wrong.push(format!("sender {number} ended with {code}"));
         }
         let rows = report.rows();
@@ -158,14 +151,16 @@ impl Claims<'_> {
         wrong
     }
 
-    fn root_may(&self, is_alone: bool) -> &'static [i32] {
-        match self.scenario.promise() {
-            Promise::File if self.scenario.kept_out() == 0 && is_alone => &[0, 1],
-            Promise::File => &[0, 1, 3],
-            Promise::Either => &[0, 3],
-            Promise::Truth => &[0, 1, 3, 137, 143],
-            Promise::Forged => &[0, 1, 3, 4, 5],
-        }
+    /// The codes a sender may end with.
+    fn root_may(&self) -> Vec<i32> {
+        let all: [(bool, &[i32]); 5] = [
+            (!self.scenario.promises(Promise::Either), &[0, 1]),
+            (self.scenario.kept_out() > 0, &[3]),
+            (self.scenario.promises(Promise::Either), &[0, 3]),
+            (self.scenario.promises(Promise::Truth), &[3, 137, 143]),
+            (self.scenario.promises(Promise::Forged), &[3, 4, 5]),
+        ];
+        all.iter().filter(|(holds, _)| *holds).flat_map(|(_, codes)| codes.iter().copied()).collect()
     }
 
     /// Where a sender says one thing of a host, and the host and its disk another.
@@ -183,7 +178,7 @@ impl Claims<'_> {
         }
         let content = FileState::Whole(number);
         let sure = own.iter().filter(|host| host.code == Some(0) && host.file == content && host.is_confirmed).count();
-        if sure > verified && self.scenario.promise() != Promise::Forged {
+        if sure > verified && !self.scenario.promises(Promise::Forged) {
             wrong.push(format!("{name}: has the file for sure, and sender {number} says {statuses:?}"));
         }
         let is_named = !statuses.is_empty() || report.leaves_out(name) || self.is_said_of(number, name);
