@@ -3,6 +3,9 @@
 
 pub mod chaos;
 pub mod communicator;
+pub mod fuzz;
 pub mod lab;
+pub mod mutants;
 pub mod session;
 pub mod soak;
+pub mod swarm;

@@ -10,7 +10,7 @@ use std::ops::Range;
 const NONCE: Range<usize> = ProbeBody::BYTES..ProbeBody::BYTES + 8;
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,

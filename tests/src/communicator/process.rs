@@ -58,7 +58,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub(super) fn new(case: &Case, host: usize, seed: u64) -> Process {
+    pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
         Process {
             config: case.config(host, seed),
             starts_at: Instant::START + case.starts[host],
@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// The application's turn: goes on until it has to wait. When to be called again.
-    pub(super) fn turn(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {
                 return Some(self.starts_at);

@@ -118,9 +118,13 @@ pub struct SendArgs {
     /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
-    /// Run a plan that `ethbcast plan --out` saved.
+    /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts
+    /// send over one cable at a time.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
     pub plan: Option<PathBuf>,
+    /// Run the plan even if several hosts send over one cable at a time.
+    #[arg(long, requires = "plan")]
+    pub allow_contention: bool,
     /// What the network costs, as `ethbcast probe --out` writes it; without it a short probe runs before the start.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,

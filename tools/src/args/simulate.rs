@@ -25,9 +25,10 @@ pub struct SimulateArgs {
     /// Send along this plan, as `ethbcast plan --out` saved it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Rate of every cable, such as 100mbit.
-    #[arg(long, default_value = "1gbit")]
-    pub rate: String,
+    /// Rate of every cable of which the topology says nothing, such as 100mbit; without it, that of the fastest host's
+    /// cable, or 1gbit.
+    #[arg(long)]
+    pub rate: Option<String>,
     /// MTU of every host, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     pub mtu: u16,

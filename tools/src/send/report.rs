@@ -3,9 +3,12 @@
 use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{MemberReport, Outcome, SendReport, TurnedAway};
+use ethbcast_collectives::session::{Damage, MemberReport, Outcome, SendReport, TurnedAway};
 use ethbcast_planning::duration;
+use ethbcast_planning::plan::{CableLoad, CheckReport};
+use ethbcast_planning::topology::nodeset;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A prediction is called wrong beyond this part of it.
 const MOST_ERROR: f64 = 0.25;
@@ -19,6 +22,10 @@ pub struct Report<'a> {
     pub sent: &'a SendReport,
     /// The protocol it was sent by.
     pub preset: Preset,
+    /// What the judge found of a saved plan.
+    pub verdict: Option<&'a CheckReport>,
+    /// Whether it went by a saved plan that nobody could judge.
+    pub is_unjudged: bool,
 }
 
 impl Report<'_> {
@@ -56,12 +63,13 @@ impl Report<'_> {
         let lines: String = self.sent.receivers.iter().map(line).collect();
         let away: String =
             self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
+        let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted =
             self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
+            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
              again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
@@ -72,6 +80,22 @@ impl Report<'_> {
             self.sent.stream.data_sent,
             self.sent.stream.data_resent,
         )
+    }
+
+    /// What came damaged over each hop.
+    fn damaged(&self) -> impl Iterator<Item = String> {
+        let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
+        for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
+            let (pieces, most) = hops.entry((from.as_deref(), nodeset::fold(to))).or_default();
+            let bytes = if *is_ledger { 0 } else { bytes.end - bytes.start };
+            (*pieces, *most) = (*pieces + 1, bytes.max(*most));
+        }
+        hops.into_iter().map(|((from, to), (pieces, most))| {
+            let (noun, were) = if pieces == 1 { ("piece", "was") } else { ("pieces", "were") };
+            let most = if most == 0 { String::new() } else { format!(" of {}", units::bytes(most)) };
+            let from = from.map_or(String::new(), |from| format!("{from} "));
+            format!("{from}-> {to}: {pieces} {noun}{most} came damaged and {were} sent again")
+        })
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -90,6 +114,7 @@ impl Report<'_> {
             "predicted_seconds": self.sent.predicted_seconds(),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
+            "contention": self.verdict.map(|report| report.contended().into_iter().map(contended_json).collect::<Vec<_>>()),
             "frames": {
                 "data_sent": self.sent.stream.data_sent,
                 "data_resent": self.sent.stream.data_resent,
@@ -97,6 +122,7 @@ impl Report<'_> {
                 "control_received": self.sent.control.received + self.sent.stream.acks_received,
             },
             "receivers": receivers,
+            "damaged": self.sent.damages.iter().map(damage_json).collect::<Vec<_>>(),
             "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
         })
     }
@@ -122,6 +148,13 @@ impl Report<'_> {
         if error < 0.0 {
             return "the calibration is of a slower network; measure again with `ethbcast probe`".to_owned();
         }
+        // What senders do to each other on one cable, loss included, is their plan's doing.
+        if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
+            return format!(
+                "the plan's doing, several hosts send over one cable at a time: {}",
+                contended.contention()
+            );
+        }
         if lost > 0.01 {
             return format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0);
         }
@@ -135,8 +168,21 @@ impl Report<'_> {
         if slowest.0 > median * 1.1 {
             return format!("likely a slow receiver or its cable, {} was last", slowest.1);
         }
+        if self.is_unjudged {
+            return "likely the plan, which nobody has judged, or a slow cable; name the switches with --topology"
+                .to_owned();
+        }
         "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
     }
+}
+
+fn contended_json(load: &CableLoad) -> serde_json::Value {
+    json!({ "from": load.from.name(), "to": load.to.name(), "flows": load.flows, "senders": load.senders })
+}
+
+fn damage_json(damage: &Damage) -> serde_json::Value {
+    let Damage { bytes, is_ledger, from, to } = damage;
+    json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
 fn left_out_json(away: &TurnedAway) -> serde_json::Value {

@@ -14,7 +14,8 @@ use std::path::Path;
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
         TopoCommand::Show { file, drawing } => {
-            report(drawn(&read_topology(&file)?, &Overlay::default(), drawing).trim_end())
+            let overlay = Overlay { title: &file.display().to_string(), ..Overlay::default() };
+            report(drawn(&read_topology(&file)?, &overlay, drawing).trim_end())
         }
         TopoCommand::Import(args) => import(&args),
         TopoCommand::Check { file } => report(&described(&file.display().to_string(), &read_topology(&file)?)),
@@ -66,11 +67,19 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(std::fs::write(path, text).map_err(failure)?)
 }
 
+fn and_blocked(topology: &Topology) -> String {
+    match topology.blocked().len() {
+        0 => String::new(),
+        blocked => format!(", and {blocked} that spanning tree blocks"),
+    }
+}
+
 fn described(name: &str, topology: &Topology) -> String {
     let mut lines = vec![
         format!("{name} is a tree of switches with every host on one of them"),
         format!("hosts     {}  {}", topology.hosts().len(), nodeset::fold(topology.hosts())),
         format!("switches  {}  {}", topology.switches().len(), nodeset::fold(topology.switches())),
+        format!("cables    {} between switches{}", topology.cables().len(), and_blocked(topology)),
         format!("depth     {} (levels of switches, hung from the middle)", draw::levels(topology)),
     ];
     if let Some(host) = host_by_slurm(topology) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 
 /// Asks to join again and again, until a view names this host; answers the root's probes meanwhile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: HeardRoot,
     assembler: Assembler,

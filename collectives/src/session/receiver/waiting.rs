@@ -20,7 +20,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASK_LATER: Duration = Duration::from_secs(5);
 
 /// Waits for a root, or for one that was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
     roots: Roots,
@@ -142,7 +142,8 @@ impl Waiting {
         endpoint.enter(root.session);
         *known = Some(KnownRoot::new(now, root.mac, root.session));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
-            let (host, source, size) = (root.host.clone(), root.source.clone(), root.size);
+            let (host, source) = (root.host.clone(), root.source.clone());
+            let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
             endpoint.tell(ReceiverEvent::Invited { host, source, size });
         }
         self.joining = Some(Box::new(Joining::new(now, root, endpoint)));

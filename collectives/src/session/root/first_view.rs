@@ -46,7 +46,7 @@ pub(super) fn first_view(
         policy,
         push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
         payload_bytes,
-        size: config.size,
+        size: config.stream_size(),
         members: members.collect(),
     };
     // The report names the segment that is really used.
@@ -82,7 +82,7 @@ fn choose_plan(config: &RootConfig, names: &[&str], calibration: Option<Calibrat
         topology: &topology,
         root_host: members[0],
         members: &members,
-        size_bytes: config.size,
+        size_bytes: config.stream_size(),
         frame_payload_bytes,
         calibration: &calibration,
     };

@@ -32,7 +32,7 @@ struct Check {
 }
 
 /// The checks under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PathChecks {
     identity: Identity,
     payload_bytes: usize,

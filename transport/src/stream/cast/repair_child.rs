@@ -17,7 +17,7 @@ use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
 /// What has arrived here: when each frame did that is kept, as a stamp.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
@@ -51,7 +51,7 @@ impl OwnArrivals {
 }
 
 /// A receiver that acknowledges to this one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RepairChild {
     remote: Remote,
     /// The newest stamp sent to it.

@@ -32,11 +32,33 @@ impl CheckReport {
         self.worst.as_ref().is_none_or(|load| load.senders <= 1)
     }
 
+    /// The directed cables that several hosts send over at a time, those of the most senders first.
+    pub fn contended(&self) -> Vec<&CableLoad> {
+        let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.senders > 1).collect();
+        contended.sort_by_key(|load| std::cmp::Reverse((load.senders, load.flows)));
+        contended
+    }
+
+    /// The cables that are contended, for people: `switch s0 to switch s1 (8 flows from 8 senders)`; empty if none is.
+    pub fn contention(&self) -> String {
+        let contended = self.contended();
+        let name = |load: &&CableLoad| {
+            let (flows, senders) = (plural(load.flows, "flow"), plural(load.senders, "sender"));
+            format!("{} to {} ({flows} from {senders})", load.from, load.to)
+        };
+        let named: Vec<String> = contended.iter().take(NAMED_CABLES).map(name).collect();
+        let more = contended.len().saturating_sub(NAMED_CABLES);
+        named.join(", ") + &if more > 0 { format!(" and {} more", plural(more, "cable")) } else { String::new() }
+    }
+
     /// Whether the plan spans and is free of contention.
     pub fn is_good(&self) -> bool {
         self.is_spanning() && self.is_contention_free()
     }
 }
+
+/// How many cables [`CheckReport::contention`] names.
+const NAMED_CABLES: usize = 4;
 
 /// One direction of one cable and what the plan puts on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +120,15 @@ pub enum Fault {
     /// A rank the bytes never reach.
     #[error("rank {0} is never reached")]
     Unreached(usize),
+}
+
+impl CableEnd {
+    /// The name of the host or the switch.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Host(name) | Self::Switch(name) => name,
+        }
+    }
 }
 
 impl fmt::Display for CheckReport {
