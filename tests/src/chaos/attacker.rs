@@ -7,12 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ethbcast_lab::Lab;
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, parse, seal};
 
 use super::scenario::{Attack, STRANGER};
-use crate::lab::Tap;
+use crate::lab::{Tap, destination};
 
 /// How many frames it remembers.
 const MEMORY: usize = 4096;
@@ -134,13 +133,8 @@ impl Head {
         for _ in 0..=self.random.below(2) {
             self.mutate(&mut header, &mut forged);
         }
-        let destination = heard.first_chunk::<6>().expect("it has a header");
-        let [a, b, c, d, e, f] = *destination;
-        let link = EthernetHeader {
-            source: frame.source,
-            destination: MacAddr::new(a, b, c, d, e, f),
-            ether_type: EtherType::DEFAULT,
-        };
+        let (source, destination) = (frame.source, destination(&heard));
+        let link = EthernetHeader { source, destination, ether_type: EtherType::DEFAULT };
         let payload_bytes = forged.len() - OVERHEAD_BYTES;
         seal(&mut forged, link, &header, payload_bytes);
         forged

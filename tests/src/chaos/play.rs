@@ -29,7 +29,7 @@ const HEAD_START: Duration = Duration::from_millis(100);
 /// How long what a program started may be there after it.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// What the root waits for receivers when all can come, on a machine that may have other work.
-const LONG_WAIT: &str = "30";
+const LONG_WAIT: Duration = Duration::from_secs(30);
 
 /// An event of the scenario, and how far it is.
 pub struct Pending {
@@ -168,13 +168,13 @@ impl<'a> Play<'a> {
         send.args(["--json", "-i", "eth0", "--via", self.scenario.via, "-n", &hosts.to_string()]);
         send.args(["--patience", &terms.patience.as_secs_f64().to_string()]);
         send.args(["--stall", &terms.stall.as_secs_f64().to_string()]);
-        match self.scenario.kept_out() {
-            0 => send.args(["--max-wait", LONG_WAIT]),
-            out => {
-                let least = (hosts - out.min(hosts - 1)).to_string();
-                send.args(["--max-wait", &terms.send_wait.as_secs_f64().to_string(), "--min-receivers", &least])
-            }
-        };
+        let kept_out = self.scenario.kept_out();
+        if kept_out > 0 {
+            send.args(["--min-receivers", &(hosts - kept_out.min(hosts - 1)).to_string()]);
+        }
+        // Who begins second may find that nobody waits any more.
+        let wait = if kept_out > 0 || host == STRANGER { terms.send_wait } else { LONG_WAIT };
+        send.args(["--max-wait", &wait.as_secs_f64().to_string()]);
         if self.scenario.late {
             send.arg("--late");
         }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use ethbcast_lab::Lab;
 use ethbcast_transport::sim::Random;
+use ethbcast_transport::wire::{EtherType, EthernetHeader, Kind, OVERHEAD_BYTES, parse, seal};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use super::scenario::Manners;
-use crate::lab::Tap;
+use crate::lab::{Tap, destination};
 
 /// How long it sleeps at most: then it looks whether it is to end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
@@ -108,6 +109,9 @@ impl Hands {
             if self.random.chance(self.manners.corrupt) && frame.len() as u64 > FIRST_FLIPPED {
                 self.flip(&mut frame);
             }
+            if self.manners.damage > 0.0 && self.random.chance(self.manners.damage) {
+                self.damage(&mut frame);
+            }
             let due = self.due(from);
             let number = self.random.next_u64() >> 40 | (self.held.len() as u64) << 24;
             self.held.push(Reverse((due, number, from, frame)));
@@ -119,6 +123,24 @@ impl Hands {
             let at = FIRST_FLIPPED + self.random.below(frame.len() as u64 - FIRST_FLIPPED);
             frame[at as usize] ^= 1 << self.random.below(8);
         }
+    }
+
+    /// Changes a byte of what a DATA frame carries, and makes its checksum fit.
+    fn damage(&mut self, frame: &mut [u8]) {
+        let copy = frame.to_vec();
+        let Ok(parsed) = parse(&copy) else { return };
+        let (header, source, payload_bytes) = (parsed.header, parsed.source, parsed.payload.len());
+        if header.kind != Kind::DATA || payload_bytes == 0 {
+            return;
+        }
+        let at = OVERHEAD_BYTES + self.random.below(payload_bytes as u64) as usize;
+        frame[at] ^= 1 + self.random.below(255) as u8;
+        seal(
+            frame,
+            EthernetHeader { source, destination: destination(&copy), ether_type: EtherType::DEFAULT },
+            &header,
+            payload_bytes,
+        );
     }
 
     fn due(&mut self, from: usize) -> Instant {

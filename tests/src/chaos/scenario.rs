@@ -34,6 +34,8 @@ pub struct Manners {
     pub drop: f64,
     /// One to three of their bits are flipped; their checksum stays as it was.
     pub corrupt: f64,
+    /// A byte of their payload is another, and their checksum fits, as after a bad host or switch: DATA only.
+    pub damage: f64,
     /// They are carried twice.
     pub duplicate: f64,
     /// They are overtaken by others for up to [`Manners::late`].

@@ -17,7 +17,7 @@ pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
-pub use tap::Tap;
+pub use tap::{Tap, destination};
 
 use blake3::Hasher;
 use nix::unistd::Uid;

@@ -95,15 +95,17 @@ impl Drawing<'_> {
         let manners = Manners {
             drop: some(0.02),
             corrupt: some(0.02),
+            damage: some(0.002),
             duplicate: some(0.2),
             reorder: some(0.1),
             late: Duration::from_secs_f64(0.001 + some(0.01)),
             jitter: Duration::from_secs_f64(some(0.003)),
         };
         let words = format!(
-            "cable of {host}: {:.1} % lost, {:.1} % damaged, {:.1} % twice, {:.1} % up to {:.1} ms late, {:.1} ms jitter",
+            "cable of {host}: {:.1} % lost, {:.1} % damaged, {:.2} % unseen, {:.1} % twice, {:.1} % up to {:.1} ms late, {:.1} ms jitter",
             manners.drop * 100.0,
             manners.corrupt * 100.0,
+            manners.damage * 100.0,
             manners.duplicate * 100.0,
             manners.reorder * 100.0,
             manners.late.as_secs_f64() * 1000.0,
