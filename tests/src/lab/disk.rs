@@ -101,8 +101,8 @@ impl ThinDisk {
         fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
         let device = run("losetup", &["--find", "--show", text(&image)?])?;
         let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
-        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with few
-        // inodes these take little of the room.
+        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with
+        // few inodes these take little of the room.
         let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
         run("mkfs.ext4", &[&few[..], &[&disk.device]].concat())?;
         run("mount", &[&disk.device, text(&disk.mount)?])?;

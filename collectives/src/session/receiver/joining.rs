@@ -20,8 +20,8 @@ pub(super) struct Joining {
     root: HeardRoot,
     assembler: Assembler,
     responder: Responder,
-    /// When the root last proved that it lives, or was asked. What it says to others, or has said before, proves nothing:
-    /// it may be replayed.
+    /// When the root last proved that it lives, or was asked. What it says to others, or has said before, proves
+    /// nothing: it may be replayed.
     answered_at: Instant,
     answered: bool,
     timers: TimerTable,

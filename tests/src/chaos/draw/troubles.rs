@@ -86,7 +86,7 @@ impl Drawing<'_> {
         self.terms.patience + self.terms.stall + Duration::from_secs(4)
     }
 
-    /// How long a thing that is survived by all lasts: less than patience, so that a busy machine does not make it more.
+    /// How long a thing lasts that all survive: less than patience, so that a busy machine does not make it more.
     fn bearable(&mut self) -> Duration {
         let most = self.terms.patience.as_secs_f64() / 2.0;
         self.seconds(0.1, most.min(2.5))

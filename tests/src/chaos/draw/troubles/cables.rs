@@ -102,7 +102,8 @@ impl Drawing<'_> {
             jitter: Duration::from_secs_f64(some(0.003)),
         };
         let words = format!(
-            "cable of {host}: {:.1} % lost, {:.1} % damaged, {:.2} % unseen, {:.1} % twice, {:.1} % up to {:.1} ms late, {:.1} ms jitter",
+            "cable of {host}: {:.1} % lost, {:.1} % damaged, {:.2} % unseen, {:.1} % twice, \
+             {:.1} % up to {:.1} ms late, {:.1} ms jitter",
             manners.drop * 100.0,
             manners.corrupt * 100.0,
             manners.damage * 100.0,

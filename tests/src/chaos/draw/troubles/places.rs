@@ -25,7 +25,7 @@ impl Drawing<'_> {
                 (format!("{host}'s disk is filled"), vec![before(Deed::SmallDisk(bytes + (2 << 20))), fill], false)
             }
             _ => {
-                let room = 1 + bytes / 3 >> 20;
+                let room = 1 + ((bytes / 3) >> 20);
                 let words = format!("{host}'s disk loses what is more than {room} MiB");
                 // What the file system itself takes of it.
                 (words, vec![before(Deed::ThinDisk(room + 2))], false)
