@@ -196,7 +196,7 @@ impl Running {
 
     /// Takes a PROBE: the root asks who is to be a member.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.joining.iter_mut().for_each(|joining| joining.on_probe(now, frame));
+        self.joining.iter_mut().for_each(|joining| joining.answer_probe(now, frame));
     }
 
     /// Takes a part of a view; how the session ends if this host is no part of it any more.
