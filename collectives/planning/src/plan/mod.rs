@@ -16,6 +16,7 @@ mod latency;
 mod layers;
 mod line;
 mod make;
+mod speeds;
 mod tree;
 mod via;
 
@@ -26,5 +27,6 @@ pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
+pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};

@@ -6,7 +6,7 @@ use super::predict::{Job, predict};
 use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 use super::shape::Shape;
 use crate::duration;
-use crate::plan::{self, Costs, Plan, PlanError, Via};
+use crate::plan::{self, Costs, Plan, PlanError, Speeds, UsualCable, Via};
 use crate::topology::Topology;
 
 /// How long a stream of unknown length is taken to be.
@@ -52,6 +52,18 @@ pub struct Estimate {
     pub degree: usize,
     /// The most edges of the plan on one direction of a cable, as [`Shape::worst_flows`].
     pub worst_flows: usize,
+    /// What slow cables and hosts cost, if any are slower than the others.
+    pub slow_cable: Option<SlowCable>,
+}
+
+/// The cable or host that decides how long a plan takes where not all are alike.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SlowCable {
+    /// Which it is: `host n3 to switch s0`.
+    pub cable: String,
+    /// What would be predicted if all were like the usual, in seconds.
+    pub even_seconds: f64,
 }
 
 /// A plan and what it is predicted to take.
@@ -80,6 +92,16 @@ pub struct Choice {
     pub reason: String,
     /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
     pub candidates: Vec<Estimate>,
+}
+
+impl Situation<'_> {
+    /// Which cables and hosts are slower than the calibration's usual one, if any are.
+    fn speeds(&self) -> Option<Speeds> {
+        let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
+        let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
+        let hosts = self.topology.hosts();
+        Speeds::new(self.topology, &usual, |host| self.calibration.injection_ns(&hosts[host]))
+    }
 }
 
 impl Choice {
@@ -119,7 +141,8 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
 /// If the payload of a frame is zero bytes.
 pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
     let &Situation { topology, root_host, members, .. } = situation;
-    let plan = plan::make(via, topology, root_host, members, &costs(situation))?;
+    let speeds = situation.speeds();
+    let plan = plan::make(via, topology, root_host, members, &costs(situation, speeds.as_ref()))?;
     Ok(priced(plan, None, situation))
 }
 
@@ -132,7 +155,8 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
     let (predicted, segment) =
         (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
-    let reason = format!("{}, as asked: {predicted} predicted; {segment}", estimate.via);
+    let slow = slow_words(&estimate);
+    let reason = format!("{}, as asked: {predicted} predicted; {segment}{slow}", estimate.via);
     Choice::of(plan, vec![estimate], reason)
 }
 
@@ -140,7 +164,8 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
 fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
     let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
     let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
-    let shape = Shape::of(&plan, topology, members);
+    let speeds = situation.speeds();
+    let shape = Shape::with_speeds(&plan, topology, members, speeds.as_ref());
     let (segment_bytes, predicted_seconds) = match segment_bytes {
         Some(segment_bytes) => {
             let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
@@ -148,18 +173,24 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
         }
         None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
     };
-    let Shape { via, height, degree, worst_flows, .. } = shape;
-    Priced { estimate: Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows }, plan }
+    let slowed = shape.slow.is_some().then(|| {
+        let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+        predict(&Shape { slow: None, ..shape.clone() }, &job, calibration)
+    });
+    let Shape { via, height, degree, worst_flows, slow, .. } = shape;
+    let slow_cable = slow.zip(slowed).map(|(slow, even_seconds)| SlowCable { cable: slow.cable, even_seconds });
+    let estimate = Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows, slow_cable };
+    Priced { estimate, plan }
 }
 
 /// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time
 /// of one frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
-fn costs(situation: &Situation) -> Costs {
+fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
     let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
     let hop_ns = calibration.gap_ns(frame) as u64;
     let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
-    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns }
+    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
 }
 
 /// Whether a way to send is worth pricing for so many ranks.
@@ -185,7 +216,16 @@ fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
             text += &format!(" (+{more:.0} %)");
         }
     }
-    text + "; " + &in_frames(best, frame_payload_bytes)
+    text + "; " + &in_frames(best, frame_payload_bytes) + &slow_words(best)
+}
+
+/// What the slowest cable or host costs, if any is slower than the others and that costs anything.
+fn slow_words(estimate: &Estimate) -> String {
+    let slower = |slow: &&SlowCable| slow.even_seconds < estimate.predicted_seconds * 0.99;
+    let words = |slow: &SlowCable| {
+        format!("; slowed down by {}: {} if it were like the others", slow.cable, duration(slow.even_seconds))
+    };
+    estimate.slow_cable.as_ref().filter(slower).map(words).unwrap_or_default()
 }
 
 fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
