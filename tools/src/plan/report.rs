@@ -200,7 +200,7 @@ mod tests {
     fn all_ways_are_compared_by_rising_time() {
         let settings = settings("fig9-5", "n0", "all");
         let plans = Judged::all(&settings).expect("plans");
-        assert_eq!(plans.len(), ethbcast_planning::plan::Via::ALL.len());
+        assert_eq!(plans.len(), ethbcast_planning::plan::Via::every().count());
         assert!(plans.is_sorted_by_key(|judged| judged.estimate.predicted_seconds));
         let table = table(&settings, &plans);
         let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");

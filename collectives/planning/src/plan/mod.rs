@@ -6,6 +6,7 @@
 //! do. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
+mod best;
 mod binary;
 mod by_rank;
 mod chain;
@@ -20,6 +21,7 @@ mod speeds;
 mod tree;
 mod via;
 
+pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use chain::chain;

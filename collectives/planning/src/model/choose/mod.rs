@@ -9,7 +9,7 @@ use crate::duration;
 use crate::plan::{self, Costs, Plan, PlanError, Speeds, UsualCable, Via};
 use crate::topology::Topology;
 
-/// How long a stream of unknown length is taken to be.
+/// What a stream of unknown length is planned for: one that is long.
 pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
 /// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks:
@@ -28,7 +28,8 @@ pub struct Situation<'a> {
     pub root_host: usize,
     /// The host ids of all members, the root's among them; a member's rank is its index.
     pub members: &'a [usize],
-    /// Bytes of the message; of a stream of unknown length, `None`: it is priced as one of [`ASSUMED_SIZE_BYTES`].
+    /// Bytes of the message; of a stream of unknown length, `None`: prices are for [`ASSUMED_SIZE_BYTES`], and
+    /// [`Choice::predicted_for`] has that of the length it turns out to have.
     pub size_bytes: Option<u64>,
     /// Bytes of the message that one frame carries; above zero.
     pub frame_payload_bytes: u64,
@@ -86,10 +87,13 @@ pub struct Choice {
     pub plan: Plan,
     /// Its segment, in bytes.
     pub segment_bytes: u64,
-    /// Its predicted time, in seconds.
+    /// Its predicted time, in seconds; of a stream of unknown length, that of one of [`ASSUMED_SIZE_BYTES`].
     pub predicted_seconds: f64,
     /// Why, in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment 1 frame`.
     pub reason: String,
+    /// The length it was chosen for, in bytes; `None` if that was not known, and the prices are for each GiB.
+    pub size_bytes: Option<u64>,
+    pricing: Pricing,
     /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
     pub candidates: Vec<Estimate>,
 }
@@ -106,10 +110,29 @@ impl Situation<'_> {
 
 impl Choice {
     /// The choice of `plan`, whose estimate is the first.
-    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String) -> Self {
+    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String, situation: &Situation) -> Self {
         let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
-        Self { plan, segment_bytes, predicted_seconds, reason, candidates }
+        let &Situation { topology, members, size_bytes, frame_payload_bytes, calibration, .. } = situation;
+        let shape = Shape::with_speeds(&plan, topology, members, situation.speeds().as_ref());
+        let pricing = Pricing { shape, calibration: calibration.clone(), frame_payload_bytes };
+        Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
     }
+
+    /// What it is predicted to take if so many bytes come to be sent, in seconds: for a stream whose length is known when
+    /// it has ended.
+    pub fn predicted_for(&self, size_bytes: u64) -> f64 {
+        let Pricing { shape, calibration, frame_payload_bytes } = &self.pricing;
+        let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
+        predict(shape, &Job { size_bytes, segment_bytes, frame_payload_bytes }, calibration)
+    }
+}
+
+/// What a price depends on beside the length.
+#[derive(Clone, Debug, PartialEq)]
+struct Pricing {
+    shape: Shape,
+    calibration: Calibration,
+    frame_payload_bytes: u64,
 }
 
 /// Finds the plan and the segment of least predicted time.
@@ -128,8 +151,8 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
     // Stable: of equal ones the first listed stays the first.
     priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
-    let reason = reason(&estimates, situation.frame_payload_bytes);
-    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason))
+    let reason = reason(&estimates, situation);
+    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
 }
 
 /// Plans one way to send and prices it with the segment that suits it best.
@@ -156,8 +179,9 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let (predicted, segment) =
         (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
     let slow = slow_words(&estimate);
-    let reason = format!("{}, as asked: {predicted} predicted; {segment}{slow}", estimate.via);
-    Choice::of(plan, vec![estimate], reason)
+    let each = for_each(situation);
+    let reason = format!("{}, as asked: {predicted}{each} predicted; {segment}{slow}", estimate.via);
+    Choice::of(plan, vec![estimate], reason, situation)
 }
 
 /// Prices a plan in segments of this length, or of the best.
@@ -196,7 +220,8 @@ fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
 /// Whether a way to send is worth pricing for so many ranks.
 fn suits(via: Via, ranks: usize) -> bool {
     match via {
-        Via::ChainUnaware | Via::BinaryUnaware => false,
+        // The best is looked for by who asks for it: that takes long.
+        Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
         Via::Flat => ranks <= MOST_RANKS_OF_FEW,
         Via::ScatterAllgather => (2..=MOST_RANKS_OF_FEW).contains(&ranks),
         Via::RecursiveDoubling => (2..=MOST_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
@@ -206,9 +231,9 @@ fn suits(via: Via, ranks: usize) -> bool {
 }
 
 /// Why the first of these was chosen, in one line for people.
-fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
+fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
-    let mut text = format!("{}: {} predicted", best.via, duration(best.predicted_seconds));
+    let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
     if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
         if best.predicted_seconds > 0.0 {
@@ -216,7 +241,12 @@ fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
             text += &format!(" (+{more:.0} %)");
         }
     }
-    text + "; " + &in_frames(best, frame_payload_bytes) + &slow_words(best)
+    text + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
+}
+
+/// What a price is for, where it is not for the whole message.
+fn for_each(situation: &Situation) -> &'static str {
+    if situation.size_bytes.is_none() { " for each GiB" } else { "" }
 }
 
 /// What the slowest cable or host costs, if any is slower than the others and that costs anything.

@@ -66,10 +66,22 @@ impl Line {
         members: &[usize],
         speeds: Option<&Speeds>,
     ) -> Result<Self, PlanError> {
+        Self::reordered(topology, root_host, members, speeds, |_| {})
+    }
+
+    /// The same with the switches below each switch visited in another order.
+    pub fn reordered(
+        topology: &Topology,
+        root_host: usize,
+        members: &[usize],
+        speeds: Option<&Speeds>,
+        reorder: impl FnMut(&mut Vec<usize>),
+    ) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
         let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
         let start = topology.switch_of(root_host);
-        let onward = order::onward(topology, start, speeds, |host| rank_of[host].is_some());
+        let mut onward = order::onward(topology, start, speeds, |host| rank_of[host].is_some());
+        onward.iter_mut().for_each(reorder);
         let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
         Ok(Self::walk(root, start, &onward, ranks_on))
     }

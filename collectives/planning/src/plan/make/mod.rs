@@ -1,5 +1,6 @@
 //! One door to all planners, by the way a message travels.
 
+use super::best;
 use super::binary::{binary_sparing, kary_sparing};
 use super::by_rank::by_rank;
 use super::chain;
@@ -55,6 +56,7 @@ pub fn make(
     match via {
         Via::Chain => chain::sparing(topology, root_host, members, costs.speeds),
         Via::Binary => binary_sparing(topology, root_host, members, costs.speeds),
+        Via::BinaryBest => best::binary_best(topology, root_host, members, costs.speeds),
         Via::Kary(most_children) => kary_sparing(topology, root_host, members, most_children, costs.speeds),
         Via::Latency => {
             let hops = Hops::new(topology, costs.speeds);

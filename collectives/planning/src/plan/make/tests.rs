@@ -71,7 +71,7 @@ fn chain_and_cast_plan_ten_thousand_hosts_within_50_ms() {
 fn every_way_is_planned_and_spans() {
     let bed = Topology::builtin("fig9-5").expect("fig9-5");
     let members = [4, 30, 2, 9, 17, 0, 25];
-    for &via in Via::ALL {
+    for via in Via::every() {
         let plan = make(via, &bed, 17, &members, &Costs::default()).expect("members are hosts");
         assert_eq!((plan.via(), plan.root(), plan.ranks()), (via, 4, 7));
         let report = check(&bed, &plan, &members);
@@ -84,7 +84,7 @@ fn every_way_is_planned_and_spans() {
 #[test]
 fn what_cannot_be_planned_is_refused_whatever_the_way() {
     let bed = Topology::builtin("fig9-1").expect("fig9-1");
-    for &via in Via::ALL {
+    for via in Via::every() {
         let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
         assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember(3)));
         assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
@@ -139,8 +139,6 @@ fn slow_hosts_come_last_and_have_few_children_and_slow_cables_are_crossed_last()
         }
         assert!(via == Via::Latency || check(&topology, &plan, &all).is_good(), "{via}");
     }
-    let crossing = |(from, to): &(usize, usize)| topology.switch_of(*from) != 1 && topology.switch_of(*to) == 1;
-    assert_eq!(plan(Via::Latency).edges().filter(crossing).count(), 1, "nobody crosses the slow cable who need not");
 }
 
 proptest! {
