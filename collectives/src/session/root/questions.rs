@@ -131,7 +131,7 @@ mod tests {
 
     fn asked(questions: &mut Questions, millis: u64) -> Option<Rank> {
         match questions.poll(at(millis), LIMIT) {
-            Some(Step::Ask(rank, bytes)) if bytes == (100..110) => Some(rank),
+            Some(Step::Ask(rank, Range { start: 100, end: 110 })) => Some(rank),
             step => {
                 assert_eq!(step, None);
                 None
