@@ -185,7 +185,7 @@ impl Running {
         if self.joining.is_some() && self.blocks.frames() > 0 {
             self.joining = None;
         }
-        for (stream, gap) in self.blocks.take_orphans() {
+        for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
@@ -196,7 +196,7 @@ impl Running {
 
     /// Takes a PROBE: the root asks who is to be a member.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.joining.iter_mut().for_each(|joining| joining.on_probe(now, frame));
+        self.joining.iter_mut().for_each(|joining| joining.answer_probe(now, frame));
     }
 
     /// Takes a part of a view; how the session ends if this host is no part of it any more.

@@ -135,10 +135,10 @@ impl Fetches {
     /// Tells the user of damages whose hop is known by now; if all is `over`, of all.
     pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
         let form = endpoint.config().form;
-        self.damages
-            .news(now, over, view, form)
-            .into_iter()
-            .for_each(|damage| endpoint.tell(RootEvent::Damaged(damage)));
+        for damage in self.damages.news(now, over, view, form) {
+            log::warn!("{damage}");
+            endpoint.tell(RootEvent::Damaged(damage));
+        }
     }
 
     /// A member needs nothing any more.

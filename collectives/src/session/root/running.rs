@@ -164,7 +164,7 @@ impl Running {
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
-            self.delivery.handle_frame(now, frame);
+            self.delivery.handle_frame(now, frame, &self.view);
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
             self.follow_up(now, endpoint);
