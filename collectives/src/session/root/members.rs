@@ -261,9 +261,8 @@ impl Members {
         if status.arrived > frames || status.consumed > status.arrived {
             return;
         }
-        let before = entry.status;
-        let further = phase(status.state) > phase(before.state);
-        if status.arrived > before.arrived || status.consumed > before.consumed || further {
+        let Status { state, arrived, consumed, .. } = entry.status;
+        if status.arrived > arrived || status.consumed > consumed || phase(status.state) > phase(state) {
             entry.moved(now);
         }
         if phase(status.state) < phase(MemberState::Settled) {
