@@ -92,3 +92,16 @@ fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
 fn nor_is_it_with_other_seeds() {
     nobody_is_put_aside((1..200).step_by(2));
 }
+
+#[test]
+#[ignore]
+fn table() {
+    for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
+        for short in [Short::Disk, Short::Cable] {
+            let scene = Scene { via: Via::Binary, receivers, bytes: 24_000_000, slow: Some(slow), short, percent: 10, seed: 1 };
+            let base = scene.undisturbed().play().others;
+            let story = scene.play();
+            println!("{short:?} {slow}/{receivers} {:.2} {:?}", story.others.as_secs_f64() / base.as_secs_f64(), story.aside);
+        }
+    }
+}

@@ -283,7 +283,7 @@ impl Blocks {
         self.streams.iter().all(Stream::is_settled)
     }
 
-    /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
+    /// Writes a frame for somebody who lacks it; see [`Stream::write_again`].
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
         self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
