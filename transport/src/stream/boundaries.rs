@@ -11,7 +11,7 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 
 /// Which of a feed's frames end a message, and the length of a segment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
     /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those
@@ -102,7 +102,7 @@ impl Boundaries {
             return head;
         }
         let start = self.before(head);
-        start + (head - start) / self.segment_frames * self.segment_frames
+        start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
     }
 
     /// Whether a segment ends right before `position`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 const A_MOMENT: Duration = Duration::from_millis(250);
 
 /// When a host had sent all that it might.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Crowding {
     spent_at: Option<Instant>,
 }

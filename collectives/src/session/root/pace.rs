@@ -24,7 +24,7 @@ struct Mark {
 }
 
 /// What a member has taken of late.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pace {
     /// The last of them moves along until it is far enough from the one before.
     marks: VecDeque<Mark>,

@@ -10,7 +10,7 @@ use ethbcast_transport::wire::Rank;
 const MOST_TRIALS: u32 = 3;
 
 /// The frames of a trial that are still to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rest {
     to: Rank,
     next: u64,
@@ -18,7 +18,7 @@ struct Rest {
 }
 
 /// All trials of a session.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Trials {
     rest: Option<Rest>,
     begun: u32,
