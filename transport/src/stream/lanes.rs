@@ -137,7 +137,8 @@ impl Readers for Lanes {
     /// from here, that carries no more.
     fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
         let position = |lane: &&Lane| feed.position(lane.reader());
-        let (last, first) = (self.lanes.iter().min_by_key(position)?, self.lanes.iter().map(|lane| position(&lane)).max()?);
+        let (last, first) =
+            (self.lanes.iter().min_by_key(position)?, self.lanes.iter().map(|lane| position(&lane)).max()?);
         let behind = self.lanes.len() == 1 || position(&last) + feed.slots() / 4 <= first;
         behind.then_some(last.peer().rank)
     }
