@@ -1,9 +1,11 @@
 //! The swarm: schedules of whole machines under drawn faults, each held to every promise.
 
-use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
+use ethbcast_tests::swarm::{RARE, Schedule, Seed, Told, run_all, tell};
 
-const SMALL: u64 = 2000;
-const LARGE: u64 = 20;
+const SMALL: u64 = 100_000;
+const LARGE: u64 = 2000;
+/// Every class of faults hits in so many schedules at least, and every code is reached so often.
+const TIMES: u64 = 1000;
 
 #[test]
 fn every_schedule_keeps_every_promise() {
@@ -11,6 +13,11 @@ fn every_schedule_keeps_every_promise() {
     let tally = run_all(seeds);
     println!("{tally}");
     assert!(tally.violations().is_empty(), "{tally}");
+    for (code, why) in RARE {
+        println!("not asked for: {code}: {why}");
+    }
+    let missing = tally.missing(TIMES);
+    assert!(missing.is_empty(), "reached less than {TIMES} times: {missing:#?}");
 }
 
 #[test]

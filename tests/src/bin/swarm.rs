@@ -1,4 +1,5 @@
-//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one: `swarm SEED [--frames]`.
+//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one:
+//! `swarm SEED [--frames]`.
 
 use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
 use std::process::ExitCode;

@@ -100,6 +100,8 @@ pub struct DiskTerms {
     pub settles: Duration,
     /// How long it takes to publish.
     pub publishes: Duration,
+    /// Whether it does not say that it waits for the disk: it checks what it has.
+    pub checks: bool,
     /// What goes wrong.
     pub trouble: Option<DiskTrouble>,
 }
@@ -294,7 +296,7 @@ impl Sink for Disk {
     }
 
     fn is_syncing(&self) -> bool {
-        self.ready_at.is_some()
+        self.ready_at.is_some() && !self.terms.checks
     }
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {

@@ -96,6 +96,10 @@ classes! {
     Latecomers = "latecomers",
     /// A user stops a receiver, or the root.
     Interrupt = "interrupted by a user",
+    /// No plan can be made: the topology does not name the root.
+    NoPlan = "a root that its topology does not name",
+    /// A rank of a communicator runs another program than the others.
+    Mistake = "a rank with another program",
     /// Every host has numbers of its own.
     OwnTuning = "own tunings",
 }
@@ -111,8 +115,8 @@ impl Class {
 }
 
 impl Class {
-    /// Whether somebody speaks in the name of others, or damages what they say: then everything may fail, and nothing may
-    /// be false.
+    /// Whether somebody speaks in the name of others, or damages what they say: then everything may fail, and nothing
+    /// may be false.
     pub fn forges(self) -> bool {
         matches!(self, Class::Damage | Class::Hostile)
     }
@@ -124,6 +128,6 @@ impl Class {
 
     /// Whether it may make a host slower than the others.
     pub fn slows(self) -> bool {
-        !matches!(self, Class::Duplicate | Class::DiskError)
+        !matches!(self, Class::Duplicate)
     }
 }

@@ -80,11 +80,11 @@ impl Cluster {
     /// Makes rings and queues small.
     pub fn shrink(&mut self, draw: &mut Draw) {
         for (_, _, settings) in &mut self.hosts {
-            settings.nic_receive_frames = draw.log(8, 256) as usize;
+            settings.nic_receive_frames = draw.log(4, 128) as usize;
             settings.nic_transmit_frames = draw.log(1, 32) as usize;
         }
         for (settings, _) in &mut self.switches {
-            settings.port_queue = QueueLimit::Frames(draw.log(8, 128) as usize);
+            settings.port_queue = QueueLimit::Frames(draw.log(3, 64) as usize);
         }
     }
 }

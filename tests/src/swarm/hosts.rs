@@ -1,6 +1,7 @@
 //! The hosts of a schedule: roots and receivers with their applications.
 
 use super::application::{Disk, Origin, Shelf};
+use super::class::Class;
 use super::draw::Draw;
 use super::schedule::{Role, Schedule};
 use ethbcast_collectives::session::application::Participant;
@@ -58,7 +59,11 @@ impl<'a> Hosts<'a> {
             if schedule.roles.contains(&role) { plain.map(|host| format!("n{host}")).collect() } else { Vec::new() }
         };
         let mut known: Vec<String> = names(Role::NotInTopology);
-        known.extend((!known.is_empty()).then(|| "n0".to_owned()));
+        if schedule.has(Class::NoPlan) {
+            known = (1..schedule.hosts()).map(|host| format!("n{host}")).collect();
+        } else {
+            known.extend((!known.is_empty()).then(|| "n0".to_owned()));
+        }
         let mut wanted = names(Role::NotWanted);
         wanted.extend(names(Role::Namesake));
         let config = RootConfig {

@@ -1,5 +1,5 @@
-//! A swarm of schedules: each is drawn wholly from one seed, runs whole machines under the faults that the seed switches
-//! on, heals all but deaths for a core of hosts, and is held to every promise all along.
+//! A swarm of schedules: each is drawn wholly from one seed, runs whole machines under the faults that the seed
+//! switches on, heals all but deaths for a core of hosts, and is held to every promise all along.
 //!
 //! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
 
@@ -10,6 +10,7 @@ mod draw;
 mod forger;
 mod host_set;
 mod hosts;
+mod marks;
 mod play;
 mod program;
 mod record;
@@ -23,6 +24,7 @@ mod watch;
 mod weather;
 
 pub use class::Class;
+pub use marks::RARE;
 pub use play::Told;
 pub use report::{Report, Tally, Violation};
 pub use seed::{DRAWING, NoSeed, Seed, Size};

@@ -184,7 +184,12 @@ impl<'a> Stage<'a> {
                 Class::Replay => self.schedule.replays[0] as u64,
                 Class::OtherVersion => self.schedule.replays[1] as u64,
                 Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack => 1,
-                Class::Wrap | Class::TwoRoots | Class::Misfits | Class::Latecomers | Class::OwnTuning => 1,
+                Class::Wrap
+                | Class::TwoRoots
+                | Class::Misfits
+                | Class::Latecomers
+                | Class::OwnTuning
+                | Class::NoPlan => 1,
                 _ => 0,
             };
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// One in so many schedules is a program.
 const ONE_IN: u64 = 5;
 /// The classes of faults that a program can have.
-const CLASSES: [Class; 14] = [
+const CLASSES: [Class; 15] = [
     Class::Loss,
     Class::OneWay,
     Class::CastLoss,
@@ -33,6 +33,7 @@ const CLASSES: [Class; 14] = [
     Class::Crash,
     Class::SlowCpu,
     Class::TimerSlack,
+    Class::Mistake,
 ];
 
 /// See the module's description.
@@ -61,12 +62,14 @@ impl Program {
         let ranks = if small { draw.log(2, 9) } else { draw.between(10, 48) } as u16;
         let steps = if small { draw.between(1, 10) } else { draw.between(1, 4) };
         let long = if ranks > 8 { 2000 } else { 20_000 };
-        let program = (0..steps).map(|_| step(&mut draw, ranks, long));
+        let (longs, rests) = (draw.chance(0.4), draw.micros(200_000, 2_000_000));
+        let program = (0..steps).map(|_| step(&mut draw, ranks, long)).collect::<Vec<_>>().into_iter();
+        let program = program.chain(longs.then_some(Step::Compute(rests))).chain(longs.then_some(Step::Barrier));
         // Who leaves before all have what they need of it may take it along.
         let program: Vec<Step> = program.chain([Step::Settle, Step::Barrier]).collect();
         let mut case = Case::new(ranks, &program);
         case.preset = draw.pick(&[Preset::Default, Preset::Default, Preset::Paper, Preset::PushPull]);
-        case.starts.iter_mut().for_each(|start| *start = draw.micros(1, 200_000));
+        case.starts.iter_mut().for_each(|start| *start = draw.micros(1, 20_000));
         case.patience = Duration::from_millis(draw.between(2000, 5000));
         case.rate_bits_per_second = draw.log(20, 1000) * 1_000_000;
         let heals = draw.micros(100_000, 3_000_000);
@@ -85,10 +88,17 @@ impl Program {
         let (one, other) = (draw.index(ranks), draw.index(ranks));
         let some: HostSet = (0..ranks).filter(|_| draw.chance(0.4)).collect();
         let (share, heavy) = (draw.pick(&[0.01, 0.05, 0.1]), draw.pick(&[0.3, 1.0]));
-        let begins = if draw.chance(0.4) { Duration::ZERO } else { draw.micros(100_000, 800_000) };
+        let until = if self.is_long() { 1_500_000 } else { 160_000 };
+        let begins = Duration::from_micros(if draw.chance(0.3) { 0 } else { draw.between(0, until) });
         let lasts = draw.micros(10_000, 3_000_000);
         let bad = HostSet::NONE;
         let (filter, effect) = match class {
+            Class::Mistake => {
+                let (step, root) = (draw.index(self.case.programs[one].len()), other as u16);
+                let step = &mut self.case.programs[one][step];
+                *step = if *step == Step::Barrier { Step::Broadcast { root, bytes: 9 } } else { Step::Barrier };
+                return;
+            }
             Class::Crash => return self.case.crashes.push((one, begins)),
             Class::Pause => return self.pauses.push((one, begins, lasts)),
             Class::SlowCpu => return self.slow.push((one, draw.micros(1, 200))),
@@ -108,6 +118,12 @@ impl Program {
             _ => (Filter::to(HostSet::ALL), Effect::Lose(share)),
         };
         self.rules.push(Rule { class, from: begins, until: begins + lasts, filter, effect });
+    }
+
+    /// Whether ranks compute for long in the middle.
+    fn is_long(&self) -> bool {
+        let long = |step: &Step| matches!(step, Step::Compute(rests) if *rests >= Duration::from_millis(200));
+        self.case.programs[0].iter().any(long)
     }
 
     /// Whether every program must come to its end: nobody is kept from being heard.
@@ -151,7 +167,7 @@ impl Program {
         let weather = simulation.faults_mut();
         report.trace = weather.trace();
         let hits = |class: Class| match class {
-            Class::Crash | Class::Pause | Class::SlowCpu | Class::TimerSlack => 1,
+            Class::Crash | Class::Pause | Class::SlowCpu | Class::TimerSlack | Class::Mistake => 1,
             _ => weather.hits()[class.index()],
         };
         report.classes = self.classes.iter().map(|&class| (class, hits(class))).collect();
@@ -196,7 +212,7 @@ fn step(draw: &mut Draw, ranks: u16, long: u64) -> Step {
         3 => Step::Gather { root, bytes },
         4 => Step::Allgather { bytes: bytes / 2 },
         5 => Step::Barrier,
-        6 => Step::Compute(draw.micros(1, 20_000)),
+        6 => Step::Compute(draw.micros(1, 50_000)),
         _ => Step::Message { from: root, to, tag: draw.index(3) as u32, bytes },
     }
 }

@@ -1,6 +1,7 @@
 //! What a schedule came to, and the sum of many.
 
 use super::class::Class;
+use super::marks;
 use super::seed::{Seed, Size};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,6 +126,17 @@ impl Tally {
         self.frames += other.frames;
         self.millis += other.millis;
         self.violations.extend(other.violations);
+    }
+
+    /// What was hit or reached less often than `times`, of all there is to reach.
+    pub fn missing(&self, times: u64) -> Vec<String> {
+        let classes = Class::ALL.iter().map(|&class| {
+            let hit = self.classes.get(&class).map_or(0, |[_, hit, _]| *hit);
+            (class.words().to_owned(), hit)
+        });
+        let marks = marks::ALL.iter().map(|&mark| (mark.to_owned(), self.marks.get(mark).copied().unwrap_or(0)));
+        let few = classes.chain(marks).filter(|(_, count)| *count < times);
+        few.map(|(what, count)| format!("{what}: {count} times")).collect()
     }
 
     /// The promises that were broken.

@@ -121,6 +121,9 @@ impl Schedule {
         let mut draw = Draw::new(seed.number(), 1);
         let mut schedule = Schedule::calm(&mut draw, seed);
         schedule.classes = classes(&mut draw);
+        // A session that cannot begin shows little, and the other is for programs.
+        let rare = !draw.chance(0.3);
+        schedule.classes.retain(|&class| class != Class::Mistake && !(rare && class == Class::NoPlan));
         for class in schedule.classes.clone() {
             troubles::add(&mut schedule, class, &mut draw);
         }
@@ -216,7 +219,7 @@ impl Schedule {
             tuning: tuning(draw),
             timing: Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() },
             gathers: heals + Duration::from_millis(draw.between(2000, 4000)),
-            pipe: draw.chance(0.2),
+            pipe: draw.chance(0.35),
             sized: draw.chance(0.8),
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
@@ -253,6 +256,12 @@ impl Schedule {
         (begin + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))).min(self.heals)
     }
 
+    /// A moment while the stream runs, if nothing has gone wrong before.
+    pub fn in_stream(&self, draw: &mut Draw) -> Duration {
+        let span = self.stream_time() + Duration::from_millis(2);
+        Duration::from_millis(201) + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))
+    }
+
     /// How long something lasts that is to be over when all heals.
     pub fn span_from(&self, from: Duration, draw: &mut Draw) -> Duration {
         let most = self.heals.saturating_sub(from).as_micros().max(2) as u64;
@@ -274,7 +283,7 @@ impl Schedule {
 
     /// Whether this receiver must have everything in the end.
     pub fn demands(&self, host: usize) -> bool {
-        let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt];
+        let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt, Class::NoPlan];
         let ended = ends.into_iter().any(|class| self.has(class)) || self.is_forged();
         self.core.has(host) && host > 0 && !ended && !self.may_fail(host)
     }

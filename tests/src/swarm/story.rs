@@ -21,7 +21,7 @@ impl fmt::Display for Schedule {
             let (switch, rate, card) = host;
             let rings = (card.nic_transmit_frames, card.nic_receive_frames);
             let cpu = (card.per_frame_cost, card.wake_up);
-            let DiskTerms { pace, settles, publishes, trouble } = disk;
+            let DiskTerms { pace, settles, publishes, trouble, .. } = disk;
             let lazy = if number == 0 { &self.gives } else { pace };
             write!(
                 formatter,

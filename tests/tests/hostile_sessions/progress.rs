@@ -7,7 +7,8 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Host, hosts, session, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
+use ethbcast_transport::stream::Orphan;
+use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank, StreamId};
 use std::time::Duration;
 
 const RECEIVERS: usize = 4;
@@ -62,4 +63,25 @@ fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
             assert!(has[0], "{replay}: {}", scene.story());
         }
     }
+}
+
+/// The bytes of a pipe cannot be had again: who lacks them is lost, and the root goes on. It asked for ever for one
+/// whose fate it knew.
+#[test]
+fn a_false_word_that_one_who_has_everything_lacks_bytes_of_a_pipe_does_nothing() {
+    let timing = Timing { stall: Duration::from_secs(2), patience: Duration::from_secs(4), ..Timing::default() };
+    let mut case = Case { timing, mtu_bytes: 1500, pipe: true, ..Case::new(Via::Chain, RECEIVERS, 60_000) };
+    case.stops = Some((STOPPED, 30_000));
+    let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts(&case, SEED), NoFaults);
+    let gap = Orphan { rank: Rank(2), from: 0, to: 5 };
+    let (kind, body) = Message::Orphan { stream: StreamId(1), gap }.encode();
+    let identity = Station::new(GROUP, "x", host_mac(1), 1500).identity(session(SEED), Rank(1));
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    identity.write(&mut frame, host_mac(0), &identity.header(kind), &body);
+    simulation.inject(Instant::START + Duration::from_millis(600), 0, &frame);
+    let end = simulation.run(Instant::START + Duration::from_secs(20), |_, host: &mut Host, now| host.turn(now));
+    let Participant::Root(root, _) = &simulation.machines()[0] else { panic!("host 0 is the root") };
+    let fates: Vec<Outcome> = root.reports().map(|report| report.outcome).collect();
+    assert!(end.is_quiet() && root.is_over(), "{end:?}");
+    assert!(fates[..STOPPED - 1].iter().all(|&fate| fate == Outcome::Delivered), "{fates:?}");
 }

@@ -5,11 +5,12 @@
 //! nothing is left to do. The same seed gives the same run, byte for byte.
 //!
 //! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
-//! finite port queues or a shared buffer, MAC learning, flooding, storm control and pause frames; network cards with a finite transmit ring (the
-//! machines' back-pressure) and a finite receive ring, drained by a process that takes time to wake up and for each
-//! frame; padding of short frames to 60 bytes; hosts that pause or crash, cables that are cut. **What is not:** the
-//! time a switch needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on
-//! the wire (a corrupted frame is delivered).
+//! finite port queues or a shared buffer, MAC learning, flooding, storm control and pause frames; network cards with a
+//! finite transmit ring (the machines' back-pressure) and a finite receive ring, drained by a process that takes time
+//! to wake up and for each frame; kernels that have no room now and then; padding of short frames to 60 bytes; hosts
+//! that pause, crash and come back, timers with slack, cables that are cut. **What is not:** the time a switch needs
+//! to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on the wire (a
+//! corrupted frame is delivered).
 //!
 //! A machine of one's own, which answers every frame of its kind, on two hosts:
 //!

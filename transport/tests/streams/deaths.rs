@@ -12,7 +12,7 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-const RUNS: u64 = 2000;
+const RUNS: u64 = 500;
 /// A late acknowledgement took `below` back at a host of the tree that waited for nothing itself: those above it stood
 /// still.
 const FOUND: u64 = 7892;

@@ -189,8 +189,8 @@ impl Running {
                 self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
-            // Only a child's parent may say so.
-            Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
+            // Only a child's parent may say so, and who has everything, or has gone, lacks nothing.
+            Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) && !self.is_reported(gap.rank) => {
                 self.delivery.on_gap(now, stream, gap);
             }
             Message::Done(done) => self.on_done(now, rank, done, endpoint),
@@ -271,6 +271,8 @@ impl Running {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
+            // Whatever its fate was before: what nobody can give it is not asked for again.
+            self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         if !held && std::mem::take(&mut self.changed) {
@@ -308,6 +310,10 @@ impl Running {
 
     fn host(&self, rank: Rank) -> &str {
         &self.view.members[rank.index()].host
+    }
+
+    fn is_reported(&self, rank: Rank) -> bool {
+        self.members.entry(rank).is_some_and(|entry| entry.is_reported())
     }
 
     /// A member is gone for a reason the root found itself.

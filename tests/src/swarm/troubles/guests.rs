@@ -35,14 +35,21 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         }
         _ => {
             let roles = [Role::SmallMtu, Role::NoRoom, Role::NotWanted, Role::NotInTopology, Role::Namesake];
-            let role = Some(draw.pick(&roles)).filter(|&role| role != Role::NoRoom || schedule.sized);
-            let role = role.unwrap_or(Role::NotWanted);
-            let host = schedule.add_host(draw, role);
-            if role == Role::Namesake {
-                // Whichever of the two comes first is let in.
-                schedule.core.remove(1);
-                schedule.starts[host] = draw.micros(1, 200_000);
+            for role in roles {
+                let fits = role == Role::NoRoom && !schedule.sized;
+                if !fits && draw.chance(0.5) {
+                    misfit(schedule, role, draw);
+                }
             }
         }
+    }
+}
+
+fn misfit(schedule: &mut Schedule, role: Role, draw: &mut Draw) {
+    let host = schedule.add_host(draw, role);
+    if role == Role::Namesake {
+        // Whichever of the two comes first is let in.
+        schedule.core.remove(1);
+        schedule.starts[host] = draw.micros(1, 200_000);
     }
 }

@@ -23,8 +23,12 @@ pub fn happen(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             schedule.happenings.extend([(at, Happening::Crash(host)), (at + later, Happening::Restart(host))]);
         }
         Class::Interrupt => {
-            let host = if draw.chance(0.3) { 0 } else { schedule.receiver(draw) };
+            let host = if draw.chance(0.2) { 0 } else { schedule.receiver(draw) };
             schedule.core.remove(host);
+            // Mostly in the middle of what it does.
+            let slow = &mut schedule.disks[host];
+            slow.settles = slow.settles.max(draw.micros(100, 30_000));
+            let at = if draw.chance(0.7) { schedule.in_stream(draw) } else { at };
             schedule.happenings.push((at, Happening::Interrupt(host)));
         }
         Class::Crash => {
@@ -97,6 +101,7 @@ pub fn slow(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
                 let disk = &mut schedule.disks[host];
                 disk.settles = draw.micros(100, 1_000_000);
                 disk.publishes = draw.micros(100, 300_000);
+                disk.checks = draw.chance(0.3);
             }
         }
         _ => {

@@ -43,6 +43,8 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         Class::SmallRings | Class::StormControl | Class::SharedBuffer | Class::PauseFrames => {
             switches::add(schedule, class, draw);
         }
+        // What the topology names is known from the class alone.
+        Class::NoPlan | Class::Mistake => {}
         Class::Wrap
         | Class::Replay
         | Class::OtherVersion
@@ -67,7 +69,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     }
 }
 
-fn rules(schedule: &Schedule, class: Class, draw: &mut Draw) -> Vec<(Filter, Effect)> {
+fn rules(schedule: &mut Schedule, class: Class, draw: &mut Draw) -> Vec<(Filter, Effect)> {
     let (one, some) = (draw.index(schedule.hosts()), schedule.some(draw));
     let share = draw.pick(&[0.01, 0.05, 0.1, 0.3]);
     let heavy = draw.pick(&[0.3, 0.7, 1.0]);
@@ -115,13 +117,20 @@ fn rules(schedule: &Schedule, class: Class, draw: &mut Draw) -> Vec<(Filter, Eff
             let kinds = if draw.chance(0.8) { vec![Kind::DATA] } else { Vec::new() };
             vec![(Filter { kinds, ..Filter::to(some) }, Effect::Damage(share))]
         }
-        Class::MtuMismatch => {
-            let host = HostSet::one(schedule.receiver(draw));
-            let limit = draw.between(90, u64::from(schedule.mtu_bytes) + 13) as usize;
-            let long = |filter| (Filter { bytes: limit + 1..usize::MAX, ..filter }, Effect::Lose(1.0));
-            vec![long(Filter::to(host)), long(Filter::between(host, HostSet::ALL))]
-        }
+        Class::MtuMismatch => short_frames_only(schedule, draw),
         Class::BitFlip => vec![(Filter::to(some), Effect::Flip(share))],
         _ => vec![(Filter::to(if draw.chance(0.5) { some } else { HostSet::ALL }), Effect::Lose(share))],
     }
+}
+
+/// The port of a host takes no long frames, either way.
+fn short_frames_only(schedule: &mut Schedule, draw: &mut Draw) -> Vec<(Filter, Effect)> {
+    let host = schedule.receiver(draw);
+    if draw.chance(0.5) {
+        // It is never healed: the way of this host is like that.
+        schedule.core.remove(host);
+    }
+    let (host, limit) = (HostSet::one(host), draw.between(90, u64::from(schedule.mtu_bytes) + 13) as usize);
+    let long = |filter| (Filter { bytes: limit + 1..usize::MAX, ..filter }, Effect::Lose(1.0));
+    vec![long(Filter::to(host)), long(Filter::between(host, HostSet::ALL))]
 }

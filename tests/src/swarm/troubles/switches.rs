@@ -14,7 +14,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             schedule.happenings.push((schedule.heals, Happening::FreeSwitches));
         }
         Class::SharedBuffer => {
-            let frames = draw.log(16, 200);
+            let frames = draw.log(6, 64);
             let bytes = frames * (u64::from(schedule.mtu_bytes) + 14);
             schedule.cluster.switches.iter_mut().for_each(|(settings, _)| settings.shared_bytes = Some(bytes));
         }
