@@ -4,3 +4,4 @@
 pub mod communicator;
 pub mod lab;
 pub mod session;
+pub mod worlds;
