@@ -185,6 +185,7 @@ pub fn hosts_of<S: Source, K: Sink>(
     let tuning = case.tuning.clone();
     let config = RootConfig {
         size: Some(case.bytes as u64),
+        form: source.form(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: Route::Via(case.via),
         tuning: tuning.clone(),
@@ -198,8 +199,9 @@ pub fn hosts_of<S: Source, K: Sink>(
         let patience = Some(Duration::from_secs(30));
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
-        let receiver = Receiver::new(Instant::START, ReceiverConfig { patience, tuning, timing, ..config });
-        Participant::receiver(receiver, sink(host))
+        let sink = sink(host);
+        let config = ReceiverConfig { form: sink.form(), patience, tuning, timing, ..config };
+        Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
 }

@@ -1,12 +1,13 @@
 //! What `--via`, `--preset`, `--plan` and `--calibration` mean.
 
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::topology_file::read_text;
+use crate::topology_file::{print_notes, read_text};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::Route;
 use ethbcast_planning::model::Calibration;
-use ethbcast_planning::plan::file::SavedPlan;
-use ethbcast_planning::plan::{UnknownVia, Via};
+use ethbcast_planning::plan::file::{Contention, SavedPlan};
+use ethbcast_planning::plan::{CheckReport, UnknownVia, Via};
+use ethbcast_planning::topology::Topology;
 use std::path::Path;
 
 /// The route that `--via` names.
@@ -43,6 +44,32 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     SavedPlan::parse(&read_text(path, "plan file")?, &name).code(Code::Usage)
 }
 
+/// Has a saved plan judged on the topology it is to run on, and says on stderr what was found; nothing is found without
+/// a topology.
+///
+/// # Errors
+/// A [`Failure`] with code 2 if hosts of the plan are not in the topology, or if it is contended and may not be.
+pub fn admit(
+    plan: &SavedPlan,
+    topology: Option<&Topology>,
+    contention: Contention,
+) -> anyhow::Result<Option<CheckReport>> {
+    let Some(topology) = topology else {
+        let unjudged =
+            "the plan is run unjudged: name the switches with --topology to know whether it uses a cable twice";
+        if !matches!(plan.via(), Via::Cast | Via::Flat) {
+            print_notes(&[unjudged.to_owned()]);
+        }
+        return Ok(None);
+    };
+    let report = plan.admit(topology, contention).code(Code::Usage)?;
+    if !report.is_contention_free() {
+        let cables = report.contention();
+        print_notes(&[format!("the plan sends over one cable from several hosts at a time: {cables}")]);
+    }
+    Ok(Some(report))
+}
+
 /// Reads a calibration that `ethbcast probe --out` wrote.
 ///
 /// # Errors
@@ -50,6 +77,18 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     let name = path.display().to_string();
     Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)
+}
+
+/// Reads a calibration for the hosts of a topology.
+///
+/// # Errors
+/// As [`read_calibration`], and a [`Failure`] with code 2 if it was measured on other hosts.
+pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow::Result<Calibration> {
+    let calibration = read_calibration(path)?;
+    if let Some(topology) = topology {
+        calibration.check_hosts(|host| topology.host_named(host).is_some()).code(Code::Usage)?;
+    }
+    Ok(calibration)
 }
 
 #[cfg(test)]

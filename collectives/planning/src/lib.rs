@@ -45,9 +45,11 @@
 
 pub mod draw;
 mod duration;
+mod host_names;
 pub mod model;
 mod natural_order;
 pub mod plan;
+mod rate;
 mod schema;
 mod size;
 mod source_error;
@@ -55,6 +57,7 @@ pub mod topology;
 
 pub use duration::duration;
 pub use natural_order::natural_order;
+pub use rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate, parse_rate};
 pub use schema::SchemaProblem;
 pub use size::parse_size;
 pub use source_error::SourceError;

@@ -1,6 +1,7 @@
 //! Who is there: a member that is silent for long is gone, one that said good-bye has left.
 
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -236,7 +237,7 @@ impl Presence {
                 entry.standing = Attendance::Gone;
                 Some(Change::Gone(rank))
             }
-            Attendance::Here if silence >= away_after && !alone => {
+            Attendance::Here if silence >= away_after && !alone && !planted!("silence-never-noticed") => {
                 entry.standing = Attendance::Away;
                 Some(Change::Away(rank))
             }

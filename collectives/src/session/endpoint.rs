@@ -93,6 +93,13 @@ impl<C, E> Endpoint<C, E> {
         frame
     }
 
+    /// Writes a message for `to` as a frame that goes now.
+    pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> usize {
+        let (kind, body) = message.encode();
+        self.stats.sent += 1;
+        self.identity.write(buffer, to, &control::header(&self.identity, kind, self.epoch), &body)
+    }
+
     /// Queues a control message that is of another session.
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
@@ -170,5 +177,15 @@ impl<C, E> Endpoint<C, E> {
 
 /// Whether a message makes an older one of its kind needless.
 fn is_superseded(kind: Kind) -> bool {
-    matches!(kind, kind::ANNOUNCE | kind::JOIN | kind::READY | kind::STATUS | kind::DONE | kind::VERDICT | kind::ABORT)
+    matches!(
+        kind,
+        kind::ANNOUNCE
+            | kind::JOIN
+            | kind::READY
+            | kind::STATUS
+            | kind::DONE
+            | kind::VERDICT
+            | kind::ABORT
+            | kind::FETCH
+    )
 }

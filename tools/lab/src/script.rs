@@ -59,22 +59,26 @@ pub(crate) fn host_links_up() -> String {
     format!("link set lo up\nlink set {HOST_INTERFACE} up\n")
 }
 
-/// For `tc` in a host's namespace: shapes what the host sends; empty when rates are unlimited.
-pub(crate) fn shape_host(config: &LabConfig) -> String {
-    shape(config, HOST_INTERFACE, config.host_queue_bytes)
+/// For `tc` in a host's namespace: shapes what the host sends; empty when its rate is unlimited.
+pub(crate) fn shape_host(config: &LabConfig, host: usize) -> String {
+    shape(config, HOST_INTERFACE, config.host_queue_bytes, config.topology.host_rate(host))
 }
 
 /// For `tc` in the switches' namespace: shapes what every port sends; empty when rates are unlimited.
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
-    let host_ports = (0..config.topology.hosts().len()).map(host_port);
-    let trunk_ports =
-        config.topology.cables().iter().flat_map(|&(left, right)| [trunk_port(left, right), trunk_port(right, left)]);
-    host_ports.chain(trunk_ports).map(|port| shape(config, &port, config.switch_queue_bytes)).collect()
+    let topology = &config.topology;
+    let host_ports = (0..topology.hosts().len()).map(|host| (host_port(host), topology.host_rate(host)));
+    let trunk_ports = topology.cables().iter().flat_map(|&(left, right)| {
+        let rate = topology.cable_rate(left, right);
+        [(trunk_port(left, right), rate), (trunk_port(right, left), rate)]
+    });
+    let ports = host_ports.chain(trunk_ports);
+    ports.map(|(port, rate)| shape(config, &port, config.switch_queue_bytes, rate)).collect()
 }
 
-/// One line of shaping, if the cables are shaped.
-fn shape(config: &LabConfig, interface: &str, queue_bytes: u32) -> String {
-    let Some(rate) = config.rate_bits_per_second else { return String::new() };
+/// One line of shaping, if the cable has a rate of its own, or all have one.
+fn shape(config: &LabConfig, interface: &str, queue_bytes: u32, rate: Option<u64>) -> String {
+    let Some(rate) = rate.or(config.rate_bits_per_second) else { return String::new() };
     let burst = config.burst_bytes(rate);
     format!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b\n")
 }
@@ -157,9 +161,12 @@ mod tests {
     #[test]
     fn both_ends_of_every_cable_are_shaped_or_none_is() {
         let mut config = two_switches();
-        assert_eq!((shape_host(&config), shape_switches(&config)), (String::new(), String::new()));
+        assert_eq!((shape_host(&config, 0), shape_switches(&config)), (String::new(), String::new()));
         config.rate_bits_per_second = Some(100_000_000);
-        assert_eq!(shape_host(&config), "qdisc add dev eth0 root tbf rate 100000000bit burst 6250b limit 1048576b\n");
+        assert_eq!(
+            shape_host(&config, 0),
+            "qdisc add dev eth0 root tbf rate 100000000bit burst 6250b limit 1048576b\n"
+        );
         let ports: Vec<_> =
             shape_switches(&config).lines().filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect();
         assert_eq!(ports, ["p0", "p1", "p2", "p3", "t0-1", "t1-0"]);

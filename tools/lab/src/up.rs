@@ -62,9 +62,9 @@ fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError
         inside(&namespace, || keep_quiet(&namespace))??;
     }
     inside(&switches, || build_switches(config))??;
-    for namespace in hosts() {
+    for (host, namespace) in hosts().enumerate() {
         interrupts.check()?;
-        inside(&namespace, || build_host(config))??;
+        inside(&namespace, || build_host(config, host))??;
     }
     interrupts.check()
 }
@@ -89,9 +89,9 @@ fn build_switches(config: &LabConfig) -> Result<(), LabError> {
 }
 
 /// Switches a host's interfaces on, shapes and worsens its cable; runs inside the host's namespace.
-fn build_host(config: &LabConfig) -> Result<(), LabError> {
+fn build_host(config: &LabConfig, host: usize) -> Result<(), LabError> {
     batch(IP, &script::host_links_up(), "switching a host's interfaces on")?;
-    batch(TC, &script::shape_host(config), "shaping a host's cable")?;
+    batch(TC, &script::shape_host(config, host), "shaping a host's cable")?;
     if config.loss > 0.0 { set_loss(&script::lose(config.loss)) } else { Ok(()) }
 }
 

@@ -110,7 +110,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial,
-    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware or latency.
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
     /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA
@@ -118,9 +118,13 @@ pub struct SendArgs {
     /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
-    /// Run a plan that `ethbcast plan --out` saved.
+    /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts
+    /// send over one cable at a time.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
     pub plan: Option<PathBuf>,
+    /// Run the plan even if several hosts send over one cable at a time.
+    #[arg(long, requires = "plan")]
+    pub allow_contention: bool,
     /// What the network costs, as `ethbcast probe --out` writes it; without it a short probe runs before the start.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,

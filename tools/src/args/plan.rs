@@ -7,16 +7,22 @@ use std::path::PathBuf;
 /// `ethbcast plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed
+    /// The cluster: a topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed
     /// (fig9-1 … fig9-5).
     #[arg(long, value_name = "FILE")]
     pub topology: PathBuf,
     /// The host the bytes come from.
-    #[arg(long, value_name = "HOST")]
-    pub root: String,
+    #[arg(long, value_name = "HOST", required_unless_present = "check")]
+    pub root: Option<String>,
     /// Bytes to send, such as 1500, 64K or 16M.
-    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
-    pub size: u64,
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size, required_unless_present = "check")]
+    pub size: Option<u64>,
+    /// Judge this saved plan on the topology: over which cables several hosts send at a time (then the exit code is 2).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "via", "out"])]
+    pub check: Option<PathBuf>,
+    /// With --check: contention is only told.
+    #[arg(long, requires = "check")]
+    pub allow_contention: bool,
     /// How the bytes travel: auto (the least predicted time), all (compare all ways), or a way as `send` knows it.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,

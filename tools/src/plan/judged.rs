@@ -3,12 +3,8 @@
 use super::settings::{Settings, Ways};
 use crate::exit::{Code, WithCode, fail};
 use ethbcast_planning::draw::Overlay;
-use ethbcast_planning::model::{Estimate, choose, price};
+use ethbcast_planning::model::{Estimate, choose, given, price};
 use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, Via};
-
-/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
-/// in edges.
-const MOST_RANKS_IN_BLOCKS: usize = 256;
 
 /// A plan with all there is to say about it.
 #[derive(Debug)]
@@ -18,11 +14,11 @@ pub struct Judged {
     /// Its price, and the segment that suits it.
     pub estimate: Estimate,
     /// What every direction of every cable carries, in whole messages, begun ones counted.
-    pub loads: Vec<CableLoad>,
-    /// The worst of them, by the checker's order; `None` where switches copy, or one host is all.
-    pub worst: Option<CableLoad>,
+    pub report: CheckReport,
     /// Why it was chosen, if it was.
     pub reason: Option<String>,
+    /// What it is, for its picture.
+    pub title: String,
 }
 
 impl Judged {
@@ -32,6 +28,12 @@ impl Judged {
     /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn one(settings: &Settings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
+        if let Some(saved) = &settings.saved {
+            let names: Vec<&str> = (0..settings.members.len()).map(|rank| settings.name(rank)).collect();
+            let plan = saved.for_members(&names, saved.epoch()).code(Code::Usage)?;
+            let mut choice = given(plan, Some(saved.segment_bytes()), &situation);
+            return judge(settings, choice.plan, choice.candidates.swap_remove(0), None);
+        }
         match settings.ways {
             Ways::One(via) => {
                 let priced = price(via, &situation).code(Code::Usage)?;
@@ -50,7 +52,7 @@ impl Judged {
     /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
     pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
-        let priced = Via::ALL.iter().filter_map(|&via| price(via, &situation).ok());
+        let priced = Via::every().filter_map(|via| price(via, &situation).ok());
         let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
         let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
         // Stable: equal ones stay in the order messages list them.
@@ -60,35 +62,34 @@ impl Judged {
 
     /// What to draw over the topology.
     pub fn overlay<'a>(&'a self, settings: &'a Settings) -> Overlay<'a> {
-        Overlay { plan: Some(&self.plan), host_of_rank: &settings.members, loads: &self.loads }
+        Overlay {
+            title: &self.title,
+            plan: Some(&self.plan),
+            host_of_rank: &settings.members,
+            loads: &self.report.loads,
+        }
+    }
+
+    /// The busiest cable, by the checker's order; `None` where switches copy, or one host is all.
+    pub fn worst(&self) -> Option<&CableLoad> {
+        self.report.worst.as_ref()
     }
 
     /// The most messages on one direction of a cable: 1 where switches copy.
     pub fn worst_flows(&self) -> usize {
-        self.worst.as_ref().map_or(self.plan.degree().min(1), |worst| worst.flows)
+        self.worst().map_or(self.plan.degree().min(1), |worst| worst.flows)
     }
 }
 
 /// Asks the checker, which shares no code with the planners.
 fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
-    let report = check(settings, &plan);
+    let report = plan::check_message(&settings.topology, &plan, &settings.members);
     if !report.is_spanning() {
         let text =
             format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
         return fail(Code::System, text);
     }
-    Ok(Judged { plan, estimate, loads: report.loads, worst: report.worst, reason })
-}
-
-fn check(settings: &Settings, plan: &Plan) -> CheckReport {
-    let ranks = plan.ranks();
-    if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
-        return plan::check(&settings.topology, plan, &settings.members);
-    }
-    let blocks = plan::blocks(plan.via(), plan.root(), ranks);
-    let mut report = plan::check_all(&settings.topology, &blocks, &settings.members);
-    // Every block is its share of the message: as many flows as there are ranks are one message.
-    let whole = |load: &mut CableLoad| load.flows = load.flows.div_ceil(ranks);
-    report.loads.iter_mut().chain(&mut report.worst).for_each(whole);
-    report
+    let others = plan.ranks() - 1;
+    let title = format!("{} from {} to {others} others on {}", plan.via(), settings.name(plan.root()), settings.name);
+    Ok(Judged { plan, estimate, report, reason, title })
 }

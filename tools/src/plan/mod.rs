@@ -1,5 +1,7 @@
 //! `ethbcast plan`: who sends to whom, on which cables, in what time, before anything is sent.
 //!
+//! Or, of a plan that was saved, what it does to the cables of a topology.
+//!
 //! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found,
 //! `report` prints one or compares all.
 
@@ -8,9 +10,9 @@ mod report;
 mod settings;
 
 use crate::args::PlanArgs;
-use crate::exit;
+use crate::exit::{self, Code, WithCode};
 use crate::topo;
-use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use judged::Judged;
 use settings::{Settings, Ways};
 
@@ -34,11 +36,15 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
         (false, true) => topo::drawn(&settings.topology, &judged.overlay(&settings), args.drawing),
         (false, false) => report::as_text(&settings, &judged),
     };
-    exit::report(text.trim_end())
+    exit::report(text.trim_end())?;
+    if let Some(saved) = settings.saved.as_ref().filter(|_| !args.allow_contention) {
+        drop(saved.admit(&settings.topology, Contention::Refused).code(Code::Usage)?);
+    }
+    Ok(())
 }
 
 /// The plan as `send --plan` reads it.
 fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
     let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
-    SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, Some(settings.size_bytes))
+    SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, settings.size_bytes)
 }

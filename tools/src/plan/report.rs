@@ -5,23 +5,24 @@ use super::settings::Settings;
 use crate::units;
 use ethbcast_planning::draw;
 use ethbcast_planning::duration;
-use ethbcast_planning::plan::{CableEnd, CableLoad};
+use ethbcast_planning::plan::CableLoad;
 use serde_json::{Value, json};
 
 /// One plan: what it is, what it takes, and itself drawn over the switches.
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
+    let slow = estimate.slow_cable.as_ref().map_or(String::new(), |slow| {
+        let even = duration(slow.even_seconds);
+        format!("slowed down by {}; if all were like the usual cable: {even} predicted\n", slow.cable)
+    });
     format!(
-        "{} from {} to {} others on {}\n\
-         height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{chosen}\n{}",
-        estimate.via,
-        settings.name(0),
-        judged.plan.ranks() - 1,
-        settings.name,
+        "{}\n\
+         height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{slow}{chosen}\n{}",
+        judged.title,
         estimate.height,
         estimate.degree,
-        units::bytes(settings.size_bytes),
+        size(settings),
         estimate.segment_bytes,
         duration(estimate.predicted_seconds),
         assumption(settings),
@@ -34,7 +35,7 @@ pub fn as_text(settings: &Settings, judged: &Judged) -> String {
 pub fn table(settings: &Settings, plans: &[Judged]) -> String {
     let title = format!(
         "{} from {} to {} others on {}{}\n",
-        units::bytes(settings.size_bytes),
+        size(settings),
         settings.name(0),
         settings.members.len() - 1,
         settings.name,
@@ -55,7 +56,7 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
             if is_contended(judged) { "yes" } else { "no" },
             estimate.segment_bytes,
             duration(estimate.predicted_seconds),
-            judged.worst.as_ref().map_or("-".to_owned(), cable),
+            judged.worst().map_or("-".to_owned(), cable),
         )
     };
     title + &head + &plans.iter().map(row).collect::<String>()
@@ -74,8 +75,13 @@ pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
         "height": judged.estimate.height,
         "degree": judged.estimate.degree,
         "edges": edges.collect::<Vec<Value>>(),
-        "contention": { "worst_cable": judged.worst.as_ref().map(cable), "flows": judged.worst_flows() },
+        "contention": {
+            "worst_cable": judged.worst().map(cable),
+            "flows": judged.worst_flows(),
+            "cables": judged.report.contended().into_iter().map(contended).collect::<Vec<Value>>(),
+        },
         "segment_bytes": judged.estimate.segment_bytes,
+        "slow_cable": judged.estimate.slow_cable.as_ref().map(|slow| slow.cable.as_str()),
         "predicted_seconds": judged.estimate.predicted_seconds,
     })
 }
@@ -86,28 +92,37 @@ pub fn all_as_json(settings: &Settings, plans: &[Judged]) -> String {
     json!({ "plans": plans }).to_string()
 }
 
-fn assumption(settings: &Settings) -> &'static str {
-    if settings.is_measured { "" } else { " (on assumed cables of 1 Gbit/s: measure yours with `ethbcast probe`)" }
+fn size(settings: &Settings) -> String {
+    settings.size_bytes.map_or("a stream of unknown length".to_owned(), units::bytes)
+}
+
+fn assumption(settings: &Settings) -> String {
+    if settings.is_measured {
+        return String::new();
+    }
+    let rate = units::rate(settings.assumed_rate as f64);
+    format!(" (on assumed cables of {rate}: measure yours with `ethbcast probe`)")
 }
 
 fn busiest(judged: &Judged) -> String {
-    match &judged.worst {
+    match judged.worst() {
         None if judged.plan.ranks() == 1 => "nobody to send to".to_owned(),
         None => "no cable carries anything twice: the switches copy".to_owned(),
-        Some(worst) if worst.senders > 1 => format!("contention: {worst}"),
+        Some(worst) if worst.is_contended() => format!("contention: {}", judged.report.contention()),
         Some(worst) => format!("no contention: {worst}"),
     }
 }
 
 fn is_contended(judged: &Judged) -> bool {
-    judged.worst.as_ref().is_some_and(|worst| worst.senders > 1)
+    judged.worst().is_some_and(CableLoad::is_contended)
+}
+
+fn contended(load: &CableLoad) -> Value {
+    json!({ "cable": cable(load), "flows": load.flows, "senders": load.senders })
 }
 
 fn cable(load: &CableLoad) -> String {
-    let name = |end: &CableEnd| match end {
-        CableEnd::Host(name) | CableEnd::Switch(name) => name.clone(),
-    };
-    format!("{} -> {}", name(&load.from), name(&load.to))
+    format!("{} -> {}", load.from.name(), load.to.name())
 }
 
 #[cfg(test)]
@@ -118,8 +133,10 @@ mod tests {
     fn settings(topology: &str, root: &str, via: &str) -> Settings {
         let args = PlanArgs {
             topology: topology.into(),
-            root: root.to_owned(),
-            size: 64 << 10,
+            root: Some(root.to_owned()),
+            size: Some(64 << 10),
+            check: None,
+            allow_contention: false,
             via: via.to_owned(),
             calibration: None,
             mtu: 1500,
@@ -149,13 +166,26 @@ mod tests {
         let keys: Vec<&str> = plan.as_object().expect("an object").keys().map(String::as_str).collect();
         assert_eq!(
             keys,
-            ["contention", "degree", "edges", "height", "predicted_seconds", "root", "segment_bytes", "via"]
+            [
+                "contention",
+                "degree",
+                "edges",
+                "height",
+                "predicted_seconds",
+                "root",
+                "segment_bytes",
+                "slow_cable",
+                "via"
+            ]
         );
         assert_eq!((&plan["via"], &plan["root"], &plan["height"]), (&json!("chain-unaware"), &json!("n3"), &json!(31)));
         // Rank 0 is the root: the chain is n3, n0, n1, n2, n4, ….
         assert_eq!(plan["edges"][0], json!({ "from": "n3", "to": "n0", "order": 0 }));
         assert_eq!(plan["edges"].as_array().map(Vec::len), Some(31));
-        assert_eq!(plan["contention"], json!({ "worst_cable": "s1 -> s0", "flows": 8 }));
+        let contention = &plan["contention"];
+        assert_eq!((&contention["worst_cable"], &contention["flows"]), (&json!("s1 -> s0"), &json!(8)));
+        assert_eq!(contention["cables"][0], json!({ "cable": "s1 -> s0", "flows": 8, "senders": 8 }));
+        assert_eq!(contention["cables"].as_array().map(Vec::len), Some(6));
     }
 
     #[test]
@@ -163,14 +193,14 @@ mod tests {
         let settings = settings("fig9-1", "n0", "flat");
         let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
         assert_eq!(plan["edges"][14], json!({ "from": "n0", "to": "n15", "order": 14 }));
-        assert_eq!(plan["contention"], json!({ "worst_cable": "n0 -> s0", "flows": 15 }));
+        assert_eq!(plan["contention"], json!({ "worst_cable": "n0 -> s0", "flows": 15, "cables": [] }));
     }
 
     #[test]
     fn all_ways_are_compared_by_rising_time() {
         let settings = settings("fig9-5", "n0", "all");
         let plans = Judged::all(&settings).expect("plans");
-        assert_eq!(plans.len(), ethbcast_planning::plan::Via::ALL.len());
+        assert_eq!(plans.len(), ethbcast_planning::plan::Via::every().count());
         assert!(plans.is_sorted_by_key(|judged| judged.estimate.predicted_seconds));
         let table = table(&settings, &plans);
         let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");

@@ -1,12 +1,13 @@
 //! What the arguments of `plan` mean.
 
 use crate::args::PlanArgs;
-use crate::exit::{Code, fail};
-use crate::route::read_calibration;
+use crate::exit::{Code, WithCode, fail};
+use crate::route::{read_calibration_for, read_plan};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
 use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
-use ethbcast_planning::model::{Calibration, Situation};
+use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES, Situation};
+use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::plan::{UnknownVia, Via};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::HEADER_BYTES;
@@ -31,16 +32,20 @@ pub struct Settings {
     pub topology: Topology,
     /// The host of each rank, by its id in the topology: the root first, as in every session, the others in order.
     pub members: Vec<usize>,
-    /// Bytes to send.
-    pub size_bytes: u64,
+    /// Bytes to send, if that is known.
+    pub size_bytes: Option<u64>,
     /// Bytes of the message in a frame.
     pub frame_payload_bytes: u64,
     /// What the network costs.
     pub calibration: Calibration,
     /// Whether that was measured.
     pub is_measured: bool,
+    /// If it was not: what a cable is taken to carry of which nothing is known, in bits per second.
+    pub assumed_rate: u64,
     /// Which ways to plan.
     pub ways: Ways,
+    /// The plan to judge, if it is there already.
+    pub saved: Option<SavedPlan>,
 }
 
 impl Settings {
@@ -58,20 +63,27 @@ impl Settings {
         }
         check_mtu(args.mtu)?;
         let frame_payload_bytes = u64::from(args.mtu) - HEADER_BYTES as u64;
-        let measured = args.calibration.as_deref().map(read_calibration).transpose()?;
         let name = args.topology.display().to_string();
         let topology = read_topology(&args.topology)?;
-        let members = members(&topology, &name, &args.root)?;
+        let calibration = |path| read_calibration_for(path, Some(&topology));
+        let measured = args.calibration.as_deref().map(calibration).transpose()?;
+        let assumed_rate = topology.fastest_host_rate().unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
+        let saved = args.check.as_deref().map(read_plan).transpose()?;
+        let members = match (&saved, &args.root) {
+            (Some(plan), _) => members_of(&topology, plan, frame_payload_bytes)?,
+            (None, root) => members(&topology, &name, root.as_deref().unwrap_or_default())?,
+        };
         Ok(Settings {
             name,
             topology,
             members,
-            size_bytes: args.size,
+            size_bytes: args.size.or(saved.as_ref().and_then(SavedPlan::size_bytes)),
             frame_payload_bytes,
             is_measured: measured.is_some(),
-            calibration: measured
-                .unwrap_or_else(|| Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes)),
+            calibration: measured.unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes)),
+            assumed_rate,
             ways,
+            saved,
         })
     }
 
@@ -81,7 +93,7 @@ impl Settings {
             topology: &self.topology,
             root_host: self.members[0],
             members: &self.members,
-            size_bytes: Some(self.size_bytes),
+            size_bytes: self.size_bytes,
             frame_payload_bytes: self.frame_payload_bytes,
             calibration: &self.calibration,
         }
@@ -103,6 +115,15 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
             Err(error) => fail(Code::Usage, error),
         },
     }
+}
+
+/// The members of a saved plan, its root first.
+fn members_of(topology: &Topology, plan: &SavedPlan, frame_payload_bytes: u64) -> anyhow::Result<Vec<usize>> {
+    plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+    // Told first: whether the topology has them all.
+    drop(plan.admit(topology, Contention::Allowed).code(Code::Usage)?);
+    let others = plan.members().iter().map(String::as_str).filter(|name| *name != plan.root());
+    Ok(std::iter::once(plan.root()).chain(others).filter_map(|name| topology.host_named(name)).collect())
 }
 
 fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<usize>> {
@@ -128,7 +149,7 @@ mod tests {
     fn ways_are_those_of_send_and_all() {
         assert_eq!(read_ways("kary=4").expect("a way"), Ways::One(Via::Kary(4)));
         assert_eq!(read_ways("all").expect("all ways"), Ways::All);
-        assert!(read_ways("chains").expect_err("none").to_string().ends_with("latency, auto, all"));
+        assert!(read_ways("chains").expect_err("none").to_string().ends_with("latency, binary-best, auto, all"));
         assert!(read_ways("kary").expect_err("none").to_string().ends_with("use for example kary=3"));
     }
 }

@@ -14,7 +14,7 @@ use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::live::read_ahead;
-use ethbcast_collectives::session::{Error, SendReport};
+use ethbcast_collectives::session::{Error, Route, SendReport};
 use report::Report;
 use settings::Settings;
 use source::Input;
@@ -31,7 +31,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let settings = Settings::resolve(&args)?;
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
-    settings.check_host(&session.station().host)?;
+    settings.check_station(session.station())?;
     let input = Input::open(&args.source, args.allow_changing)?;
     let _watcher = watch(&session, &mut options);
     (options.source, options.size) = (input.name, input.size);
@@ -53,7 +53,8 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     if let (true, Some(choice)) = (args.dry_run, &sent.choice) {
         return dry_run::print(choice, args.wire.json);
     }
-    let report = Report { sent: &sent, preset: options.preset };
+    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
+    let report = Report { sent: &sent, preset: options.preset, verdict: settings.verdict.as_ref(), is_unjudged };
     report.print(args.wire.json, args.wire.quiet)?;
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));

@@ -1,12 +1,16 @@
 //! What the arguments of `send` mean.
 
 use crate::args::SendArgs;
-use crate::exit::{Code, Failure, fail};
-use crate::route::{check_preset, read_calibration, read_plan, read_route};
+use crate::exit::{Code, Failure, WithCode, fail};
+use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
-use ethbcast_collectives::session::{Options, Route, Start};
+use ethbcast_collectives::session::{Options, Route, Start, Station};
+use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
+use ethbcast_planning::plan::CheckReport;
+use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -16,6 +20,8 @@ use std::time::Duration;
 pub struct Settings {
     /// How to send.
     pub options: Options,
+    /// What the judge found of a saved plan, if it was told of the switches.
+    pub verdict: Option<CheckReport>,
     topology_name: String,
 }
 
@@ -29,27 +35,42 @@ impl Settings {
         args.patience.apply(&mut options);
         args.stall.apply(&mut options);
         options.late = args.late;
+        options.topology = args.topology.as_deref().map(read_topology).transpose()?;
+        let mut verdict = None;
         options.route = match &args.plan {
-            Some(path) => Route::Saved(read_plan(path)?),
+            Some(path) => {
+                let plan = read_plan(path)?;
+                let contention = if args.allow_contention { Contention::Allowed } else { Contention::Refused };
+                verdict = admit(&plan, options.topology.as_ref(), contention)?;
+                Route::Saved(plan)
+            }
             None => read_route(&args.via)?,
         };
         options.preset = args.preset;
         check_preset(args.preset, &options.route)?;
-        options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
+        let calibration = |path| read_calibration_for(path, options.topology.as_ref());
+        options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
-        options.topology = args.topology.as_deref().map(read_topology).transpose()?;
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         read_audience(args, &mut options)?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { options, topology_name })
+        Ok(Settings { options, verdict, topology_name })
     }
 
-    /// Checks that the topology names this host, before anybody is waited for.
+    /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.
     ///
     /// # Errors
     /// A [`Failure`] with code 2.
-    pub fn check_host(&self, host: &str) -> anyhow::Result<()> {
+    pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
+        if let Route::Saved(plan) = &self.options.route {
+            let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
+            plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+        }
+        self.check_host(&station.host)
+    }
+
+    fn check_host(&self, host: &str) -> anyhow::Result<()> {
         let topology = self.options.topology.as_ref();
         let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
         let known = nodeset::fold(topology.hosts());

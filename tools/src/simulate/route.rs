@@ -4,6 +4,7 @@ use crate::args::SimulateArgs;
 use crate::route::{read_plan, read_route};
 use ethbcast_collectives::session::Route;
 use ethbcast_planning::plan::Via;
+use ethbcast_planning::plan::file::SavedPlan;
 
 /// What `--via` or `--plan` asks for.
 #[derive(Clone, Debug)]
@@ -28,8 +29,8 @@ impl Routes {
         }
     }
 
-    /// The root that a saved plan is for.
-    pub fn saved_root(&self) -> Option<&str> {
-        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(plan.root()) } else { None })
+    /// The plan that was saved, if it is one.
+    pub fn saved(&self) -> Option<&SavedPlan> {
+        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(plan) } else { None })
     }
 }

@@ -3,11 +3,13 @@
 use super::route::Routes;
 use crate::args::SimulateArgs;
 use crate::exit::{Code, WithCode, fail};
-use crate::route::read_calibration;
+use crate::route::{admit, read_calibration_for};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
+use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
 use ethbcast_lab::parse_rate;
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES};
+use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
@@ -88,13 +90,19 @@ impl Settings {
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Settings> {
         let routes = Routes::resolve(args)?;
         let (name, topology) = cluster(args)?;
-        let root = args.root.as_deref().or(routes.saved_root());
+        let saved = routes.saved();
+        let root = args.root.as_deref().or(saved.map(SavedPlan::root));
         let root = root.map_or(Ok(0), |root| find_root(&topology, &name, root))?;
-        let conditions = conditions(args)?;
+        let conditions = conditions(args, topology.fastest_host_rate())?;
+        if let Some(plan) = saved {
+            plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+            // What contention does is worth a look, and hurts nobody here.
+            admit(plan, Some(&topology), Contention::Allowed)?;
+        }
         check_bytes(args.size)?;
         let copy = OneCopy::new(args.size, &conditions);
         let calibration = match &args.calibration {
-            Some(path) => read_calibration(path)?,
+            Some(path) => read_calibration_for(path, Some(&topology))?,
             None => conditions.calibration(copy.time),
         };
         Ok(Settings {
@@ -137,7 +145,7 @@ fn check_hosts(hosts: usize) -> anyhow::Result<()> {
     }
 }
 
-fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
+fn conditions(args: &SimulateArgs, fastest_host_rate: Option<u64>) -> anyhow::Result<Conditions> {
     let usual_delay = if args.lab { 0.0 } else { DEFAULT_DELAY_MICROSECONDS };
     let delay_microseconds = args.delay.unwrap_or(usual_delay);
     if !(0.0..=MAX_DELAY_MICROSECONDS).contains(&delay_microseconds) {
@@ -154,7 +162,10 @@ fn conditions(args: &SimulateArgs) -> anyhow::Result<Conditions> {
     }
     check_mtu(args.mtu)?;
     Ok(Conditions {
-        rate_bits_per_second: parse_rate(&args.rate).code(Code::Usage)?,
+        rate_bits_per_second: match &args.rate {
+            Some(rate) => parse_rate(rate).code(Code::Usage)?,
+            None => fastest_host_rate.unwrap_or(ASSUMED_RATE_BITS_PER_SECOND),
+        },
         mtu_bytes: args.mtu,
         loss: args.loss,
         delay: Duration::from_nanos((delay_microseconds * 1e3).round() as u64),

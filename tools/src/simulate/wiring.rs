@@ -1,4 +1,5 @@
-//! The simulated network: a topology's switches, hosts and cables, all cables alike.
+//! The simulated network: a topology's switches, hosts and cables, each of the rate the topology gives it, or else of the
+//! one that is asked for.
 
 use super::settings::Conditions;
 use ethbcast_planning::topology::Topology;
@@ -22,16 +23,20 @@ impl Wiring {
         let mut network = Network::new()
             .with_mtu_bytes(usize::from(conditions.mtu_bytes))
             .with_overhead_bytes(conditions.overhead_bytes() as usize);
-        let cable = conditions.cable();
+        let cable = |known: Option<u64>| {
+            let rate_bits_per_second = known.unwrap_or(conditions.rate_bits_per_second);
+            Conditions { rate_bits_per_second, ..conditions.clone() }.cable()
+        };
         let settings = HostSettings { groups: vec![group], ..conditions.host(transfer) };
         let mut ends = Vec::new();
         let switches: Vec<_> = topology.switches().iter().map(|_| network.add_switch(conditions.switch())).collect();
         for (host, name) in topology.hosts().iter().enumerate() {
             let switch = topology.switch_of(host);
-            network.add_host(switches[switch], cable, settings.clone());
+            network.add_host(switches[switch], cable(topology.host_rate(host)), settings.clone());
             ends.push([name.clone(), topology.switches()[switch].clone()]);
         }
         for &(left, right) in topology.cables() {
+            let cable = cable(topology.cable_rate(left, right));
             network.connect(switches[left], switches[right], cable).expect("the switches of a topology form a tree");
             ends.push([left, right].map(|switch| topology.switches()[switch].clone()));
         }

@@ -14,7 +14,8 @@ use std::path::Path;
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
         TopoCommand::Show { file, drawing } => {
-            report(drawn(&read_topology(&file)?, &Overlay::default(), drawing).trim_end())
+            let overlay = Overlay { title: &file.display().to_string(), ..Overlay::default() };
+            report(drawn(&read_topology(&file)?, &overlay, drawing).trim_end())
         }
         TopoCommand::Import(args) => import(&args),
         TopoCommand::Check { file } => report(&described(&file.display().to_string(), &read_topology(&file)?)),
@@ -43,7 +44,9 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
 fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
     let name = |path: &Path| if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
     if let Some(path) = &args.source.slurm {
-        return slurm::parse(&read_text(path, "Slurm topology file")?, &name(path)).code(Code::Usage);
+        let text = read_text(path, "Slurm topology file")?;
+        let parse = if slurm::looks_like_topology_yaml(&text) { slurm::parse_yaml } else { slurm::parse };
+        return parse(&text, &name(path)).code(Code::Usage);
     }
     if let Some(path) = &args.source.slurm_addr {
         return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path)).code(Code::Usage);
@@ -66,11 +69,19 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(std::fs::write(path, text).map_err(failure)?)
 }
 
+fn and_blocked(topology: &Topology) -> String {
+    match topology.blocked().len() {
+        0 => String::new(),
+        blocked => format!(", and {blocked} that spanning tree blocks"),
+    }
+}
+
 fn described(name: &str, topology: &Topology) -> String {
     let mut lines = vec![
         format!("{name} is a tree of switches with every host on one of them"),
         format!("hosts     {}  {}", topology.hosts().len(), nodeset::fold(topology.hosts())),
         format!("switches  {}  {}", topology.switches().len(), nodeset::fold(topology.switches())),
+        format!("cables    {} between switches{}", topology.cables().len(), and_blocked(topology)),
         format!("depth     {} (levels of switches, hung from the middle)", draw::levels(topology)),
     ];
     if let Some(host) = host_by_slurm(topology) {

@@ -13,9 +13,10 @@ const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
     [[edge]]\nfrom = \"n0\"\nto = \"n1\"\norder = 0\n\
     [[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n";
 const POINT: &str = "[[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n";
-const WAYS: [&str; 11] = [
+const WAYS: [&str; 12] = [
     "chain",
     "binary",
+    "binary-best",
     "kary=K",
     "cast",
     "flat",
@@ -136,6 +137,58 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
     );
     refused("[[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n", "", &["plan.toml", "no plan", "no parent"]);
     refused("members = \"n[0-2]\"", "members = \"n[0-3]\"", &["plan.toml", "no plan", "no parent"]);
+}
+
+/// Two blocks of a row: the plan goes from one to the other and back, four times.
+const TO_AND_FRO: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
+    epoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-1,8-9]\"\n\
+    [[edge]]\nfrom = \"n0\"\nto = \"n8\"\norder = 0\n\
+    [[edge]]\nfrom = \"n8\"\nto = \"n1\"\norder = 0\n\
+    [[edge]]\nfrom = \"n1\"\nto = \"n9\"\norder = 0\n";
+
+#[test]
+fn a_saved_plan_is_judged_on_the_topology() {
+    let place = Place::new();
+    let bad = place.file("plan.toml", TO_AND_FRO);
+    let bad = bad.to_str().expect("UTF-8");
+    let said = ["plan.toml:8:", "switch s0 to switch s1 (2 flows from 2 senders)", "--allow-contention"];
+    ended_here(&["send", "-n", "1", "-i", "nosuch", "--plan", bad, "--topology", "fig9-4", "source"])
+        .assert_refusal(2, &said);
+    let checked = ended_here(&["plan", "--check", bad, "--topology", "fig9-4"]);
+    checked.assert_code(2);
+    assert!(said.iter().all(|part| checked.stderr.contains(part)), "{}", checked.stderr);
+    assert!(checked.stdout_text().contains("contention: switch s0 to switch s1"), "{}", checked.stdout_text());
+
+    // Whoever wants it so has it so, is told, and lacks nothing but the interface.
+    let allowed = ["send", "-n", "1", "-i", "nosuch", "--plan", bad, "--topology", "fig9-4", "--allow-contention", "x"];
+    let allowed = ended_here(&allowed);
+    allowed.assert_code(4);
+    assert!(allowed.stderr.contains("note: the plan sends over one cable from several hosts"), "{}", allowed.stderr);
+    let checked = ended_here(&["plan", "--check", bad, "--topology", "fig9-4", "--allow-contention", "--json"]);
+    checked.assert_code(0);
+    assert_eq!(checked.json()["contention"]["cables"][0]["senders"], 2, "{}", checked.json());
+    // On one switch there is nothing to share; and without a topology that is all that can be said.
+    ended_here(&["plan", "--check", bad, "--topology", "fig9-1"]).assert_code(0);
+    let unjudged = ended_here(&["send", "-n", "1", "-i", "nosuch", "--plan", bad, "source"]);
+    assert!(unjudged.stderr.contains("note: the plan is run unjudged"), "{}", unjudged.stderr);
+}
+
+#[test]
+fn a_plan_for_other_hosts_or_longer_segments_than_can_be_kept_is_refused_with_its_line() {
+    let place = Place::new();
+    let other = place.file("plan.toml", TO_AND_FRO.replace("n9", "m9").replace("n[0-1,8-9]", "n[0-1,8],m9"));
+    let other = other.to_str().expect("UTF-8");
+    let said = ["plan.toml:6:", "names no host `m9`", "ethbcast plan --out"];
+    ended_here(&["plan", "--check", other, "--topology", "fig9-4"]).assert_refusal(2, &said);
+    ended_here(&["send", "-n", "1", "-i", "nosuch", "--plan", other, "--topology", "fig9-4", "source"])
+        .assert_refusal(2, &said);
+    let long = place.file("plan.toml", CHAIN.replace("1468", "1503233"));
+    let long = long.to_str().expect("UTF-8");
+    let said = ["plan.toml:5:", "segments of 1503233 bytes", "1503232 bytes"];
+    ended_here(&["plan", "--check", long, "--topology", "fig9-4"]).assert_refusal(2, &said);
+    ended_here(&["simulate", "--plan", long, "--topology", "fig9-4", "--size", "1K"]).assert_refusal(2, &said);
+    // Longer frames leave room for it.
+    ended_here(&["plan", "--check", long, "--topology", "fig9-4", "--mtu", "9000"]).assert_code(0);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn what_is_imported_from_slurm_is_the_same_topology_and_what_was_ignored_is_said
     let slurm = write(directory.path(), "topology.conf", SLURM);
     let printed = ended_here(&["topo", "import", "--slurm", text(&slurm)]);
     printed.assert_code(0);
-    assert!(printed.stderr.contains("topology.conf:3: LinkSpeed is ignored"), "{}", printed.stderr);
+    assert!(printed.stderr.contains("topology.conf:3: a LinkSpeed below 10 is ignored"), "{}", printed.stderr);
     let out = directory.path().join("imported.toml");
     let written = ended_here(&["topo", "import", "--slurm", text(&slurm), "--out", text(&out)]);
     written.assert_code(0);
@@ -67,6 +67,26 @@ fn what_is_imported_from_slurm_is_the_same_topology_and_what_was_ignored_is_said
     let own = write(directory.path(), "own.toml", OWN);
     let shown = |file: &Path| ended_here(&["topo", "show", text(file)]).stdout_text();
     assert_eq!(shown(&out), shown(&own));
+}
+
+#[test]
+fn a_ring_is_imported_as_its_spanning_tree_and_drawn_with_what_is_blocked() {
+    let directory = scratch();
+    let tops = "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s1 Nodes=n[2-3]\nSwitchName=s2 Switches=s[0-1]\nSwitchName=s3 \
+                Switches=s[0-1]\n";
+    let slurm = write(directory.path(), "topology.conf", tops);
+    let out = directory.path().join("imported.toml");
+    let imported = ended_here(&["topo", "import", "--slurm", text(&slurm), "--out", text(&out)]);
+    imported.assert_code(0);
+    assert!(imported.stderr.contains("blocked are `s1-s3`"), "{}", imported.stderr);
+    let shown = ended_here(&["topo", "show", text(&out)]);
+    assert!(shown.stdout_text().contains("blocked by spanning tree: s1-s3"), "{}", shown.stdout_text());
+    assert_eq!(shown.stderr, "", "the file says it, and nothing is assumed");
+    let drawn = ended_here(&["topo", "show", text(&slurm), "--svg"]).stdout_text();
+    let title = format!("<title>{}</title>", text(&slurm));
+    assert!(drawn.contains(&title) && drawn.contains("cable that spanning tree blocks"), "{drawn}");
+    let checked = ended_here(&["topo", "check", text(&out)]).stdout_text();
+    assert!(checked.contains("cables    3 between switches, and 1 that spanning tree blocks"), "{checked}");
 }
 
 #[test]
@@ -108,13 +128,18 @@ fn what_is_no_topology_is_refused_with_file_line_and_what_was_expected() {
     refused("key.conf", b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Hosts=n4\n", &["key.conf:2:", "`Hosts`", "Nodes"]);
     let twice = b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n3\nSwitchName=t Switches=s[0-1]\n";
     refused("twice.conf", twice, &["twice.conf:2:", "`n3`", "s0"]);
-    let round =
-        b"SwitchName=s0 Nodes=n0 Switches=s1\nSwitchName=s1 Nodes=n1 Switches=s2\nSwitchName=s2 Nodes=n2 Switches=s0\n";
-    refused("round.conf", round, &["round.conf:3:", "s0", "s1", "s2", "loop", "remove"]);
+    let round = b"schema = 1\nswitch = [{ name = 's0', hosts = 'n0', links = ['s1'] },\n\
+        { name = 's1', hosts = 'n1', links = ['s2'] },\n{ name = 's2', hosts = 'n2', links = ['s0'] }]\n";
+    refused("round.toml", round, &["round.toml:4:", "s0", "s1", "s2", "loop", "remove", "`blocked`"]);
+    refused(
+        "speed.conf",
+        b"SwitchName=s0 Nodes=n0 LinkSpeed=fast\n",
+        &["speed.conf:1:", "`LinkSpeed=fast` is no rate"],
+    );
     refused(
         "apart.conf",
         b"SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n4\n",
-        &["apart.conf", "no links join `s1`", "`s0`", "add a link"],
+        &["apart.conf:2:", "no links join `s1`", "`s0`", "add a link"],
     );
     refused(
         "big.toml",

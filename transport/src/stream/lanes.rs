@@ -107,7 +107,10 @@ impl Readers for Lanes {
 
     fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
         if let Some(at) = self.lanes.iter().position(|lane| lane.peer().rank == rank) {
-            feed.remove_reader(self.lanes.remove(at).reader());
+            let reader = self.lanes.remove(at).reader();
+            if !planted!("dead-childs-cursor-kept") {
+                feed.remove_reader(reader);
+            }
             self.turns = (0..self.lanes.len()).collect();
             self.sorted = false;
         }
@@ -128,6 +131,11 @@ impl Readers for Lanes {
         let holds_up = |lane: &&Lane| !full || feed.position(lane.reader()) == feed.tail();
         let waiting = |lane: &Lane| Some((lane.waiting_since(feed)?, lane.peer().rank));
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
+    }
+
+    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+        let last = self.lanes.iter().min_by_key(|lane| feed.position(lane.reader()));
+        last.map(|lane| lane.peer().rank)
     }
 
     fn consumed(&self) -> u64 {

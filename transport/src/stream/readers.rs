@@ -77,6 +77,11 @@ pub(super) trait Readers: Debug + Send + Sync {
     /// For whom the stream cannot go on, if it cannot: see [`Stream::held_up_by`](super::Stream::held_up_by).
     fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
+    /// For whom most of what is in the feed is kept.
+    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+        self.held_up_by(feed)
+    }
+
     /// What every application at and behind them has consumed.
     fn consumed(&self) -> u64;
 

@@ -25,7 +25,7 @@ impl Upstream {
 
     /// Names another parent; whether it is another.
     pub(super) fn set_parent(&mut self, parent: Peer) -> bool {
-        self.parent.replace(parent) != Some(parent)
+        !planted!("old-parent-kept") && self.parent.replace(parent) != Some(parent)
     }
 
     /// Names the origin.

@@ -2,16 +2,20 @@
 
 use super::hung::Hung;
 use super::overlay::{Annotations, Overlay, Traffic, Vertex, describe};
+use crate::format_rate;
 use crate::topology::Topology;
 
 const HEAD: &str = "  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\"];\n";
 
 /// Draws a topology as a DOT graph: switches as boxes, hosts as ellipses, cables as lines; the edges of a plan as
-/// arrows, numbered in sending order.
+/// arrows, numbered in sending order. Of a cast the arrows are on the cables: one frame, which the switches copy.
 pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Annotations::new(topology, overlay);
     let (kind, line) = if marks.is_empty() { ("graph topology", "--") } else { ("digraph plan", "->") };
     let mut text = format!("{kind} {{\n{HEAD}");
+    if !overlay.title.is_empty() {
+        text += &format!("  label={};\n", quoted(overlay.title));
+    }
     for switch in 0..topology.switches().len() {
         text += &format!(
             "  {} [label={}, shape=box];\n",
@@ -30,8 +34,16 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     });
     let hosts = (0..topology.hosts().len()).map(|host| (Vertex::Switch(topology.switch_of(host)), Vertex::Host(host)));
     for (upper, lower) in between.chain(hosts) {
-        let style = style(&marks, marks.loads(lower, upper));
+        let rate = match (upper, lower) {
+            (Vertex::Switch(switch), Vertex::Switch(other)) => topology.cable_rate(switch, other),
+            (_, Vertex::Host(host)) | (Vertex::Host(host), _) => topology.host_rate(host),
+        };
+        let style = style(&marks, marks.loads(lower, upper), rate);
         text += &format!("  {} {line} {}{style};\n", id(topology, upper), id(topology, lower));
+    }
+    for &(low, high) in topology.blocked() {
+        let (low, high) = (id(topology, Vertex::Switch(low)), id(topology, Vertex::Switch(high)));
+        text += &format!("  {low} {line} {high} [dir=none, style=dashed, constraint=false, label=\"blocked\"];\n");
     }
     for host in 0..topology.hosts().len() {
         let sends = marks.sends(host);
@@ -44,14 +56,27 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     text + "}\n"
 }
 
-/// How a cable looks; an undirected line has nothing to say.
-fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>) -> String {
-    if marks.is_empty() {
-        return String::new();
+/// How a cable looks, with what it carries and could carry; of an unknown one without a plan there is nothing to say.
+fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u64>) -> String {
+    let rate = rate.map(format_rate);
+    let mut looks = Vec::new();
+    match loads {
+        // One frame, which the switches copy.
+        Some((up, _)) if marks.is_cast => {
+            looks.push(format!("dir={}, color=\"#1f6fb2\"", if up.flows > 0 { "back" } else { "forward" }));
+        }
+        _ if !marks.is_empty() => looks.push("dir=none".to_owned()),
+        _ => {}
     }
-    let Some((up, down)) = loads else { return " [dir=none]".to_string() };
-    let colour = if up.is_contended() || down.is_contended() { ", color=\"#c0392b\"" } else { "" };
-    format!(" [dir=none, label=\"{}\"{colour}]", describe((up, down)))
+    let flows = loads.filter(|_| !marks.is_cast).map(describe);
+    let label: Vec<String> = flows.into_iter().chain(rate).collect();
+    if !label.is_empty() {
+        looks.push(format!("label=\"{}\"", label.join(" ")));
+    }
+    if loads.is_some_and(|(up, down)| up.is_contended || down.is_contended) {
+        looks.push("color=\"#c0392b\"".to_owned());
+    }
+    if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) }
 }
 
 /// A host and a switch may have one name: their ids differ.

@@ -1,12 +1,15 @@
 //! What is drawn over a topology, looked up by where it is drawn.
 
-use crate::plan::{CableEnd, CableLoad, Plan};
-use crate::topology::{Topology, nodeset};
+use crate::format_rate;
+use crate::plan::{CableEnd, CableLoad, Plan, Via};
+use crate::topology::{Topology, Walk, nodeset};
 use std::collections::HashMap;
 
 /// What to draw over a topology; the default is nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
+    /// What the picture shows, for its title.
+    pub title: &'a str,
     /// Who sends to whom.
     pub plan: Option<&'a Plan>,
     /// The host id of each rank of the plan.
@@ -26,18 +29,14 @@ pub(super) enum Vertex {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub flows: usize,
-    pub senders: usize,
-}
-
-impl Traffic {
     /// Whether senders compete for it.
-    pub fn is_contended(self) -> bool {
-        self.senders > 1
-    }
+    pub is_contended: bool,
 }
 
 /// An overlay by hosts and switches.
 pub(super) struct Annotations {
+    /// Whether switches copy what the root sends once.
+    pub is_cast: bool,
     loads: HashMap<(Vertex, Vertex), Traffic>,
     sends: HashMap<usize, Vec<usize>>,
     /// The host the bytes come from.
@@ -54,17 +53,23 @@ impl Annotations {
             CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
         };
         let load = |load: &CableLoad| {
-            Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }))
+            Some((
+                (node(&load.from)?, node(&load.to)?),
+                Traffic { flows: load.flows, is_contended: load.is_contended() },
+            ))
         };
         let host = |rank: usize| overlay.host_of_rank.get(rank).copied();
+        let root = overlay.plan.and_then(|plan| host(plan.root()));
+        if let (Some(root), Some(Via::Cast)) = (root, overlay.plan.map(Plan::via)) {
+            return Self { is_cast: true, loads: flood(topology, root), sends: HashMap::new(), root: Some(root) };
+        }
         let mut sends: HashMap<usize, Vec<usize>> = HashMap::new();
         for (from, to) in overlay.plan.iter().flat_map(|plan| plan.edges()) {
             if let (Some(from), Some(to)) = (host(from), host(to)) {
                 sends.entry(from).or_default().push(to);
             }
         }
-        let root = overlay.plan.and_then(|plan| host(plan.root()));
-        Self { loads: overlay.loads.iter().filter_map(load).collect(), sends, root }
+        Self { is_cast: false, loads: overlay.loads.iter().filter_map(load).collect(), sends, root }
     }
 
     /// Whether there is nothing to draw over the topology.
@@ -77,17 +82,41 @@ impl Annotations {
         self.sends.get(&host).map_or(&[], Vec::as_slice)
     }
 
-    /// The two directions of a cable, towards the upper end and away from it; `None` if no cable carries anything, as
-    /// when switches do the copying.
+    /// The two directions of a cable, towards the upper end and away from it; `None` if nobody counted.
     pub fn loads(&self, lower: Vertex, upper: Vertex) -> Option<(Traffic, Traffic)> {
         let load = |from, to| self.loads.get(&(from, to)).copied().unwrap_or_default();
         (!self.loads.is_empty()).then(|| (load(lower, upper), load(upper, lower)))
     }
 }
 
+/// A cast from this host: one frame on every cable, away from it.
+fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic> {
+    let frame = Traffic { flows: 1, is_contended: false };
+    let walk = Walk::from(topology, topology.switch_of(root));
+    let between = walk.above().iter().enumerate().filter_map(|(switch, above)| Some(((*above)?, switch)));
+    let between = between.map(|(above, switch)| (Vertex::Switch(above), Vertex::Switch(switch)));
+    let hosts = (0..topology.hosts().len()).map(|host| {
+        let (host_end, switch_end) = (Vertex::Host(host), Vertex::Switch(topology.switch_of(host)));
+        if host == root { (host_end, switch_end) } else { (switch_end, host_end) }
+    });
+    between.chain(hosts).map(|direction| (direction, frame)).collect()
+}
+
+/// The cables that spanning tree keeps from carrying anything, by the names at their ends; nothing if there are none.
+pub(super) fn blocked(topology: &Topology) -> Option<String> {
+    let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
+    let names: Vec<String> = topology.blocked().iter().map(name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// A rate behind a name: ` (10gbit)`; nothing if it is not known.
+pub(super) fn in_brackets(rate: Option<u64>) -> String {
+    rate.map(|rate| format!(" ({})", format_rate(rate))).unwrap_or_default()
+}
+
 /// `↑1 ↓8!`: flows up and down a cable, those with contention marked.
 pub(super) fn describe((up, down): (Traffic, Traffic)) -> String {
-    let mark = |load: Traffic| if load.is_contended() { "!" } else { "" };
+    let mark = |load: Traffic| if load.is_contended { "!" } else { "" };
     format!("↑{}{} ↓{}{}", up.flows, mark(up), down.flows, mark(down))
 }
 

@@ -1,24 +1,32 @@
 //! A tree of box characters.
 
 use super::hung::Hung;
-use super::overlay::{Annotations, Overlay, Vertex, describe, fold};
+use super::overlay::{Annotations, Overlay, Vertex, blocked, describe, fold, in_brackets};
 use crate::topology::Topology;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What the signs of a plan mean, printed above it.
 const LEGEND: &str =
     "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 
-/// Draws a topology as a tree of lines. Without a plan, each switch is a line with its hosts folded; with one, each
+/// The same of a cast.
+const CAST_LEGEND: &str =
+    "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
+
+/// Draws a topology as a tree of lines, and below it the cables that are blocked. Without a plan, each switch is a line with its hosts folded; with one, each
 /// host is.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
     let marks = Annotations::new(topology, overlay);
     let mut tree = TextTree { topology, hung: &hung, marks: &marks, text: String::new() };
     if !marks.is_empty() {
-        tree.line("", LEGEND);
+        tree.line("", if marks.is_cast { CAST_LEGEND } else { LEGEND });
     }
     tree.draw();
+    if let Some(blocked) = blocked(topology) {
+        tree.line("", &format!("blocked by spanning tree: {blocked}"));
+    }
     tree.text
 }
 
@@ -61,29 +69,41 @@ impl TextTree<'_> {
             Vertex::Host(host) => self.host_label(host),
             Vertex::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
             Vertex::Switch(switch) => {
-                let above = self
-                    .topology
-                    .neighbours(switch)
-                    .iter()
-                    .find(|&&other| self.hung.depth[other] < self.hung.depth[switch]);
-                let loads = above.and_then(|&above| self.marks.loads(node, Vertex::Switch(above)));
+                let loads = self.above(switch).and_then(|above| self.marks.loads(node, Vertex::Switch(above)));
                 let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
-                format!("{}{loads}", self.topology.switches()[switch])
+                format!("{}{loads}", self.switch_name(switch))
             }
         }
     }
 
+    fn above(&self, switch: usize) -> Option<usize> {
+        let depth = &self.hung.depth;
+        self.topology.neighbours(switch).iter().copied().find(|&other| depth[other] < depth[switch])
+    }
+
+    /// The name, and what the cable above carries.
+    fn switch_name(&self, switch: usize) -> String {
+        let rate = self.above(switch).and_then(|above| self.topology.cable_rate(above, switch));
+        format!("{}{}", self.topology.switches()[switch], in_brackets(rate))
+    }
+
     fn plain_switch_label(&self, switch: usize) -> String {
-        let name = &self.topology.switches()[switch];
+        let name = self.switch_name(switch);
+        let mut alike: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
+        self.topology
+            .hosts_on(switch)
+            .for_each(|host| alike.entry(self.topology.host_rate(host)).or_default().push(host));
+        let hosts = alike.into_iter().map(|(rate, hosts)| fold(self.topology, hosts) + &in_brackets(rate));
+        let hosts = hosts.collect::<Vec<_>>().join(", ");
         match self.topology.hosts_on(switch).count() {
-            0 => name.clone(),
-            1 => format!("{name}  1 host  {}", fold(self.topology, self.topology.hosts_on(switch))),
-            hosts => format!("{name}  {hosts} hosts  {}", fold(self.topology, self.topology.hosts_on(switch))),
+            0 => name,
+            1 => format!("{name}  1 host  {hosts}"),
+            count => format!("{name}  {count} hosts  {hosts}"),
         }
     }
 
     fn host_label(&self, host: usize) -> String {
-        let mut label = self.topology.hosts()[host].clone();
+        let mut label = self.topology.hosts()[host].clone() + &in_brackets(self.topology.host_rate(host));
         if self.marks.root == Some(host) {
             label += " (root)";
         }

@@ -2,8 +2,9 @@
 
 use super::error::{TopologyError, TopologyProblem};
 use super::nodeset::{self, MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
-use super::tree::Topology;
-use crate::natural_order;
+use super::spanning;
+use super::tree::{CablePart, HostPart, Topology};
+use crate::{format_rate, natural_order};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What a source said, before anybody checked it; every statement remembers its line.
@@ -12,6 +13,18 @@ pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
     /// In the order of the ids they shall have.
     pub hosts: Vec<DraftHost>,
+    /// What becomes of cables that close a loop.
+    pub loops: Loops,
+}
+
+/// What becomes of cables that close a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Loops {
+    /// They are refused: whoever wrote the source can say which are blocked.
+    #[default]
+    Refused,
+    /// The switches block some of them, as their spanning tree protocol does.
+    Blocked,
 }
 
 #[derive(Debug)]
@@ -19,12 +32,18 @@ pub(super) struct DraftSwitch {
     pub name: String,
     pub line: Option<usize>,
     pub links: Vec<DraftLink>,
+    /// Cables that are there and carry nothing.
+    pub blocked: Vec<DraftLink>,
+    /// Its address as a number, which decides who is the root of a spanning tree; where none is known, the name does.
+    pub address: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct DraftLink {
     pub to: String,
     pub line: Option<usize>,
+    /// In bits per second.
+    pub rate: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -32,11 +51,29 @@ pub(super) struct DraftHost {
     pub name: String,
     pub switch: usize,
     pub line: Option<usize>,
+    /// In bits per second.
+    pub rate: Option<u64>,
+    /// How long it takes to send a frame.
+    pub injection_ns: Option<u64>,
+}
+
+impl DraftHost {
+    /// A host of whose cable nothing is known.
+    pub fn new(name: String, switch: usize, line: Option<usize>) -> Self {
+        Self { name, switch, line, rate: None, injection_ns: None }
+    }
+}
+
+impl DraftLink {
+    /// A link of unknown rate.
+    pub fn new(to: String, line: Option<usize>) -> Self {
+        Self { to, line, rate: None }
+    }
 }
 
 impl Draft {
     pub fn add_switch(&mut self, name: String, line: Option<usize>) -> &mut DraftSwitch {
-        self.switches.push(DraftSwitch { name, line, links: Vec::new() });
+        self.switches.push(DraftSwitch { name, line, links: Vec::new(), blocked: Vec::new(), address: None });
         self.switches.last_mut().expect("a switch was just pushed")
     }
 
@@ -53,7 +90,7 @@ impl Draft {
         if self.hosts.len() + hosts.len() > MAX_HOSTS {
             return Err(TopologyError::at(line, TopologyProblem::TooManyHosts));
         }
-        self.hosts.extend(hosts.into_iter().map(|name| DraftHost { name, switch, line }));
+        self.hosts.extend(hosts.into_iter().map(|name| DraftHost::new(name, switch, line)));
         Ok(())
     }
 
@@ -69,11 +106,18 @@ pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     let switch_ids = number_switches(&draft.switches)?;
     check_hosts(&draft)?;
     let cables = resolve_links(&draft.switches, &switch_ids)?;
-    let switches: Vec<String> = draft.switches.into_iter().map(|switch| switch.name).collect();
-    check_tree(&switches, &cables)?;
-    let ends: BTreeSet<(usize, usize)> = cables.iter().map(|cable| cable.ends).collect();
-    let hosts = draft.hosts.into_iter().map(|host| (host.name, host.switch)).collect();
-    Ok(Topology::new(switches, hosts, ends.into_iter().collect()))
+    let mut blocked = resolve_blocked(&draft.switches, &switch_ids, &cables)?;
+    let carries = match draft.loops {
+        Loops::Refused => check_no_loop(&draft.switches, &cables).map(|()| vec![true; cables.len()])?,
+        Loops::Blocked => spanning::carrying(&draft.switches, &cables),
+    };
+    check_no_island(&draft, &cables)?;
+    let (kept, closing): (Vec<_>, Vec<_>) = cables.iter().zip(carries).partition(|(_, carries)| *carries);
+    blocked.extend(closing.into_iter().map(|(cable, _)| cable.ends));
+    let cables = kept.into_iter().map(|(&DraftCable { ends, rate, .. }, _)| CablePart { ends, rate }).collect();
+    let switches = draft.switches.into_iter().map(|switch| switch.name).collect();
+    let part = |DraftHost { name, switch, rate, injection_ns, .. }| HostPart { name, switch, rate, injection_ns };
+    Ok(Topology::new(switches, draft.hosts.into_iter().map(part).collect(), cables, blocked))
 }
 
 fn number_switches(switches: &[DraftSwitch]) -> Result<HashMap<String, usize>, TopologyError> {
@@ -124,59 +168,112 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
 }
 
 /// A cable and the line that first named it.
-struct DraftCable {
+pub(super) struct DraftCable {
     /// Its switches, the lower id first.
-    ends: (usize, usize),
-    line: Option<usize>,
+    pub ends: (usize, usize),
+    pub line: Option<usize>,
+    /// In bits per second.
+    pub rate: Option<u64>,
 }
 
 /// The cables in the order they are first named; one named from both its ends is one cable.
 fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
-    let mut cables = Vec::new();
-    let mut known = HashSet::new();
+    let mut cables: Vec<DraftCable> = Vec::new();
+    let mut known: HashMap<(usize, usize), usize> = HashMap::new();
     for (id, switch) in switches.iter().enumerate() {
         let mut named_here = HashSet::new();
         for link in &switch.links {
-            let refuse = |problem| Err(TopologyError::at(link.line, problem));
+            let ends = resolve_link(switches, ids, id, link)?;
             let (from, to) = (switch.name.clone(), link.to.clone());
-            let Some(&other) = ids.get(&link.to) else {
-                let known = switches.iter().map(|switch| switch.name.clone()).collect();
-                return refuse(TopologyProblem::UnknownLink { switch: from, link: to, known });
+            if !named_here.insert(ends) {
+                return Err(TopologyError::at(link.line, TopologyProblem::LinkTwice { switch: from, link: to }));
+            }
+            let Some(&before) = known.get(&ends) else {
+                known.insert(ends, cables.len());
+                cables.push(DraftCable { ends, line: link.line, rate: link.rate });
+                continue;
             };
-            if other == id {
-                return refuse(TopologyProblem::LinkToItself(from));
-            }
-            if !named_here.insert(other) {
-                return refuse(TopologyProblem::LinkTwice { switch: from, link: to });
-            }
-            let ends = (id.min(other), id.max(other));
-            if known.insert(ends) {
-                cables.push(DraftCable { ends, line: link.line });
+            match (cables[before].rate, link.rate) {
+                (Some(earlier), Some(rate)) if earlier != rate => {
+                    let (before, rate) = (format_rate(earlier), format_rate(rate));
+                    let problem = TopologyProblem::RateTwice { switch: from, link: to, before, rate };
+                    return Err(TopologyError::at(link.line, problem));
+                }
+                (earlier, rate) => cables[before].rate = earlier.or(rate),
             }
         }
     }
     Ok(cables)
 }
 
-/// Lays the cables one by one, refuses the first that closes a loop, and then switches that are not joined to the
-/// first.
-fn check_tree(switches: &[String], cables: &[DraftCable]) -> Result<(), TopologyError> {
+/// The ends of a link from the switch `id`, the lower first.
+fn resolve_link(
+    switches: &[DraftSwitch],
+    ids: &HashMap<String, usize>,
+    id: usize,
+    link: &DraftLink,
+) -> Result<(usize, usize), TopologyError> {
+    let from = switches[id].name.clone();
+    let Some(&other) = ids.get(&link.to) else {
+        let known = switches.iter().map(|switch| switch.name.clone()).collect();
+        let problem = TopologyProblem::UnknownLink { switch: from, link: link.to.clone(), known };
+        return Err(TopologyError::at(link.line, problem));
+    };
+    if other == id {
+        return Err(TopologyError::at(link.line, TopologyProblem::LinkToItself(from)));
+    }
+    Ok((id.min(other), id.max(other)))
+}
+
+/// The cables that are said to carry nothing, each once.
+fn resolve_blocked(
+    switches: &[DraftSwitch],
+    ids: &HashMap<String, usize>,
+    cables: &[DraftCable],
+) -> Result<Vec<(usize, usize)>, TopologyError> {
+    let carrying: HashSet<(usize, usize)> = cables.iter().map(|cable| cable.ends).collect();
+    let mut blocked = BTreeSet::new();
+    for (id, switch) in switches.iter().enumerate() {
+        for link in &switch.blocked {
+            let ends = resolve_link(switches, ids, id, link)?;
+            if carrying.contains(&ends) {
+                let (switch, link_to) = (switch.name.clone(), link.to.clone());
+                return Err(TopologyError::at(link.line, TopologyProblem::BlockedLink { switch, link: link_to }));
+            }
+            blocked.insert(ends);
+        }
+    }
+    Ok(blocked.into_iter().collect())
+}
+
+/// Lays the cables one by one, and refuses the first that closes a loop.
+fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
-    for &DraftCable { ends: (low, high), line } in cables {
+    for &DraftCable { ends: (low, high), line, .. } in cables {
         if !islands.unite(low, high) {
-            let names = path(&neighbours, low, high).into_iter().map(|switch| switches[switch].clone()).collect();
+            let names = path(&neighbours, low, high).into_iter().map(|switch| switches[switch].name.clone()).collect();
             return Err(TopologyError::at(line, TopologyProblem::Loop(names)));
         }
         neighbours[low].push(high);
         neighbours[high].push(low);
     }
-    let unreached = (1..switches.len()).filter(|&switch| islands.find(switch) != islands.find(0));
-    let unreached: Vec<String> = unreached.map(|switch| switches[switch].clone()).collect();
-    if unreached.is_empty() {
-        return Ok(());
-    }
-    Err(TopologyError::nowhere(TopologyProblem::Disconnected { first: switches[0].clone(), islands: unreached }))
+    Ok(())
+}
+
+/// Refuses switches that no cable joins to the first one, at the line of the first of them with a host; if none has
+/// one, of the first.
+fn check_no_island(draft: &Draft, cables: &[DraftCable]) -> Result<(), TopologyError> {
+    let switches = &draft.switches;
+    let mut islands = Islands::new(switches.len());
+    cables.iter().for_each(|cable| _ = islands.unite(cable.ends.0, cable.ends.1));
+    let unreached: Vec<usize> = (1..switches.len()).filter(|&switch| islands.find(switch) != islands.find(0)).collect();
+    let Some(&first) = unreached.first() else { return Ok(()) };
+    let populated: HashSet<usize> = draft.hosts.iter().map(|host| host.switch).collect();
+    let blamed = unreached.iter().copied().find(|switch| populated.contains(switch)).unwrap_or(first);
+    let islands = unreached.iter().map(|&switch| switches[switch].name.clone()).collect();
+    let problem = TopologyProblem::Disconnected { first: switches[0].name.clone(), islands };
+    Err(TopologyError::at(switches[blamed].line, problem))
 }
 
 /// The switches from one to another along cables that exist; only called for two that are joined.
@@ -194,14 +291,14 @@ fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
 }
 
 /// Which switches are joined so far (union-find with path halving).
-struct Islands(Vec<usize>);
+pub(super) struct Islands(Vec<usize>);
 
 impl Islands {
-    fn new(switches: usize) -> Self {
+    pub fn new(switches: usize) -> Self {
         Self((0..switches).collect())
     }
 
-    fn find(&mut self, mut switch: usize) -> usize {
+    pub fn find(&mut self, mut switch: usize) -> usize {
         while self.0[switch] != switch {
             self.0[switch] = self.0[self.0[switch]];
             switch = self.0[switch];
@@ -210,7 +307,7 @@ impl Islands {
     }
 
     /// Joins two islands; `false` if they were one already.
-    fn unite(&mut self, left: usize, right: usize) -> bool {
+    pub fn unite(&mut self, left: usize, right: usize) -> bool {
         let (left, right) = (self.find(left), self.find(right));
         self.0[left] = right;
         left != right

@@ -15,7 +15,7 @@ impl Topology {
     pub fn single_switch(hosts: impl IntoIterator<Item = String>) -> Result<Self, TopologyError> {
         let mut draft = Draft::default();
         draft.add_switch("s0".to_string(), None);
-        draft.hosts = hosts.into_iter().map(|name| DraftHost { name, switch: 0, line: None }).collect();
+        draft.hosts = hosts.into_iter().map(|name| DraftHost::new(name, 0, None)).collect();
         build::build(draft)
     }
 
@@ -43,11 +43,10 @@ fn test_bed(switches: usize, cables: &[(usize, usize)], hosts: usize, switch_of:
     let mut draft = Draft::default();
     for id in 0..switches {
         let links = cables.iter().filter(|cable| cable.0 == id);
-        let links = links.map(|cable| DraftLink { to: format!("s{}", cable.1), line: None }).collect();
+        let links = links.map(|cable| DraftLink::new(format!("s{}", cable.1), None)).collect();
         draft.add_switch(format!("s{id}"), None).links = links;
     }
-    draft.hosts =
-        (0..hosts).map(|id| DraftHost { name: format!("n{id}"), switch: switch_of(id), line: None }).collect();
+    draft.hosts = (0..hosts).map(|id| DraftHost::new(format!("n{id}"), switch_of(id), None)).collect();
     build::build(draft).expect("every test bed is a tree with distinct names")
 }
 

@@ -15,6 +15,7 @@ mod file;
 pub mod lldp;
 pub mod nodeset;
 pub mod slurm;
+mod spanning;
 mod tree;
 mod walk;
 

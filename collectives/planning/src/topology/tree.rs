@@ -1,6 +1,6 @@
 //! Hosts, switches and the cables between them, with what is derived from that.
 
-use std::collections::HashMap;
+use crate::host_names::HostNames;
 
 /// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never renumbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,12 +9,38 @@ pub struct Topology {
     switches: Vec<String>,
     switch_of: Vec<usize>,
     cables: Vec<(usize, usize)>,
+    cable_rates: Vec<Option<u64>>,
+    host_rates: Vec<Option<u64>>,
+    host_injections: Vec<Option<u64>>,
+    blocked: Vec<(usize, usize)>,
     /// Derived: the hosts of each switch, ascending.
     hosts_on: Vec<Vec<usize>>,
     /// Derived: the switches cabled to each switch, ascending.
     neighbours: Vec<Vec<usize>>,
     /// Derived: host ids by name.
-    host_ids: HashMap<String, usize>,
+    host_names: HostNames,
+}
+
+/// A host of a network that was checked.
+#[derive(Debug)]
+pub(super) struct HostPart {
+    /// Its name.
+    pub name: String,
+    /// The id of its switch.
+    pub switch: usize,
+    /// What its cable carries, in bits per second, if that is known.
+    pub rate: Option<u64>,
+    /// How long it takes to send a frame, in nanoseconds, if that is known.
+    pub injection_ns: Option<u64>,
+}
+
+/// A cable between switches of a network that was checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CablePart {
+    /// Its switches, the lower id first.
+    pub ends: (usize, usize),
+    /// What it carries, in bits per second, if that is known.
+    pub rate: Option<u64>,
 }
 
 /// A topology read from what was not written for us, and what the reader should know about how it was understood.
@@ -28,19 +54,36 @@ pub struct Imported {
 }
 
 impl Topology {
-    /// Derives the tables of a network that was checked: each host with the id of its switch, each cable with the lower
-    /// switch first, ascending.
-    pub(super) fn new(switches: Vec<String>, hosts: Vec<(String, usize)>, cables: Vec<(usize, usize)>) -> Self {
-        let (hosts, switch_of): (Vec<String>, Vec<usize>) = hosts.into_iter().unzip();
+    /// Derives the tables of a network that was checked: `cables` are those of a tree, `blocked` the others, which
+    /// carry nothing.
+    pub(super) fn new(
+        switches: Vec<String>,
+        hosts: Vec<HostPart>,
+        mut cables: Vec<CablePart>,
+        mut blocked: Vec<(usize, usize)>,
+    ) -> Self {
+        cables.sort_unstable_by_key(|cable| cable.ends);
+        blocked.sort_unstable();
         let mut hosts_on = vec![Vec::new(); switches.len()];
-        switch_of.iter().enumerate().for_each(|(host, &switch)| hosts_on[switch].push(host));
+        hosts.iter().enumerate().for_each(|(id, host)| hosts_on[host.switch].push(id));
         let mut neighbours = vec![Vec::new(); switches.len()];
-        for &(low, high) in &cables {
-            neighbours[low].push(high);
-            neighbours[high].push(low);
+        for CablePart { ends: (low, high), .. } in &cables {
+            neighbours[*low].push(*high);
+            neighbours[*high].push(*low);
         }
-        let host_ids = hosts.iter().enumerate().map(|(id, name)| (name.clone(), id)).collect();
-        Self { hosts, switches, switch_of, cables, hosts_on, neighbours, host_ids }
+        Self {
+            host_names: HostNames::new(hosts.iter().map(|host| host.name.as_str())),
+            switch_of: hosts.iter().map(|host| host.switch).collect(),
+            host_rates: hosts.iter().map(|host| host.rate).collect(),
+            host_injections: hosts.iter().map(|host| host.injection_ns).collect(),
+            hosts: hosts.into_iter().map(|host| host.name).collect(),
+            cable_rates: cables.iter().map(|cable| cable.rate).collect(),
+            cables: cables.into_iter().map(|cable| cable.ends).collect(),
+            switches,
+            blocked,
+            hosts_on,
+            neighbours,
+        }
     }
 
     /// Host names; a host's id is its index here.
@@ -69,9 +112,44 @@ impl Topology {
         &self.cables
     }
 
-    /// The id of the host with this name.
+    /// What the cable between two switches carries, in bits per second, if there is one and that is known.
+    pub fn cable_rate(&self, one: usize, other: usize) -> Option<u64> {
+        let cable = self.cables.binary_search(&(one.min(other), one.max(other))).ok()?;
+        self.cable_rates[cable]
+    }
+
+    /// What a host's cable carries, in bits per second, if that is known.
+    ///
+    /// # Panics
+    /// If `host` is no host id.
+    pub fn host_rate(&self, host: usize) -> Option<u64> {
+        self.host_rates[host]
+    }
+
+    /// The rate of the fastest host's cable, in bits per second, if those of all hosts are known.
+    pub fn fastest_host_rate(&self) -> Option<u64> {
+        let rates: Option<Vec<u64>> = self.host_rates.iter().copied().collect();
+        rates?.into_iter().max()
+    }
+
+    /// How long a host takes to send a frame, in nanoseconds, if somebody has measured that (Mateescu and Taylor's
+    /// injection time).
+    ///
+    /// # Panics
+    /// If `host` is no host id.
+    pub fn injection_ns(&self, host: usize) -> Option<u64> {
+        self.host_injections[host]
+    }
+
+    /// The cables between switches that carry nothing because they close a loop, the lower switch id first, ascending.
+    pub fn blocked(&self) -> &[(usize, usize)] {
+        &self.blocked
+    }
+
+    /// The id of the host with this name. A short name finds the host of a full one and the other way round, if no
+    /// other host has it.
     pub fn host_named(&self, name: &str) -> Option<usize> {
-        self.host_ids.get(name).copied()
+        self.host_names.find(name)
     }
 
     /// The hosts on a switch, ascending by id.

@@ -9,6 +9,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
 /// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
@@ -164,7 +165,8 @@ impl AroundTheRing {
         let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
-        let passing = |step: u16| block_range(rank.ahead(size - step, size), block_bytes);
+        let from = |step: u16| if planted!("block-from-the-wrong-side") { step } else { size - step };
+        let passing = |step: u16| block_range(rank.ahead(from(step), size), block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
                 self.awaited.add(group, rank.ahead(size - 1, size), block_bytes);

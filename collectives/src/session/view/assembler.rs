@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::session::message::{Digest, ViewPart};
+use ethbcast_transport::planted;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Views that are collected at the same time: a stray part does not make a receiver forget what it has.
@@ -44,6 +45,8 @@ impl Assembler {
             return None;
         }
         let whole: Vec<u8> = view.parts.into_values().flatten().collect();
-        (*blake3::hash(&whole).as_bytes() == view.digest).then(|| View::decode(&whole)).flatten()
+        (*blake3::hash(&whole).as_bytes() == view.digest || planted!("view-digest-not-compared"))
+            .then(|| View::decode(&whole))
+            .flatten()
     }
 }

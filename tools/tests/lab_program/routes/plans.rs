@@ -3,6 +3,7 @@
 
 use super::{BYTES, CALIBRATION, OTHERS, ROOT, ROW, Row, frames, predicted_seconds, row, text};
 use crate::harness::{LIMIT, content};
+use ethbcast_lab::LabConfig;
 
 /// A network somebody measured, with a gap that falls, in line 12.
 const FALLING: &str = "schema = 1\n\
@@ -53,6 +54,34 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
     }
     let sent_bytes = row.site.lab().counters("n0").expect("a host").sent_bytes;
     assert!(sent_bytes > 2 * BYTES as u64, "n0 put {sent_bytes} bytes on its cable");
+}
+
+#[test]
+fn what_a_contended_plan_takes_is_the_plans_doing() {
+    let row = Row::up("contended", LabConfig { rate_bits_per_second: Some(50_000_000), ..row() });
+    let bytes = content(8, BYTES);
+    let source = row.site.file("source.bin", &bytes);
+    // To and fro over both cables of the row.
+    let edges = ["n2n5", "n5n3", "n3n4", "n4n0", "n0n1"].map(|edge| {
+        let (from, to) = edge.split_at(2);
+        format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = 0\n")
+    });
+    let head = "schema = 1\nvia = \"chain\"\nroot = \"n2\"\nepoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-5]\"\n";
+    let file = row.site.file("plan.toml", format!("{head}{}", edges.concat()));
+    let told = ["--json", "--plan", text(&file), "--topology", text(&row.topology), "--calibration"];
+    let told = [&told[..], &[text(&row.calibration)]].concat();
+    let refused = row.send(5, &told, &source);
+    refused.assert_refusal(2, &["plan.toml:", "switch s1 to switch s2 (2 flows from 2 senders)"]);
+
+    let receivers = row.receivers(&OTHERS);
+    let root = row.send(5, &[&told[..], &["--allow-contention"]].concat(), &source);
+    root.assert_code(0);
+    let report = root.json();
+    // The calibration is of a network twenty times as fast.
+    let surprise = report["surprise"].as_str().unwrap_or_default();
+    assert!(surprise.contains("the plan's doing") && surprise.contains("switch s1 to switch s2"), "{report}");
+    assert_eq!(report["contention"][0]["senders"], 2, "{report}");
+    row.assert_received(receivers, &bytes);
 }
 
 #[test]

@@ -130,6 +130,10 @@ impl Readers for Cast {
         self.next == head
     }
 
+    fn sending(&self, _boundaries: &Boundaries) -> (bool, u64) {
+        (false, self.next)
+    }
+
     fn memory(&self) -> Memory {
         Memory {
             stamps_bytes: self.cast_at.bytes() + self.repairs.bytes(),

@@ -155,7 +155,7 @@ impl Remote {
         self.cursor = ack.cursor;
         // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes
         // nothing back.
-        self.below = self.below.max(ack.body.below);
+        self.below = if planted!("late-below") { ack.body.below } else { self.below.max(ack.body.below) };
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
         self.holes.clear();

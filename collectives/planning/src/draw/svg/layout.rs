@@ -1,10 +1,15 @@
 //! Where everything stands, in user units.
 
-use super::shapes::{self, Rect};
+use super::legend::Legend;
+use super::shapes::{self, Position, Rect};
 use crate::draw::hung::Hung;
 use crate::topology::Topology;
 
 const MARGIN: f64 = 24.0;
+/// Above the switches: room for the title.
+const TITLE_HEIGHT: f64 = 28.0;
+/// Below the hosts: a line of the legend.
+pub(super) const LEGEND_PITCH: f64 = 20.0;
 /// From one level of switches to the next.
 const LEVEL_HEIGHT: f64 = 84.0;
 const SWITCH_HEIGHT: f64 = 32.0;
@@ -25,6 +30,8 @@ const LOADS_WIDTH: f64 = 68.0;
 pub(super) struct Layout {
     pub switches: Vec<Rect>,
     pub hosts: Vec<Rect>,
+    /// Where the legend begins.
+    pub legend: Position,
     pub width: f64,
     pub height: f64,
 }
@@ -32,25 +39,28 @@ pub(super) struct Layout {
 impl Layout {
     /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below
     /// it), so that no cable crosses a host; its hosts stand below the lowest switch.
-    pub fn new(topology: &Topology, hung: &Hung, with_plan: bool) -> Self {
+    pub fn new(topology: &Topology, hung: &Hung, with_plan: bool, legend: &Legend) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
-        let host_width = box_width(topology.hosts()) + if with_plan { LOADS_WIDTH } else { 0.0 };
+        let with_rates = (0..topology.hosts().len()).any(|host| topology.host_rate(host).is_some());
+        let host_width = box_width(topology.hosts()) + if with_plan || with_rates { LOADS_WIDTH } else { 0.0 };
         let switch_width = box_width(topology.switches());
         let none = Rect { x: 0.0, y: 0.0, width: 0.0, height: 0.0 };
         let mut layout = Self {
             switches: vec![none; topology.switches().len()],
             hosts: vec![none; topology.hosts().len()],
+            legend: Position { x: MARGIN, y: 0.0 },
             width: 0.0,
             height: 0.0,
         };
-        let hosts_top = MARGIN + LEVEL_HEIGHT * (hung.levels() - 1) as f64 + SWITCH_HEIGHT + 2.0 * HOST_PITCH;
+        let top = MARGIN + TITLE_HEIGHT;
+        let hosts_top = top + LEVEL_HEIGHT * (hung.levels() - 1) as f64 + SWITCH_HEIGHT + 2.0 * HOST_PITCH;
         let mut left = MARGIN + GAP / 2.0;
         layout.height = hosts_top;
         for switch in left_to_right(hung) {
             let hosts: Vec<usize> = topology.hosts_on(switch).collect();
             let columns = hosts.len().div_ceil(ROWS);
             let strip = (columns as f64 * (host_width + gap) - gap).max(switch_width);
-            let y = MARGIN + LEVEL_HEIGHT * hung.depth[switch] as f64;
+            let y = top + LEVEL_HEIGHT * hung.depth[switch] as f64;
             layout.switches[switch] =
                 Rect { x: left + (strip - switch_width) / 2.0, y, width: switch_width, height: SWITCH_HEIGHT };
             for (index, &host) in hosts.iter().enumerate() {
@@ -61,8 +71,9 @@ impl Layout {
             }
             left += strip + gap;
         }
-        layout.width = left - gap + MARGIN + GAP_WITH_PLAN / 2.0;
-        layout.height += MARGIN;
+        layout.width = (left - gap + MARGIN + GAP_WITH_PLAN / 2.0).max(legend.width() + 2.0 * MARGIN);
+        layout.legend.y = layout.height + LEGEND_PITCH;
+        layout.height = layout.legend.y + LEGEND_PITCH * legend.lines() as f64 + MARGIN;
         layout
     }
 }
@@ -98,6 +109,8 @@ fn box_width(names: &[String]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::Overlay;
+    use crate::draw::overlay::Annotations;
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 
@@ -108,7 +121,8 @@ mod tests {
     proptest! {
         #[test]
         fn boxes_stand_apart_and_inside_the_picture(topology in arbitrary::topology(10, 60), with_plan: bool) {
-            let layout = Layout::new(&topology, &Hung::new(&topology), with_plan);
+            let legend = Legend::of(&topology, &Annotations::new(&topology, &Overlay::default()), "");
+            let layout = Layout::new(&topology, &Hung::new(&topology), with_plan, &legend);
             let all: Vec<Rect> = layout.switches.iter().chain(&layout.hosts).copied().collect();
             for (index, rect) in all.iter().enumerate() {
                 prop_assert!(rect.x >= 0.0 && rect.right() <= layout.width);

@@ -1,24 +1,30 @@
 //! A picture that needs nothing else: one SVG file, fonts by family only.
 
 mod layout;
+mod legend;
 mod shapes;
 
 use super::hung::Hung;
-use super::overlay::{Annotations, Overlay, Vertex, describe};
+use super::overlay::{Annotations, Overlay, Traffic, Vertex, describe};
+use crate::format_rate;
 use crate::topology::Topology;
 use layout::Layout;
-use shapes::{Paint, Position, Rect};
+use legend::Legend;
+use shapes::{Line, Paint, Position, Rect};
 
 /// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of
-/// a plan as arrows, numbered where a host sends to several. Lengths are in user units, of which a line of text has 13.
+/// a plan as arrows, numbered where a host sends to several; of a cast the arrows are on the cables. Above stands what
+/// is shown, below what the signs mean. Lengths are in user units, of which a line of text has 13.
 pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Annotations::new(topology, overlay);
     let hung = Hung::new(topology);
-    let layout = Layout::new(topology, &hung, !marks.is_empty());
+    let legend = Legend::of(topology, &marks, overlay.title);
+    let layout = Layout::new(topology, &hung, !marks.is_empty(), &legend);
     let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
     // What is later is above: long edges pass behind the hosts on their way.
-    let body = [picture.cables(), picture.ports(), picture.plan(), picture.switches(), picture.hosts()].concat();
-    shapes::document(layout.width, layout.height, &body)
+    let lines = [picture.cables(), picture.blocked(), picture.ports(), picture.plan()].concat();
+    let body = [lines, picture.switches(), picture.hosts(), legend.draw(layout.legend)].concat();
+    shapes::document(layout.width, layout.height, legend.title(), &body)
 }
 
 struct Picture<'a> {
@@ -45,13 +51,39 @@ impl Picture<'_> {
                 let (start, end) =
                     (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
                 let loads = self.marks.loads(Vertex::Switch(lower), Vertex::Switch(upper));
-                let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
-                let label = loads
-                    .map(|loads| shapes::label(start.halfway(end), &describe(loads), contended))
-                    .unwrap_or_default();
-                shapes::drop(start, end, contended) + &label
+                let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
+                let flows = loads.filter(|_| !self.marks.is_cast).map(describe);
+                let rate = self.topology.cable_rate(upper, lower).map(format_rate);
+                let label: Vec<String> = flows.into_iter().chain(rate).collect();
+                let label = match label.as_slice() {
+                    [] => String::new(),
+                    label => shapes::label(start.halfway(end), &label.join(" "), contended),
+                };
+                match self.line(loads) {
+                    // The frame goes up: the arrow's head is at the upper end.
+                    Line::Copied if loads.is_some_and(|(up, _)| up.flows > 0) => {
+                        shapes::drop(end, start, Line::Copied) + &label
+                    }
+                    line => shapes::drop(start, end, line) + &label,
+                }
             })
             .collect()
+    }
+
+    fn line(&self, loads: Option<(Traffic, Traffic)>) -> Line {
+        match loads {
+            Some(_) if self.marks.is_cast => Line::Copied,
+            Some((up, down)) if up.is_contended || down.is_contended => Line::Contended,
+            _ => Line::Plain,
+        }
+    }
+
+    fn blocked(&self) -> String {
+        let line = |&(low, high): &(usize, usize)| {
+            let [low, high] = [low, high].map(|switch| self.layout.switches[switch].middle());
+            shapes::drop(low, high, Line::Blocked)
+        };
+        self.topology.blocked().iter().map(line).collect()
     }
 
     /// The cables from each switch down to its hosts: one trunk, and a short stub for each host.
@@ -59,7 +91,7 @@ impl Picture<'_> {
         (0..self.topology.switches().len())
             .map(|switch| {
                 let hosts: Vec<Rect> = self.topology.hosts_on(switch).map(|host| self.layout.hosts[host]).collect();
-                shapes::trunk(self.layout.switches[switch], &hosts)
+                shapes::trunk(self.layout.switches[switch], &hosts, self.marks.is_cast)
             })
             .collect()
     }
@@ -72,13 +104,16 @@ impl Picture<'_> {
     fn hosts(&self) -> String {
         let draw = |(host, name): (usize, &String)| {
             let loads = self.marks.loads(Vertex::Host(host), Vertex::Switch(self.topology.switch_of(host)));
-            let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
+            let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
             let paint = match (self.marks.root == Some(host), contended) {
                 (true, _) => Paint::Root,
                 (false, true) => Paint::Contended,
                 (false, false) => Paint::Host,
             };
-            shapes::named_box(self.layout.hosts[host], name, &loads.map(describe).unwrap_or_default(), paint)
+            let loads = loads.filter(|_| !self.marks.is_cast).map(describe);
+            let rate =
+                self.topology.host_rate(host).filter(|_| self.marks.is_empty() || self.marks.is_cast).map(format_rate);
+            shapes::named_box(self.layout.hosts[host], name, &loads.or(rate).unwrap_or_default(), paint)
         };
         self.topology.hosts().iter().enumerate().map(draw).collect()
     }

@@ -9,7 +9,8 @@ const SHOWN_CHARACTERS: usize = 24;
 const STYLE: &str = "text{font:13px 'DejaVu Sans',Verdana,Helvetica,sans-serif;fill:#1b2733}\
 text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
 .cable{fill:none;stroke:#5b6b7a;stroke-width:1.5}path.hot{stroke:#c0392b}\
-.edge{fill:none;stroke:#1f6fb2;stroke-width:1.5}\
+.edge,.copied{fill:none;stroke:#1f6fb2;stroke-width:1.5}.blocked{fill:none;stroke:#9aa5af;stroke-dasharray:5 4}\
+text.title{font-size:16px;font-weight:bold}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
 
@@ -58,16 +59,65 @@ pub(super) enum Paint {
     Contended,
 }
 
-/// The whole document.
-pub(super) fn document(width: f64, height: f64, body: &str) -> String {
+/// How a line between two boxes looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A cable.
+    Plain,
+    /// A cable that several hosts send over at once.
+    Contended,
+    /// A cable that carries a copy of the one frame, towards the second end.
+    Copied,
+    /// A cable that carries nothing.
+    Blocked,
+}
+
+/// What a line of the legend explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Cable,
+    Copied,
+    Edge,
+    Loads,
+    Root,
+    Blocked,
+}
+
+/// What a sign takes in the legend, in user units.
+pub(super) const SIGN_WIDTH: f64 = 64.0;
+
+/// A line of the legend.
+pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
+    let Position { x, y } = at;
+    let line = |class: &str, head: &str| {
+        format!("<path class=\"{class}\"{head} d=\"M{x:.1} {:.1}H{:.1}\"/>", y - 4.0, x + SIGN_WIDTH - 16.0)
+    };
+    let head = " marker-end=\"url(#head)\"";
+    let sign = match sign {
+        Sign::Cable => line("cable", ""),
+        Sign::Copied | Sign::Edge => line("copied", head),
+        Sign::Blocked => line("blocked", ""),
+        Sign::Loads => format!("<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">↑1 ↓8!</text>"),
+        Sign::Root => {
+            format!("<rect class=\"root\" x=\"{x:.1}\" y=\"{:.1}\" width=\"40\" height=\"14\" rx=\"4\"/>", y - 11.0)
+        }
+    };
+    format!("{sign}<text class=\"load\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>\n", x + SIGN_WIDTH, escape(text))
+}
+
+/// The whole document, under its title.
+pub(super) fn document(width: f64, height: f64, title: &str, body: &str) -> String {
+    let title = escape(title);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
          {width:.0} {height:.0}\">\n\
+         <title>{title}</title>\n\
          <style>{STYLE}</style>\n\
          <defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
          orient=\"auto\">\
          <path d=\"M0 0L10 5L0 10z\" fill=\"#1f6fb2\"/></marker></defs>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <text class=\"title\" x=\"24\" y=\"30\">{title}</text>\n{body}</svg>\n"
     )
 }
 
@@ -104,12 +154,17 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
     )
 }
 
-/// A cable that leaves downwards and arrives from above.
-pub(super) fn drop(from: Position, to: Position, contended: bool) -> String {
+/// A cable that leaves and arrives upright.
+pub(super) fn drop(from: Position, to: Position, line: Line) -> String {
     let turn = from.halfway(to).y;
-    let hot = if contended { " hot" } else { "" };
+    let class = match line {
+        Line::Plain => "cable",
+        Line::Contended => "cable hot",
+        Line::Copied => "copied\" marker-end=\"url(#head)",
+        Line::Blocked => "blocked",
+    };
     format!(
-        "<path class=\"cable{hot}\" d=\"M{:.1} {:.1}C{:.1} {turn:.1} {:.1} {turn:.1} {:.1} {:.1}\"/>\n",
+        "<path class=\"{class}\" d=\"M{:.1} {:.1}C{:.1} {turn:.1} {:.1} {turn:.1} {:.1} {:.1}\"/>\n",
         from.x, from.y, from.x, to.x, to.x, to.y
     )
 }
@@ -131,7 +186,8 @@ pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
 
 /// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each
 /// host.
-pub(super) fn trunk(switch: Rect, hosts: &[Rect]) -> String {
+/// They may carry copies of one frame.
+pub(super) fn trunk(switch: Rect, hosts: &[Rect], copied: bool) -> String {
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);
     let left = |host: &Rect| host.x - 12.0;
@@ -140,7 +196,7 @@ pub(super) fn trunk(switch: Rect, hosts: &[Rect]) -> String {
     for host in hosts {
         path += &format!("M{:.1} {rail:.1}V{:.1}H{:.1}", left(host), host.middle().y, host.x);
     }
-    format!("<path class=\"cable\" d=\"{path}\"/>\n")
+    format!("<path class=\"{}\" d=\"{path}\"/>\n", if copied { "copied" } else { "cable" })
 }
 
 /// An edge of a plan: beside the column between two hosts of one, across otherwise.

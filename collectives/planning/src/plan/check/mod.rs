@@ -13,6 +13,7 @@ mod report;
 
 pub use report::{CableEnd, CableLoad, CheckReport, Fault};
 
+use super::by_rank::blocks;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;
@@ -45,6 +46,24 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
         let load = Meter::new(topology).measure(topology, &measured, host_of_rank);
         (report.loads, report.worst, report.worst_edges) = (load.cables, load.worst, load.worst_edges);
     }
+    report
+}
+
+/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
+/// in edges.
+const MOST_RANKS_IN_BLOCKS: usize = 256;
+
+/// Judges all that a message puts on the cables: a plan, or all trees of the blocks of one whose message is
+/// [in blocks](Via::is_in_blocks), every block counted as its share of the message.
+pub fn check_message(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
+    let ranks = plan.ranks();
+    if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
+        return check(topology, plan, host_of_rank);
+    }
+    let mut report = check_all(topology, &blocks(plan.via(), plan.root(), ranks), host_of_rank);
+    // As many flows as there are ranks are one message.
+    let whole = |load: &mut CableLoad| load.flows = load.flows.div_ceil(ranks);
+    report.loads.iter_mut().chain(&mut report.worst).for_each(whole);
     report
 }
 

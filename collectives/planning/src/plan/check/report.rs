@@ -12,7 +12,7 @@ pub struct CheckReport {
     pub ranks: usize,
     /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// The directed cable with the most senders, then the most flows, then the first in the order host uplinks, host
+    /// The directed cable that hosts compete for, then with the most senders, then the most flows, then the first in the order host uplinks, host
     /// downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
     /// Every directed cable that is used, in the same order; empty if no cable was judged.
@@ -27,9 +27,28 @@ impl CheckReport {
         self.faults.is_empty()
     }
 
-    /// Whether no directed cable carries two senders.
+    /// Whether no two senders compete for a cable in one direction.
     pub fn is_contention_free(&self) -> bool {
-        self.worst.as_ref().is_none_or(|load| load.senders <= 1)
+        self.worst.as_ref().is_none_or(|load| !load.is_contended())
+    }
+
+    /// The directed cables that hosts compete for, those of the most senders first.
+    pub fn contended(&self) -> Vec<&CableLoad> {
+        let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.is_contended()).collect();
+        contended.sort_by_key(|load| std::cmp::Reverse((load.senders, load.flows)));
+        contended
+    }
+
+    /// The cables that are contended, for people: `switch s0 to switch s1 (8 flows from 8 senders)`; empty if none is.
+    pub fn contention(&self) -> String {
+        let contended = self.contended();
+        let name = |load: &&CableLoad| {
+            let (flows, senders) = (plural(load.flows, "flow"), plural(load.senders, "sender"));
+            format!("{} to {} ({flows} from {senders})", load.from, load.to)
+        };
+        let named: Vec<String> = contended.iter().take(NAMED_CABLES).map(name).collect();
+        let more = contended.len().saturating_sub(NAMED_CABLES);
+        named.join(", ") + &if more > 0 { format!(" and {} more", plural(more, "cable")) } else { String::new() }
     }
 
     /// Whether the plan spans and is free of contention.
@@ -37,6 +56,9 @@ impl CheckReport {
         self.is_spanning() && self.is_contention_free()
     }
 }
+
+/// How many cables [`CheckReport::contention`] names.
+const NAMED_CABLES: usize = 4;
 
 /// One direction of one cable and what the plan puts on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +72,18 @@ pub struct CableLoad {
     pub flows: usize,
     /// Different hosts those edges come from.
     pub senders: usize,
+    /// What it carries, in bits per second, if that is known.
+    pub rate: Option<u64>,
+    /// What these hosts can send together, in bits per second, if that is known of each.
+    pub demand: Option<u64>,
+}
+
+impl CableLoad {
+    /// Whether senders compete for it: there are several, and it is not known to carry what they can send together.
+    pub fn is_contended(&self) -> bool {
+        let suffices = self.rate.zip(self.demand).is_some_and(|(rate, demand)| demand <= rate);
+        self.senders > 1 && !suffices
+    }
 }
 
 /// What a cable is plugged into, by name.
@@ -100,6 +134,15 @@ pub enum Fault {
     Unreached(usize),
 }
 
+impl CableEnd {
+    /// The name of the host or the switch.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Host(name) | Self::Switch(name) => name,
+        }
+    }
+}
+
 impl fmt::Display for CheckReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(fault) = self.faults.first() {
@@ -109,7 +152,7 @@ impl fmt::Display for CheckReport {
         write!(formatter, "spans {} ranks; ", self.ranks)?;
         match &self.worst {
             None => write!(formatter, "no cable to judge"),
-            Some(load) if load.senders > 1 => write!(formatter, "contention: {load}"),
+            Some(load) if load.is_contended() => write!(formatter, "contention: {load}"),
             Some(load) => write!(formatter, "no contention: {load}"),
         }
     }

@@ -1,5 +1,6 @@
 //! Why a saved plan was refused, and where it says so.
 
+use crate::plan::check::CheckReport;
 use crate::plan::error::PlanError;
 use crate::plan::via::UnknownVia;
 use crate::schema::SchemaProblem;
@@ -54,6 +55,28 @@ pub enum SavedPlanProblem {
     /// A segment of no bytes.
     #[error("expected segment_bytes above 0, found 0; the length of a frame's payload is the least that makes sense")]
     ZeroSegment,
+    /// A segment longer than relays can keep.
+    #[error(
+        "segments of {segment_bytes} bytes are longer than a host can keep of a stream, {most_bytes} bytes; use at most \
+         that, or save the plan again with `ethbcast plan --out`"
+    )]
+    LongSegment {
+        /// The segment in the file, in bytes.
+        segment_bytes: u64,
+        /// The longest there can be, in bytes.
+        most_bytes: u64,
+    },
+    /// Members, as a node set, that the topology does not have.
+    #[error(
+        "the topology names no host `{0}`; add it there, or save a plan for this topology with `ethbcast plan --out`"
+    )]
+    NotInTopology(String),
+    /// Several hosts send over one cable at a time, as the judge found.
+    #[error(
+        "the plan sends over one cable from several hosts at a time: {}; save a plan for this topology with `ethbcast \
+         plan --out`, or run this one as it is with --allow-contention", .0.contention()
+    )]
+    Contended(Box<CheckReport>),
     /// Edges that are no plan of the kind `via` names; ranks are places in `members`, counted from 0.
     #[error("these edges are no plan (ranks are places among the members, from 0): {0}")]
     Plan(#[from] PlanError),

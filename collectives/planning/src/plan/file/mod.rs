@@ -2,17 +2,22 @@
 //!
 //! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members,
 //! another root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be
-//! for others.
+//! for others. Nor need it be on another network, and a file can be edited: whoever runs one has it judged on the
+//! topology at hand first, by [`SavedPlan::admit`].
 
 mod error;
+mod origin;
 mod parse;
+mod verdict;
 
 pub use error::{SavedPlanError, SavedPlanProblem};
+pub use verdict::Contention;
 
 use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::nodeset;
+use origin::Origin;
 use std::collections::{HashMap, HashSet};
 
 /// The epoch plans are saved for: that of a view nobody has left or joined yet.
@@ -29,6 +34,7 @@ pub struct SavedPlan {
     members: Vec<String>,
     /// Who sends to whom, both as places in `members`, each sender's in sending order.
     edges: Vec<(usize, usize)>,
+    origin: Origin,
 }
 
 impl SavedPlan {
@@ -46,6 +52,7 @@ impl SavedPlan {
             size_bytes,
             members: names.iter().map(|name| (*name).to_string()).collect(),
             edges: plan.edges().collect(),
+            origin: Origin::default(),
         }
     }
 
@@ -85,7 +92,7 @@ impl SavedPlan {
     /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
     pub fn for_members(&self, names: &[&str], epoch: u32) -> Result<Plan, SavedPlanError> {
         if epoch != self.epoch {
-            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }));
+            return Err(self.origin.refuse_epoch(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }));
         }
         let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
         let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
@@ -94,16 +101,15 @@ impl SavedPlan {
         let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
         if !missing.is_empty() || !extra.is_empty() {
             let fold = |names: Vec<&str>| nodeset::fold(&names);
-            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherMembers {
-                missing: fold(missing),
-                extra: fold(extra),
-            }));
+            let (missing, extra) = (fold(missing), fold(extra));
+            return Err(self.origin.refuse_members(SavedPlanProblem::OtherMembers { missing, extra }));
         }
         if names.first() != Some(&self.root.as_str()) {
             let root = names.first().map_or_else(String::new, |name| (*name).to_string());
-            return Err(SavedPlanError::nowhere(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }));
+            return Err(self.origin.refuse_root(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }));
         }
-        self.plan(|member| ranks[self.members[member].as_str()], names.len()).map_err(SavedPlanError::nowhere)
+        let plan = self.plan(|member| ranks[self.members[member].as_str()], names.len());
+        plan.map_err(|error| self.origin.refuse_members(error))
     }
 
     /// The saved tree over other ranks.

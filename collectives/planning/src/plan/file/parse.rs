@@ -15,6 +15,7 @@
 //! order = 0                     # n0 sends to n2 first
 //! ```
 
+use super::origin::Origin;
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::via::Via;
 use crate::schema::{self, LineStarts};
@@ -30,7 +31,7 @@ struct PlanFile {
     _schema: i64,
     via: Spanned<String>,
     root: Spanned<String>,
-    epoch: u32,
+    epoch: Spanned<u32>,
     segment_bytes: Spanned<u64>,
     size_bytes: Option<u64>,
     members: Spanned<Value>,
@@ -56,21 +57,24 @@ impl SavedPlan {
     /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its
     /// members.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
-        read(text).map_err(|error| error.named(file_name))
+        read(text, file_name).map_err(|error| error.named(file_name))
     }
 }
 
-/// Reads a plan from a text that is still to be named.
-fn read(text: &str) -> Result<SavedPlan, SavedPlanError> {
+/// Reads a plan from a text of this name.
+fn read(text: &str, file_name: &str) -> Result<SavedPlan, SavedPlanError> {
     let file: PlanFile = schema::read(text)?;
-    let at = |(offset, problem)| SavedPlanError::at(LineStarts::of(text).line_at(offset), problem);
-    let saved = file.resolve().map_err(at)?;
-    saved.plan(|member| member, saved.members.len()).map_err(SavedPlanError::nowhere)?;
+    let lines = LineStarts::of(text);
+    let at = |(offset, problem)| SavedPlanError::at(lines.line_at(offset), problem);
+    let saved = file.resolve(file_name, &lines).map_err(at)?;
+    saved
+        .plan(|member| member, saved.members.len())
+        .map_err(|error| saved.origin.refuse(saved.line_of(&error), error))?;
     Ok(saved)
 }
 
 impl PlanFile {
-    fn resolve(self) -> Result<SavedPlan, ProblemAt> {
+    fn resolve(self, file_name: &str, lines: &LineStarts) -> Result<SavedPlan, ProblemAt> {
         let via: Via =
             self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
         if *self.segment_bytes.get_ref() == 0 {
@@ -88,15 +92,23 @@ impl PlanFile {
             let problem = SavedPlanProblem::RootNotMember(self.root.get_ref().clone());
             return Err((self.root.span().start, problem));
         }
-        let edges = sort_edges(&self.edge, &place_of)?;
+        let sorted = sort_edges(&self.edge, &place_of)?;
+        let line = |offset: usize| lines.line_at(offset);
+        let origin = Origin::new(
+            file_name,
+            [&self.epoch.span(), &self.root.span(), &self.segment_bytes.span(), &self.members.span()]
+                .map(|span| line(span.start)),
+            sorted.iter().map(|(.., table)| line(table.from.span().start)).collect(),
+        );
         Ok(SavedPlan {
             via,
+            edges: sorted.into_iter().map(|(from, to, _)| (from, to)).collect(),
             root: self.root.into_inner(),
-            epoch: self.epoch,
+            epoch: self.epoch.into_inner(),
             segment_bytes: self.segment_bytes.into_inner(),
             size_bytes: self.size_bytes,
             members,
-            edges,
+            origin,
         })
     }
 }
@@ -114,7 +126,10 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
 }
 
 /// The edges as places among the members, by sender, each sender's in sending order.
-fn sort_edges(tables: &[EdgeTable], place_of: &HashMap<&str, usize>) -> Result<Vec<(usize, usize)>, ProblemAt> {
+fn sort_edges<'a>(
+    tables: &'a [EdgeTable],
+    place_of: &HashMap<&str, usize>,
+) -> Result<Vec<(usize, usize, &'a EdgeTable)>, ProblemAt> {
     let place = |name: &Spanned<String>| {
         let found = place_of.get(name.get_ref().as_str()).copied();
         found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
@@ -130,5 +145,5 @@ fn sort_edges(tables: &[EdgeTable], place_of: &HashMap<&str, usize>) -> Result<V
             return Err((order.span().start, problem));
         }
     }
-    Ok(edges.into_iter().map(|(from, to, _)| (from, to)).collect())
+    Ok(edges)
 }

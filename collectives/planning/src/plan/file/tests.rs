@@ -67,19 +67,19 @@ fn others_than_it_was_made_for_are_told_what_to_do() {
     let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
     assert_eq!(
         refusal(&["n0", "n1", "n7", "n8"], 1),
-        "the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with \
+        "p.toml:7: the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with \
          `ethbcast plan --out`"
     );
     assert!(refusal(&["n0", "n1", "n2"], 1).contains("members: `n3` missing; save"));
     assert!(refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save"));
     assert_eq!(
         refusal(&["n1", "n0", "n2", "n3"], 1),
-        "the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 \
+        "p.toml:3: the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 \
          --out`"
     );
     assert_eq!(
         refusal(&["n0", "n1", "n2", "n3"], 2),
-        "the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the plan file out)"
+        "p.toml:4: the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the plan file out)"
     );
     assert!(refusal(&["n0", "n1", "n2", "n3", "n3"], 1).contains("no parent"), "a name twice leaves a rank over");
 }
@@ -121,12 +121,63 @@ fn a_broken_file_is_answered_with_the_line_and_what_was_expected() {
 }
 
 #[test]
-fn edges_that_are_no_plan_are_refused() {
+fn edges_that_are_no_tree_are_refused_with_the_line_of_the_one_too_many() {
     let twice = refusal("to = \"n1\"", "to = \"n2\"");
-    assert!(twice.starts_with("p.toml: these edges are no plan") && twice.contains("rank 2 receives"), "{twice}");
-    assert!(refusal("\"binary\"", "\"cast\"").contains("with cast everybody receives from the root"));
+    assert!(twice.starts_with("p.toml:15: these edges are no plan") && twice.contains("rank 2 receives"), "{twice}");
+    let relayed = refusal("\"binary\"", "\"cast\"");
+    assert!(relayed.starts_with("p.toml:20: ") && relayed.contains("with cast everybody receives from the root"));
     let circle = refusal("from = \"n0\"\nto = \"n1\"\norder = 1", "from = \"n3\"\nto = \"n1\"\norder = 0");
-    assert!(circle.contains("circle"), "{circle}");
+    assert!(circle.starts_with("p.toml:15: ") && circle.contains("circle"), "{circle}");
+    let wide = refusal("\"binary\"", "\"chain\"");
+    assert!(wide.starts_with("p.toml:15: ") && wide.contains("rank 0 has 2 children; with chain"), "{wide}");
+    let to_root = refusal("to = \"n3\"", "to = \"n0\"");
+    assert!(to_root.starts_with("p.toml:20: ") && to_root.contains("the root has none"), "{to_root}");
+    let orphan = refusal("members = \"n[0-3]\"", "members = \"n[0-4]\"");
+    assert!(orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"), "{orphan}");
+}
+
+/// Two switches with two hosts each, the even ones on one.
+fn two_switches() -> Topology {
+    let text = "schema = 1\n[[switch]]\nname = 'a'\nhosts = 'n[0,2]'\nlinks = ['b']\n[[switch]]\nname = 'b'\nhosts = \
+                'n[1,3]'\n";
+    Topology::parse(text, "two").expect("a topology")
+}
+
+#[test]
+fn a_plan_is_judged_on_the_network_it_runs_on() {
+    let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
+    let report = saved.admit(&two_switches(), Contention::Refused).expect("one crosses");
+    assert!(report.is_good() && report.contention().is_empty(), "{report}");
+
+    // n0 to n1 and n2 to n3 cross at the same time.
+    let text = FILE.replace("from = \"n1\"", "from = \"n2\"");
+    let saved = SavedPlan::parse(&text, "p.toml").expect("a plan");
+    assert_eq!(
+        saved.admit(&two_switches(), Contention::Refused).expect_err("two cross").to_string(),
+        "p.toml:15: the plan sends over one cable from several hosts at a time: switch a to switch b (2 flows from 2 \
+         senders); save a plan for this topology with `ethbcast plan --out`, or run this one as it is with \
+         --allow-contention"
+    );
+    let report = saved.admit(&two_switches(), Contention::Allowed).expect("as its author wants it");
+    assert_eq!((report.contended().len(), report.worst_edges), (1, vec![(0, 1), (2, 3)]));
+
+    let others = Topology::single_switch(["n0", "n2", "n4"].map(str::to_owned)).expect("hosts");
+    assert_eq!(
+        saved.admit(&others, Contention::Allowed).expect_err("others").to_string(),
+        "p.toml:7: the topology names no host `n[1,3]`; add it there, or save a plan for this topology with `ethbcast \
+         plan --out`"
+    );
+}
+
+#[test]
+fn a_segment_must_fit_into_what_relays_keep() {
+    let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
+    assert_eq!(saved.check_segment(4096), Ok(()));
+    assert_eq!(
+        saved.check_segment(4095).expect_err("longer").to_string(),
+        "p.toml:5: segments of 4096 bytes are longer than a host can keep of a stream, 4095 bytes; use at most that, or \
+         save the plan again with `ethbcast plan --out`"
+    );
 }
 
 proptest! {

@@ -37,10 +37,21 @@ pub enum LldpProblem {
         /// Another one.
         second: (String, String),
     },
-    /// Cables that close a ring of these switches, in order.
-    #[error("the switches {} form a loop, one cable of which spanning tree blocks; delete that one from both its \
-             switches' files", list(.0))]
-    Loop(Vec<String>),
+    /// A cable whose ends say different rates.
+    #[error(
+        "`{near}` hears that the cable to `{far}` carries {rate}, and `{far}` that it carries {before}; collect the \
+         outputs of both again, for one is older than what the cable carries now"
+    )]
+    RateTwice {
+        /// The switch whose output this is.
+        near: String,
+        /// The switch at the other end.
+        far: String,
+        /// The rate the other end hears.
+        before: String,
+        /// The rate this end hears.
+        rate: String,
+    },
     /// Some cables between switches are known, but not enough to join all.
     #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
              those of all", list(.islands))]

@@ -77,7 +77,10 @@ pub enum TopologyProblem {
     #[error("switch `{0}` links to itself; name the switch at the other end of the cable")]
     LinkToItself(String),
     /// One switch naming the same neighbour twice.
-    #[error("switch `{switch}` links to `{link}` twice; name each cable once (a bundle of cables counts as one)")]
+    #[error(
+        "switch `{switch}` links to `{link}` twice; name each cable once (a bundle is one of the summed rate: \
+             {{ to = \"{link}\", rate = \"1gbit\", cables = 2 }})"
+    )]
     LinkTwice {
         /// The switch with the links.
         switch: String,
@@ -85,8 +88,54 @@ pub enum TopologyProblem {
         link: String,
     },
     /// Switches joined in a ring, in order.
-    #[error("the switches {} form a loop; remove one of their links", list(.0))]
+    #[error(
+        "the switches {} form a loop; remove one of their links, or name the one that spanning tree blocks under \
+         `blocked` instead", list(.0)
+    )]
     Loop(Vec<String>),
+    /// A cable that is said to carry frames and to carry none.
+    #[error(
+        "switch `{switch}` links to `{link}`, and the same cable is blocked; name it under `links` or under `blocked`"
+    )]
+    BlockedLink {
+        /// One switch.
+        switch: String,
+        /// The switch at the other end.
+        link: String,
+    },
+    /// A cable with two rates.
+    #[error(
+        "the cable from switch `{switch}` to `{link}` is described twice, with {before} and with {rate}; give it one \
+         rate"
+    )]
+    RateTwice {
+        /// One switch.
+        switch: String,
+        /// The switch at the other end.
+        link: String,
+        /// The rate named first.
+        before: String,
+        /// The other rate.
+        rate: String,
+    },
+    /// A rate that is none; the sentence says how rates are written.
+    #[error("rate: {0}")]
+    Rate(String),
+    /// A link that is neither a name nor a table of a name and what is known of the cable.
+    #[error("expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2 }}: {0}")]
+    LinkForm(String),
+    /// A `[[host]]` about a host that is on no switch.
+    #[error("no switch has a host `{0}`; add it to the hosts of one, or correct the name")]
+    NotOnSwitch(String),
+    /// A `[[host]]` whose name is no node set.
+    #[error("the name of a `[[host]]`: {0}")]
+    HostSet(NodeSetError),
+    /// Two `[[host]]` tables about one host.
+    #[error("host `{0}` has a `[[host]]` already; say all about it in one")]
+    HostDescribedTwice(String),
+    /// A host that takes no time to send a frame.
+    #[error("expected injection_ns above 0, found 0; leave it out if it is not known")]
+    ZeroInjection,
     /// Switches that no cable joins to the first one.
     #[error("no links join {} to switch `{first}`; add a link to each group of switches", list(.islands))]
     Disconnected {

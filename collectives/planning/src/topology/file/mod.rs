@@ -5,17 +5,28 @@
 //! [[switch]]
 //! name  = "s0"
 //! hosts = "n[0-7]"          # a node set, or a list of them; may be left out
-//! links = ["s1"]            # cables to other switches, named from either end or from both
+//! links = ["s1", { to = "s2", rate = "10gbit", cables = 2 }] # named from either end or from both; a bundle of two
+//! blocked = ["s3"]          # cables that spanning tree keeps from carrying anything; may be left out
+//!
+//! [[host]]                  # what is special about the hosts of a node set; may be left out, as each of its keys
+//! name = "n[3,5]"
+//! rate = "100mbit"          # of the host's cable
+//! injection_ns = 40000      # how long the host takes to send a frame
 //! ```
 
+mod link;
+mod write;
+
 use super::build::{self, Draft, DraftLink};
-use super::error::TopologyError;
+use super::error::{TopologyError, TopologyProblem};
 use super::nodeset;
 use super::tree::Topology;
+use crate::natural_order;
 use crate::schema::{self, LineStarts};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::collections::HashSet;
 use std::fmt;
 use toml::Spanned;
 
@@ -27,28 +38,6 @@ impl Topology {
     pub fn parse(text: &str, source_name: &str) -> Result<Self, TopologyError> {
         read(text).and_then(build::build).map_err(|error| error.named(source_name))
     }
-
-    /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as compact node sets.
-    ///
-    /// Reading it back gives an equal topology if hosts are in natural order of their names, as they always are unless
-    /// [`Topology::single_switch`] was given another order.
-    pub fn to_toml(&self) -> String {
-        // Names consist of letters, digits and `-_.:`: nothing in them needs escaping.
-        let mut text = String::from("schema = 1\n");
-        for (id, name) in self.switches().iter().enumerate() {
-            text += &format!("\n[[switch]]\nname = \"{name}\"\n");
-            let hosts: Vec<&String> = self.hosts_on(id).map(|host| &self.hosts()[host]).collect();
-            if !hosts.is_empty() {
-                text += &format!("hosts = \"{}\"\n", nodeset::fold(&hosts));
-            }
-            let above = self.neighbours(id).iter().filter(|&&other| other > id);
-            let links: Vec<String> = above.map(|&other| format!("\"{}\"", self.switches()[other])).collect();
-            if !links.is_empty() {
-                text += &format!("links = [{}]\n", links.join(", "));
-            }
-        }
-        text
-    }
 }
 
 #[derive(Deserialize)]
@@ -58,6 +47,8 @@ struct TopologyFile {
     _schema: i64,
     #[serde(default)]
     switch: Vec<SwitchTable>,
+    #[serde(default)]
+    host: Vec<HostTable>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +58,17 @@ struct SwitchTable {
     #[serde(default)]
     hosts: NodeSets,
     #[serde(default)]
-    links: Vec<Spanned<String>>,
+    links: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    blocked: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostTable {
+    name: Spanned<String>,
+    rate: Option<Spanned<toml::Value>>,
+    injection_ns: Option<Spanned<u64>>,
 }
 
 /// One node set or a list of them. Not an untagged enum: those lose the spans that error lines come from.
@@ -124,12 +125,46 @@ fn read(text: &str) -> Result<Draft, TopologyError> {
         for set in &table.hosts.0 {
             draft.add_hosts(id, table.name.get_ref(), set.get_ref(), line_of(set))?;
         }
-        let link = |link: Spanned<String>| DraftLink { line: line_of(&link), to: link.into_inner() };
+        let link = |value: &Spanned<toml::Value>| {
+            let line = lines.line_at(value.span().start);
+            link::read(value.get_ref(), line).map_err(|problem| TopologyError::at(line, problem))
+        };
+        let links = table.links.iter().map(link).collect::<Result<_, _>>()?;
+        let blocked = |link: &Spanned<String>| DraftLink::new(link.get_ref().clone(), line_of(link));
         let line = line_of(&table.name);
-        draft.add_switch(table.name.into_inner(), line).links = table.links.into_iter().map(link).collect();
+        let switch = draft.add_switch(table.name.into_inner(), line);
+        (switch.links, switch.blocked) = (links, table.blocked.iter().map(blocked).collect());
     }
     draft.sort_hosts();
+    describe_hosts(&mut draft, &file.host, &lines)?;
     Ok(draft)
+}
+
+/// Adds what `[[host]]` tables say of hosts.
+fn describe_hosts(draft: &mut Draft, tables: &[HostTable], lines: &LineStarts) -> Result<(), TopologyError> {
+    let mut described = HashSet::new();
+    for table in tables {
+        let line = lines.line_at(table.name.span().start);
+        let refuse = |problem| TopologyError::at(line, problem);
+        let names = nodeset::expand(table.name.get_ref()).map_err(|error| refuse(TopologyProblem::HostSet(error)))?;
+        let at = |offset: usize, problem| TopologyError::at(lines.line_at(offset), problem);
+        let rate =
+            table.rate.as_ref().map(|rate| link::rate(rate.get_ref()).map_err(|text| at(rate.span().start, text)));
+        let rate = rate.transpose()?;
+        let injection_ns = table.injection_ns.as_ref().map(|injection| *injection.get_ref());
+        if let Some(injection) = table.injection_ns.as_ref().filter(|injection| *injection.get_ref() == 0) {
+            return Err(at(injection.span().start, TopologyProblem::ZeroInjection));
+        }
+        for name in names {
+            let place = draft.hosts.binary_search_by(|host| natural_order(&host.name, &name));
+            let Ok(place) = place else { return Err(refuse(TopologyProblem::NotOnSwitch(name))) };
+            (draft.hosts[place].rate, draft.hosts[place].injection_ns) = (rate, injection_ns);
+            if !described.insert(place) {
+                return Err(refuse(TopologyProblem::HostDescribedTwice(name)));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -57,7 +57,10 @@ fn what_the_toml_parser_refuses_is_told_with_its_line() {
             "schema = 1\n\n[[switch]]\nname = 's0'\nhots = 'n1'\n",
             "rack.toml:5: unknown field `hots`, expected one of `name`, `hosts`, `links`",
         ),
-        ("schema = 1\nswitches = 3\n", "rack.toml:2: unknown field `switches`, expected `schema` or `switch`"),
+        (
+            "schema = 1\nswitches = 3\n",
+            "rack.toml:2: unknown field `switches`, expected one of `schema`, `switch`, `host`",
+        ),
         ("schema = 1\n[[switch]]\nhosts = 'n1'\n", "rack.toml:2: missing field `name`"),
         ("schema = 1\n[[switch]]\nname = 7\n", "rack.toml:3: invalid type: integer `7`, expected a string"),
         (
@@ -148,16 +151,106 @@ fn links_must_make_a_tree() {
     );
     assert_eq!(
         refusal(&switches(&[("s0", "n1", "s1 s1"), ("s1", "n2", "")])),
-        "rack.toml:2: switch `s0` links to `s1` twice; name each cable once (a bundle of cables counts as one)"
+        "rack.toml:2: switch `s0` links to `s1` twice; name each cable once (a bundle is one \
+         of the summed rate: { to = \"s1\", rate = \"1gbit\", cables = 2 })"
     );
     let loop_with_a_tail = [("s0", "n1", "s1"), ("s1", "n2", "s2"), ("s2", "n3", "s3"), ("s3", "n4", "s1")];
     assert_eq!(
         refusal(&switches(&loop_with_a_tail)),
-        "rack.toml:5: the switches `s1`, `s2`, `s3` form a loop; remove one of their links"
+        "rack.toml:5: the switches `s1`, `s2`, `s3` form a loop; remove one of their links, or name the one \
+         that spanning tree blocks under `blocked` instead"
     );
     assert_eq!(
         refusal(&switches(&[("s0", "n1", ""), ("s1", "n2", "s2"), ("s2", "n3", "")])),
-        "rack.toml: no links join `s1`, `s2` to switch `s0`; add a link to each group of switches"
+        "rack.toml:3: no links join `s1`, `s2` to switch `s0`; add a link to each group of switches"
+    );
+}
+
+const RATES: &str = "schema = 1
+[[switch]]
+name = \"a\"
+hosts = \"n[0-3]\"
+links = [{ to = \"b\", rate = \"10gbit\" }]
+blocked = [\"c\"]
+
+[[switch]]
+name = \"b\"
+links = [\"c\"]
+
+[[switch]]
+name = \"c\"
+hosts = \"m\"
+
+[[host]]
+name = \"n2\"
+injection_ns = 40000
+
+[[host]]
+name = \"n[1,3]\"
+rate = \"100mbit\"
+injection_ns = 40000
+";
+
+#[test]
+fn rates_injection_times_and_blocked_cables_are_read_as_they_are_written() {
+    let topology = Topology::parse(RATES, "rack.toml").expect("a valid file");
+    assert_eq!((topology.cable_rate(1, 0), topology.cable_rate(1, 2)), (Some(10_000_000_000), None));
+    assert_eq!((topology.cables(), topology.blocked()), (&[(0, 1), (1, 2)][..], &[(0, 2)][..]));
+    let known = |name: &str| {
+        let host = topology.host_named(name).expect(name);
+        (topology.host_rate(host), topology.injection_ns(host))
+    };
+    assert_eq!(known("n1"), (Some(100_000_000), Some(40_000)));
+    assert_eq!((known("n2"), known("m")), ((None, Some(40_000)), (None, None)));
+    let written = topology.to_toml().replace("schema = 1\n\n", "schema = 1\n");
+    assert_eq!(written, RATES);
+    // A bundle of cables is one of the summed rate; what one end leaves out the other says.
+    let bundle = RATES
+        .replace("rate = \"10gbit\"", "rate = \"2.5gbit\", cables = 4")
+        .replace("links = [\"c\"]", "links = [\"a\", \"c\"]");
+    assert_eq!(Topology::parse(&bundle, "rack.toml").expect("a bundle"), topology);
+}
+
+#[test]
+fn what_cannot_be_true_of_cables_and_hosts_is_refused_with_its_line() {
+    let refused = |from: &str, to: &str| {
+        assert!(RATES.contains(from), "{from}");
+        refusal(&RATES.replacen(from, to, 1))
+    };
+    let twice = refused("links = [\"c\"]", "links = [\"c\", { to = \"a\", rate = \"1gbit\" }]");
+    assert_eq!(
+        twice,
+        "rack.toml:10: the cable from switch `b` to `a` is described twice, with 10gbit and with 1gbit; give it one rate"
+    );
+    let no_rate = "is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 10gbit";
+    assert_eq!(refused("\"10gbit\"", "\"fast\""), format!("rack.toml:5: rate: `fast` {no_rate}"));
+    assert_eq!(refused("\"100mbit\"", "\"-1mbit\""), format!("rack.toml:22: rate: `-1mbit` {no_rate}"));
+    let bare = "rack.toml:22: rate: `100` has no unit; write it as \"100mbit\" if that is what it means";
+    assert_eq!(refused("\"100mbit\"", "100"), bare);
+    let form = "rack.toml:5: expected a link as \"s1\" or as { to = \"s1\", rate = \"10gbit\", cables = 2 }: ";
+    let link = "{ to = \"b\", rate = \"10gbit\" }";
+    assert_eq!(refused(link, "7"), format!("{form}found integer"));
+    assert_eq!(refused(link, "{ rate = \"1gbit\" }"), format!("{form}`to` names no switch"));
+    assert_eq!(refused(link, "{ to = \"b\", speed = 3 }"), format!("{form}unknown key `speed`"));
+    assert_eq!(refused(link, "{ to = \"b\", cables = 0 }"), format!("{form}`cables` is no number from 1 to 64"));
+    let both = "rack.toml:6: switch `a` links to `b`, and the same cable is blocked; name it under `links` or under \
+                `blocked`";
+    assert_eq!(refused("blocked = [\"c\"]", "blocked = [\"b\"]"), both);
+    assert!(
+        refused("blocked = [\"c\"]", "blocked = [\"x\"]").starts_with("rack.toml:6: switch `a` links to `x`, which")
+    );
+    assert_eq!(
+        refused("name = \"n2\"", "name = \"n9\""),
+        "rack.toml:17: no switch has a host `n9`; add it to the hosts of one, or correct the name"
+    );
+    assert_eq!(
+        refused("name = \"n2\"", "name = \"n3\""),
+        "rack.toml:21: host `n3` has a `[[host]]` already; say all about it in one"
+    );
+    assert!(refused("name = \"n2\"", "name = \"n[\"").starts_with("rack.toml:17: the name of a `[[host]]`: node set"));
+    assert_eq!(
+        refused("injection_ns = 40000", "injection_ns = 0"),
+        "rack.toml:18: expected injection_ns above 0, found 0; leave it out if it is not known"
     );
 }
 
@@ -186,7 +279,7 @@ proptest! {
         let (low, high) = (ends.0.index(count), ends.1.index(count));
         prop_assume!(low != high && !topology.neighbours(low).contains(&high));
         let mut draft = read(&topology.to_toml()).expect("a valid file");
-        draft.switches[low].links.push(DraftLink { to: topology.switches()[high].clone(), line: None });
+        draft.switches[low].links.push(DraftLink::new(topology.switches()[high].clone(), None));
         let problem = build::build(draft).expect_err("a loop").problem;
         let TopologyProblem::Loop(ring) = *problem else { panic!("{problem}") };
         prop_assert!(ring.len() >= 3);

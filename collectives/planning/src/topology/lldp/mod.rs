@@ -4,6 +4,7 @@
 //! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those,
 //! the switches are joined by one more, named `core`, and a note says so.
 
+mod bundle;
 mod neighbour;
 mod neighbourhood;
 
@@ -11,6 +12,7 @@ pub use super::error::LldpProblem;
 
 use super::build;
 use super::error::{TopologyError, TopologyProblem};
+use super::spanning;
 use super::tree::Imported;
 use neighbourhood::Neighbourhood;
 
@@ -39,22 +41,24 @@ impl LldpFile {
 ///
 /// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours
 /// that are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on
-/// a second network.
+/// a second network. Cables carry what the ports at their ends say; cables of one aggregation carry it together. Cables
+/// that close a loop are taken to be blocked by spanning tree, and a note says which.
 ///
 /// # Errors
-/// [`TopologyError`] if a file is no such output, a host hears no switch or several, or the switches are not a tree.
+/// [`TopologyError`] if a file is no such output, a host hears no switch or several, the ends of a cable say different
+/// rates, or the switches are not all joined.
 pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> Result<Imported, TopologyError> {
     let neighbourhood = Neighbourhood::read(files, source_name)?;
     let (draft, notes) = neighbourhood.draft(interface)?;
     let topology = build::build(draft).map_err(|error| in_words_of_lldp(error, source_name))?;
-    let notes = notes.into_iter().map(|note| format!("{source_name}: {note}")).collect();
+    let notes =
+        notes.into_iter().chain(spanning::note(&topology)).map(|note| format!("{source_name}: {note}")).collect();
     Ok(Imported { topology, notes })
 }
 
-/// A topology file can be edited where the network is no tree; what LLDP tells needs other advice.
+/// A topology file can be edited where the network is not whole; what LLDP tells needs other advice.
 fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
     let problem = match *error.problem {
-        TopologyProblem::Loop(switches) => LldpProblem::Loop(switches).into(),
         TopologyProblem::Disconnected { first, islands } => LldpProblem::Islands { first, islands }.into(),
         other => other,
     };

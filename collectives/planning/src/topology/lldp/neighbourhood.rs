@@ -1,9 +1,11 @@
 //! From what everybody heard to who is a host, who a switch, and what joins them.
 
 use super::LldpFile;
+use super::bundle::Bundle;
 use super::neighbour::{self, Neighbour};
+use crate::host_names::HostNames;
 use crate::natural_order;
-use crate::topology::build::{Draft, DraftHost, DraftLink};
+use crate::topology::build::{Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{LldpProblem, TopologyError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +16,16 @@ const CORE: &str = "core";
 struct Device {
     source_name: String,
     neighbours: Vec<Neighbour>,
+}
+
+/// Two switches, the lesser name first.
+type Ends<'a> = (&'a str, &'a str);
+
+/// Where a host hangs.
+struct Place<'a> {
+    switch: &'a str,
+    /// What its cable carries, in bits per second.
+    rate: Option<u64>,
 }
 
 /// Everybody whose output there is, by name, and who of all that are named is a switch.
@@ -47,8 +59,9 @@ impl<'a> Neighbourhood<'a> {
     /// The draft of a topology, and what had to be assumed for it.
     pub fn draft(&self, interface: Option<&str>) -> Result<(Draft, Vec<String>), TopologyError> {
         let places = self.places(interface)?;
-        let mut cables = self.cables();
-        let mut names: BTreeSet<&str> = places.values().copied().collect();
+        let heard_cables = self.cables()?;
+        let mut cables: BTreeSet<Ends> = heard_cables.keys().copied().collect();
+        let mut names: BTreeSet<&str> = places.values().map(|place| place.switch).collect();
         names.extend(cables.iter().flat_map(|&(low, high)| [low, high]));
         let mut notes = Vec::new();
         let pruned = prune(&mut names, &mut cables, &places);
@@ -64,27 +77,38 @@ impl<'a> Neighbourhood<'a> {
             cables.extend(names.iter().map(|&name| (core.as_str(), name)));
             names.insert(core);
         }
-        Ok((assemble(sorted(names), &cables, &places), notes))
+        let mut draft = assemble(sorted(names), &cables, &heard_cables, &places);
+        for switch in &mut draft.switches {
+            switch.address =
+                self.heard().find(|(_, heard)| heard.name == switch.name).and_then(|(_, heard)| heard.address);
+        }
+        Ok((draft, notes))
     }
 
-    /// Every host's switch.
-    fn places(&self, interface: Option<&str>) -> Result<BTreeMap<&str, &str>, TopologyError> {
+    /// Who heard whom.
+    fn heard(&self) -> impl Iterator<Item = (&str, &Neighbour)> {
+        self.devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)))
+    }
+
+    /// Every host's switch, and what the host's cable carries.
+    fn places(&self, interface: Option<&str>) -> Result<BTreeMap<&str, Place<'_>>, TopologyError> {
         let mut places = BTreeMap::new();
         let mut deaf = Vec::new();
         for (name, device) in self.devices.iter().filter(|(name, _)| !self.switches.contains(*name)) {
             let wanted = |heard: &&Neighbour| interface.is_none_or(|interface| heard.interface == interface);
-            let mut switches =
-                device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name));
-            let Some(first) = switches.next() else {
+            let switches: Vec<&Neighbour> =
+                device.neighbours.iter().filter(wanted).filter(|heard| self.switches.contains(&heard.name)).collect();
+            let Some(&first) = switches.first() else {
                 deaf.push(name.clone());
                 continue;
             };
-            if let Some(second) = switches.find(|second| second.name != first.name) {
+            if let Some(second) = switches.iter().find(|second| second.name != first.name) {
                 let told = |heard: &Neighbour| (heard.name.clone(), heard.interface.clone());
                 let problem = LldpProblem::SeveralSwitches { first: told(first), second: told(second) };
                 return Err(TopologyError::nowhere(problem).named(&device.source_name));
             }
-            places.insert(name.as_str(), first.name.as_str());
+            let rate = Bundle::of(switches.iter().copied()).rate();
+            places.insert(name.as_str(), Place { switch: first.name.as_str(), rate });
         }
         deaf.sort_by(|left, right| natural_order(left, right));
         let problem = match (deaf.is_empty(), places.is_empty()) {
@@ -95,23 +119,40 @@ impl<'a> Neighbourhood<'a> {
         Err(TopologyError::nowhere(problem).named(self.folder))
     }
 
-    /// What the switches' own outputs say: a bundle of cables counts as one, and so does one heard from both ends.
-    fn cables(&self) -> BTreeSet<(&str, &str)> {
-        let listening = self.devices.iter().filter(|(name, _)| self.switches.contains(*name));
-        let heard = listening
-            .flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard.name.as_str())));
-        let between = heard.filter(|(near, far)| near != far && self.switches.contains(*far));
-        between.map(|(near, far)| (near.min(far), near.max(far))).collect()
+    /// What the switches' own outputs say of the cables between them, and what those carry. Several cables between two
+    /// switches count as one, and so does one heard from both ends.
+    fn cables(&self) -> Result<BTreeMap<Ends<'_>, Option<u64>>, TopologyError> {
+        let mut bundles: BTreeMap<Ends, Bundle> = BTreeMap::new();
+        for (near, device) in self.devices.iter().filter(|(name, _)| self.switches.contains(*name)) {
+            let between = |heard: &&Neighbour| heard.name != *near && self.switches.contains(&heard.name);
+            let mut by_far: BTreeMap<&str, Vec<&Neighbour>> = BTreeMap::new();
+            device
+                .neighbours
+                .iter()
+                .filter(between)
+                .for_each(|heard| by_far.entry(&heard.name).or_default().push(heard));
+            for (far, heard) in by_far {
+                let bundle = Bundle::of(heard.into_iter());
+                let ends = (near.as_str().min(far), near.as_str().max(far));
+                let known = *bundles.entry(ends).or_insert(bundle);
+                let both = known.seen_from_both_ends(bundle).map_err(|(before, rate)| {
+                    let problem = LldpProblem::RateTwice { near: near.clone(), far: far.to_owned(), before, rate };
+                    TopologyError::nowhere(problem).named(&device.source_name)
+                })?;
+                bundles.insert(ends, both);
+            }
+        }
+        Ok(bundles.into_iter().map(|(ends, bundle)| (ends, bundle.rate())).collect())
     }
 }
 
-/// A chassis announces its full name; the file may be called by the first part of it.
+/// A chassis announces its full name; the file may be called by the first part of it, or the other way round.
 fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
-    let known: BTreeSet<String> = devices.keys().cloned().collect();
+    let known: Vec<String> = devices.keys().cloned().collect();
+    let names = HostNames::new(known.iter().map(String::as_str));
     for heard in devices.values_mut().flat_map(|device| &mut device.neighbours) {
-        let short = heard.name.split_once('.').map(|(short, _)| short.to_string());
-        if let Some(short) = short.filter(|short| !known.contains(&heard.name) && known.contains(short)) {
-            heard.name = short;
+        if let Some(index) = names.find(&heard.name) {
+            heard.name.clone_from(&known[index]);
         }
     }
 }
@@ -141,9 +182,9 @@ fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
 fn prune<'a>(
     names: &mut BTreeSet<&'a str>,
     cables: &mut BTreeSet<(&'a str, &'a str)>,
-    places: &BTreeMap<&str, &str>,
+    places: &BTreeMap<&str, Place>,
 ) -> Vec<&'a str> {
-    let used: BTreeSet<&str> = places.values().copied().collect();
+    let used: BTreeSet<&str> = places.values().map(|place| place.switch).collect();
     let mut pruned = Vec::new();
     loop {
         let degree = |name: &str| cables.iter().filter(|(low, high)| *low == name || *high == name).count();
@@ -168,14 +209,23 @@ fn sorted<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-fn assemble(names: Vec<&str>, cables: &BTreeSet<(&str, &str)>, places: &BTreeMap<&str, &str>) -> Draft {
+fn assemble(
+    names: Vec<&str>,
+    cables: &BTreeSet<Ends>,
+    rates: &BTreeMap<Ends, Option<u64>>,
+    places: &BTreeMap<&str, Place>,
+) -> Draft {
     let ids: BTreeMap<&str, usize> = names.iter().enumerate().map(|(id, &name)| (name, id)).collect();
-    let mut draft = Draft::default();
+    let mut draft = Draft { loops: Loops::Blocked, ..Draft::default() };
     names.iter().for_each(|name| _ = draft.add_switch(name.to_string(), None));
-    for (low, high) in cables {
-        draft.switches[ids[low]].links.push(DraftLink { to: high.to_string(), line: None });
+    for &(low, high) in cables {
+        let rate = rates.get(&(low, high)).copied().flatten();
+        draft.switches[ids[low]].links.push(DraftLink { to: high.to_string(), line: None, rate });
     }
-    let host = |(name, switch): (&&str, &&str)| DraftHost { name: name.to_string(), switch: ids[switch], line: None };
+    let host = |(name, place): (&&str, &Place)| DraftHost {
+        rate: place.rate,
+        ..DraftHost::new(name.to_string(), ids[place.switch], None)
+    };
     draft.hosts = places.iter().map(host).collect();
     draft.sort_hosts();
     draft

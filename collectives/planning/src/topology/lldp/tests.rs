@@ -172,15 +172,77 @@ fn what_is_no_output_is_told_with_file_and_line() {
 }
 
 #[test]
-fn switches_that_are_no_tree_are_refused_in_words_that_help() {
+fn rings_are_reduced_to_the_spanning_tree_from_the_least_address() {
     let ring = |name, left, right| file(name, &[("swp1", left, BRIDGE), ("swp2", right, BRIDGE)]);
-    let hosts = [on("n0", "a"), on("n1", "b"), on("n2", "c")];
-    let looped = [ring("a", "c", "b"), ring("b", "a", "c"), ring("c", "b", "a")];
-    assert_eq!(
-        refusal(&[hosts.as_slice(), &looped].concat(), None),
-        "d: the switches `b`, `a`, `c` form a loop, one cable of which spanning tree blocks; delete that one from both \
-         its switches' files"
+    let files =
+        [on("n0", "a"), on("n1", "b"), on("n2", "c"), ring("a", "c", "b"), ring("b", "a", "c"), ring("c", "b", "a")];
+    let Imported { topology, notes } = read(&files, None, "d").expect("a topology");
+    assert_eq!((topology.cables(), topology.blocked()), (&[(0, 1), (0, 2)][..], &[(1, 2)][..]));
+    assert!(notes[0].contains("blocked are `b-c`"), "{notes:?}");
+    // The addresses decide, where they differ: c has the least.
+    let addressed = files.map(|mut file| {
+        for (name, last) in [("a", "0a"), ("b", "0b"), ("c", "01")] {
+            let chassis =
+                |address| format!(r#""value": "02:00:00:00:00:{address}"}}], "name": [{{"value": "{name}"}}]"#);
+            file.text = file.text.replace(&chassis("01"), &chassis(last));
+        }
+        file
+    });
+    assert_eq!(read(&addressed, None, "d").expect("a topology").topology.blocked(), [(0, 1)]);
+}
+
+/// The outputs with the ports' types and aggregations, one after the other.
+fn with_ports(mut file: LldpFile, ports: &[(&str, &str)]) -> LldpFile {
+    for (kind, aggregation) in ports {
+        let port = format!(
+            r#""aggregation": [{{"value": "{aggregation}"}}], "auto-negotiation": [{{"supported": true, "current": [{{"value": "{kind}"}}]}}], "id": [{{"type": "ifname", "value": "swp"#
+        );
+        file.text =
+            file.text.replacen(r#""id": [{"type": "ifname", "value": "swp"#, &port.replace("\"id\"", "\"id\" "), 1);
+    }
+    file
+}
+
+#[test]
+fn ports_say_what_cables_carry_and_an_aggregation_is_one_cable_of_the_summed_rate() {
+    let (gigabit, ten) = ("1000BaseTFD - Four-pair Category 5 UTP, full duplex mode", "10GigBaseSR - R fiber");
+    let host = |name, switch, kind| with_ports(on(name, switch), &[(kind, "0")]);
+    let pair = |name, other, ports: &[(&str, &str)]| {
+        with_ports(file(name, &[("swp1", other, BRIDGE), ("swp2", other, BRIDGE)]), ports)
+    };
+    let read_pair = |ports: &[(&str, &str)], back: &[(&str, &str)]| {
+        let files = [host("n0", "a", gigabit), host("n1", "b", ten), pair("a", "b", ports), pair("b", "a", back)];
+        read(&files, None, "d").map(|imported| imported.topology)
+    };
+    let bundle = read_pair(&[(ten, "5"), (ten, "5")], &[(ten, "7"), (ten, "7")]).expect("a topology");
+    assert_eq!([0, 1].map(|host| bundle.host_rate(host)), [Some(1_000_000_000), Some(10_000_000_000)]);
+    assert_eq!(bundle.cable_rate(0, 1), Some(20_000_000_000));
+    // Said by one end is enough; two cables that are not aggregated are one that carries and one that is blocked.
+    let one_end = read_pair(&[(ten, "5"), (ten, "5")], &[]).expect("a topology");
+    assert_eq!(one_end.cable_rate(0, 1), Some(20_000_000_000));
+    let apart = read_pair(&[(gigabit, "0"), (ten, "0")], &[]).expect("a topology");
+    assert_eq!(apart.cable_rate(0, 1), Some(10_000_000_000));
+    let refused = read_pair(&[(ten, "0")], &[(gigabit, "0")]).expect_err("two rates").to_string();
+    assert!(
+        refused.starts_with("d/b.json: `b` hears that the cable to `a` carries 1gbit, and `a` that it carries 10gbit"),
+        "{refused}"
     );
+}
+
+#[test]
+fn full_and_short_names_of_a_host_are_one() {
+    let files =
+        [on("n0.lan", "sw1"), on("n1", "sw1"), file("sw1", &[("swp1", "n0", STATION), ("swp2", "n1.lan", STATION)])];
+    let Imported { topology, .. } = read(&files, None, "d").expect("a topology");
+    assert_eq!(
+        (topology.hosts().len(), topology.host_named("n0"), topology.host_named("n1.lan")),
+        (2, Some(0), Some(1))
+    );
+}
+
+#[test]
+fn switches_that_are_not_joined_are_refused_in_words_that_help() {
+    let hosts = [on("n0", "a"), on("n1", "b"), on("n2", "c")];
     let partly = [file("a", &[("swp1", "b", BRIDGE), ("swp2", "n0", STATION)])];
     assert_eq!(
         refusal(&[hosts.as_slice(), &partly].concat(), None),

@@ -1,9 +1,10 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
 use crate::natural_order;
-use crate::topology::build::{self, Draft, DraftHost, DraftLink};
+use crate::topology::build::{self, Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError, TopologyProblem};
 use crate::topology::nodeset::MAX_HOSTS;
+use crate::topology::spanning;
 use crate::topology::tree::Imported;
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,7 +60,7 @@ fn depth_of(pattern: &str) -> Option<usize> {
 /// If no address names a switch (Slurm knows no topology), all hosts are put on one switch and a note says so.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for what is not an address, and if the addresses are not those of one tree.
+/// [`TopologyError`] with source and line, for what is not an address, and if the switches are not all joined.
 pub fn from_topology_addrs(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     read(text, source_name).map_err(|error| error.named(source_name))
 }
@@ -81,7 +82,9 @@ fn read(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
         notes.push(format!("{source_name}: the addresses name no switch; all hosts are taken to be on one, s0"));
         paths.iter_mut().for_each(|(_, address)| address.switches.push("s0"));
     }
-    Ok(Imported { topology: build::build(draft(&paths)?)?, notes })
+    let topology = build::build(draft(&paths)?)?;
+    notes.extend(spanning::note(&topology).map(|note| format!("{source_name}: {note}")));
+    Ok(Imported { topology, notes })
 }
 
 fn read_line(words: &str) -> Result<Address<'_>, SlurmProblem> {
@@ -106,12 +109,12 @@ fn draft(paths: &[(usize, Address)]) -> Result<Draft, TopologyError> {
     names.sort_by(|left, right| natural_order(left, right));
     let ids: HashMap<&str, usize> = names.iter().enumerate().map(|(id, &name)| (name, id)).collect();
 
-    let mut draft = Draft::default();
+    let mut draft = Draft { loops: Loops::Blocked, ..Draft::default() };
     for &name in &names {
         draft.add_switch(name.to_string(), first_lines.get(name).copied());
     }
     for ((upper, lower), line) in cables {
-        draft.switches[ids[upper]].links.push(DraftLink { to: lower.to_string(), line: Some(line) });
+        draft.switches[ids[upper]].links.push(DraftLink::new(lower.to_string(), Some(line)));
     }
     add_hosts(&mut draft, paths, &ids)?;
     Ok(draft)
@@ -124,7 +127,7 @@ fn add_hosts(draft: &mut Draft, paths: &[(usize, Address)], ids: &HashMap<&str, 
             return Err(TopologyError::at(*line, SlurmProblem::NoSwitches(address.host.to_string())));
         };
         if known.insert(address.host, switch) != Some(switch) {
-            draft.hosts.push(DraftHost { name: address.host.to_string(), switch, line: Some(*line) });
+            draft.hosts.push(DraftHost::new(address.host.to_string(), switch, Some(*line)));
         }
         if draft.hosts.len() > MAX_HOSTS {
             return Err(TopologyError::at(*line, TopologyProblem::TooManyHosts));

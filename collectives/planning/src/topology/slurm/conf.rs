@@ -1,10 +1,11 @@
 //! `topology.conf` of Slurm's tree plugin.
 
 use super::lines::{LogicalLine, Pair, logical_lines};
-use crate::topology::build::{self, Draft, DraftLink};
+use crate::parse_rate;
+use crate::topology::build::{self, Draft, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError};
-use crate::topology::nodeset;
 use crate::topology::tree::Imported;
+use crate::topology::{nodeset, spanning};
 
 /// Whether a text is meant to be a Slurm `topology.conf`: some line begins with `SwitchName=` (or the block plugin's
 /// `BlockName=`, so that the refusal is about that).
@@ -15,27 +16,32 @@ pub fn looks_like_topology_conf(text: &str) -> bool {
 
 /// Reads a `topology.conf`; `source_name` is what errors and notes call it, usually its path.
 ///
-/// Keys are read without regard to case. A switch may have hosts, child switches, both or (an empty one) neither.
-/// `LinkSpeed` is ignored, as Slurm itself does, and a note says so.
+/// Keys are read without regard to case. A switch may have hosts, child switches, both or (an empty one) neither. Where
+/// switches have several parents, as in Slurm's own example, some cables are taken to be blocked by spanning tree, and a
+/// note says which.
+///
+/// Slurm gives `LinkSpeed` no unit. Here it is what the cables to the line's hosts and child switches carry in Mbit/s,
+/// or with a unit of its own such as `10gbit`, and a note says so; below 10 it can be no Ethernet's, and is ignored.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for anything that is not of this form or not a tree of switches.
+/// [`TopologyError`] with source and line, for anything that is not of this form, or switches that are not all joined.
 pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
-    let named = |error: TopologyError| error.named(source_name);
     let mut reader = ConfReader::default();
-    logical_lines(text).iter().try_for_each(|line| reader.read_line(line)).map_err(named)?;
-    let notes = reader.link_speed_line.map(|line| {
-        format!("{source_name}:{line}: LinkSpeed is ignored; what cables carry is measured by `ethbcast probe`")
-    });
-    let topology = reader.finish().and_then(build::build).map_err(named)?;
-    Ok(Imported { topology, notes: notes.into_iter().collect() })
+    let read = logical_lines(text).iter().try_for_each(|line| reader.read_line(line));
+    read.map_err(|error| error.named(source_name))?;
+    reader.build(source_name)
 }
 
+/// Slower than this is no Ethernet, in Mbit/s.
+const LEAST_MEGABITS_PER_SECOND: u64 = 10;
+
 #[derive(Default)]
-struct ConfReader {
+pub(super) struct ConfReader {
     draft: Draft,
-    /// The first line with a `LinkSpeed`.
-    link_speed_line: Option<usize>,
+    /// The first line with a `LinkSpeed` that means something.
+    read_speed_line: Option<usize>,
+    /// The first with one that means nothing.
+    ignored_speed_line: Option<usize>,
 }
 
 impl ConfReader {
@@ -53,23 +59,60 @@ impl ConfReader {
         let Some(name) = name.filter(|_| pairs[0].key.eq_ignore_ascii_case(SWITCH_NAME)) else {
             return refuse(SlurmProblem::NoSwitchName(pairs[0].key.to_string()));
         };
-        self.link_speed_line = self.link_speed_line.or(link_speed.map(|pair| pair.line));
-        self.add_switch(name, switches, nodes)
+        let rate = link_speed.map(|pair| self.read_speed(pair)).transpose()?.flatten();
+        self.add_switch(name, switches, nodes, rate)
     }
 
-    fn add_switch(&mut self, name: &Pair, switches: Option<&Pair>, nodes: Option<&Pair>) -> Result<(), TopologyError> {
+    /// The rate of a line's cables, in bits per second, if that is what is meant.
+    fn read_speed(&mut self, pair: &Pair) -> Result<Option<u64>, TopologyError> {
+        let refuse = || TopologyError::at(pair.line, SlurmProblem::LinkSpeed(pair.value.to_string()));
+        let (rate, line) = match pair.value.parse::<u64>() {
+            Ok(megabits) if megabits < LEAST_MEGABITS_PER_SECOND => (None, &mut self.ignored_speed_line),
+            Ok(megabits) => {
+                let rate = parse_rate(&format!("{megabits}mbit")).map_err(|_| refuse())?;
+                (Some(rate), &mut self.read_speed_line)
+            }
+            Err(_) => return parse_rate(pair.value).map(Some).map_err(|_| refuse()),
+        };
+        line.get_or_insert(pair.line);
+        Ok(rate)
+    }
+
+    /// Adds a switch with its child switches and hosts, whose cables carry `rate`.
+    pub fn add_switch(
+        &mut self,
+        name: &Pair,
+        switches: Option<&Pair>,
+        nodes: Option<&Pair>,
+        rate: Option<u64>,
+    ) -> Result<(), TopologyError> {
         let id = self.draft.switches.len();
         if let Some(nodes) = nodes {
+            let before = self.draft.hosts.len();
             self.draft.add_hosts(id, name.value, nodes.value, Some(nodes.line))?;
+            self.draft.hosts[before..].iter_mut().for_each(|host| host.rate = rate);
         }
         let switch = self.draft.add_switch(name.value.to_string(), Some(name.line));
         if let Some(Pair { value, line, .. }) = switches {
             let refuse =
                 |error| TopologyError::at(*line, SlurmProblem::Switches { switch: name.value.to_string(), error });
             let children = nodeset::expand(value).map_err(refuse)?;
-            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line) }).collect();
+            switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line), rate }).collect();
         }
         Ok(())
+    }
+
+    /// The topology, and what is to be known of it.
+    pub fn build(self, source_name: &str) -> Result<Imported, TopologyError> {
+        let speeds = [
+            (self.read_speed_line, "LinkSpeed is read as Mbit/s, of the cables to the hosts and switches of its line"),
+            (self.ignored_speed_line, "a LinkSpeed below 10 is ignored: it cannot be meant in Mbit/s"),
+        ];
+        let speeds = speeds.into_iter().filter_map(|(line, text)| Some(format!("{source_name}:{}: {text}", line?)));
+        let mut notes: Vec<String> = speeds.collect();
+        let topology = self.finish().and_then(build::build).map_err(|error| error.named(source_name))?;
+        notes.extend(spanning::note(&topology).map(|note| format!("{source_name}: {note}")));
+        Ok(Imported { topology, notes })
     }
 
     fn finish(mut self) -> Result<Draft, TopologyError> {
@@ -80,6 +123,7 @@ impl ConfReader {
             return Err(TopologyError::nowhere(SlurmProblem::NoNodes));
         }
         self.draft.sort_hosts();
+        self.draft.loops = Loops::Blocked;
         Ok(self.draft)
     }
 }

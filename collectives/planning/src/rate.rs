@@ -1,0 +1,96 @@
+//! Rates of cables in the spelling of `tc`: `100mbit`.
+
+/// The lowest rate a cable can have, in bits per second.
+pub const LOWEST_RATE_BITS_PER_SECOND: u64 = 64_000;
+
+/// The highest rate a cable can have, in bits per second; beyond any network card.
+pub const HIGHEST_RATE_BITS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// The units, largest first, in bits per second; decimal, as everywhere in networking.
+const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
+
+/// Reads a rate like `100mbit`, `2.5gbit`, `64kbit` or `1000000`; the result is in bits per second.
+///
+/// # Errors
+/// A sentence that says how rates are written, for what is no number, has an unknown unit, or lies outside
+/// [`LOWEST_RATE_BITS_PER_SECOND`] to [`HIGHEST_RATE_BITS_PER_SECOND`].
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    parse_exactly(&lower)
+        .filter(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(rate))
+        .ok_or_else(|| format!("`{text}` is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 10gbit"))
+}
+
+/// Writes a rate in the largest unit that needs no fraction, such that [`parse_rate`] reads it back.
+pub fn format_rate(rate_bits_per_second: u64) -> String {
+    let (unit, scale) = UNITS
+        .into_iter()
+        .find(|&(_, scale)| rate_bits_per_second >= scale && rate_bits_per_second.is_multiple_of(scale))
+        .unwrap_or(("bit", 1));
+    format!("{}{unit}", rate_bits_per_second / scale)
+}
+
+/// Reads digits, an optional fraction and an optional unit, without floating point.
+fn parse_exactly(lower: &str) -> Option<u64> {
+    let (number, scale) = UNITS
+        .into_iter()
+        .find_map(|(unit, scale)| Some((lower.strip_suffix(unit)?.trim_end(), scale)))
+        .unwrap_or((lower, 1));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let fraction_scale = 10_u64.pow(fraction.len() as u32);
+    let fraction_bits = fraction.parse::<u64>().ok()?.checked_mul(scale)? / fraction_scale;
+    whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(fraction_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_read_in_every_unit() {
+        for (text, expected) in [
+            ("64kbit", 64_000),
+            ("100mbit", 100_000_000),
+            ("100 Mbit", 100_000_000),
+            ("2.5gbit", 2_500_000_000),
+            ("0.5mbit", 500_000),
+            ("1000000", 1_000_000),
+            ("1000000bit", 1_000_000),
+            ("1000gbit", HIGHEST_RATE_BITS_PER_SECOND),
+        ] {
+            assert_eq!(parse_rate(text).expect(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_meant_is_refused_by_its_own_spelling() {
+        for text in
+            ["", "mbit", "fast", "-1mbit", "+1mbit", "1e9", "1.mbit", ".5gbit", "1..5mbit", "10mbps", "0", "63kbit"]
+        {
+            let error = parse_rate(text).expect_err(text);
+            assert!(error.contains(&format!("`{text}`")) && error.contains("100mbit"), "{error}");
+        }
+        for text in ["1001gbit", "99999999999999999999", "99999999999gbit"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_written_in_the_largest_unit_and_reads_back() {
+        for (rate, expected) in [
+            (64_000, "64kbit"),
+            (100_000_000, "100mbit"),
+            (2_500_000_000, "2500mbit"),
+            (64_001, "64001bit"),
+            (10_000_000_000, "10gbit"),
+        ] {
+            assert_eq!(format_rate(rate), expected);
+            assert_eq!(parse_rate(expected).expect(expected), rate);
+        }
+        assert_eq!(format_rate(0), "0bit");
+    }
+}
