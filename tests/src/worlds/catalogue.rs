@@ -53,11 +53,17 @@ impl Named {
     }
 
     /// Explored to the last state, with so many faults and at most one death.
+    ///
+    /// # Errors
+    /// As [`explore`](Named::explore).
     pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
         self.explore(Bounds { depth: usize::MAX, faults, deaths: 1, ends_within: self.ends_within(), follow_one_in: 1 })
     }
 
     /// Explored to a depth, with a fault at each step and at most one death.
+    ///
+    /// # Errors
+    /// As [`explore`](Named::explore).
     pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
         let ends_within = self.ends_within();
         self.explore(Bounds { depth, faults: usize::MAX, deaths: 1, ends_within, follow_one_in: 1000 })

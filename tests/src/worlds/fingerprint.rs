@@ -51,15 +51,12 @@ mod tests {
 
     #[derive(Debug)]
     struct Counter {
-        #[allow(dead_code, reason = "shown by Debug")]
         frames: [(u64, Option<u64>); 2],
     }
 
     #[derive(Debug)]
     struct Thing {
-        #[allow(dead_code, reason = "shown by Debug")]
         counter: Counter,
-        #[allow(dead_code, reason = "shown by Debug")]
         position: u64,
     }
 
@@ -67,6 +64,8 @@ mod tests {
     fn counters_make_no_difference_and_all_else_does() {
         let thing = |frames, position| Thing { counter: Counter { frames: [(frames, Some(frames)); 2] }, position };
         let print = |frames, position, wakes| Printer::default().take(&thing(frames, position), &["Counter"], &wakes);
+        let Thing { counter, position } = thing(9, 2);
+        assert_eq!((counter.frames, position), ([(9, Some(9)); 2], 2));
         assert_eq!(print(1, 2, 3), print(9, 2, 3));
         assert!(print(1, 2, 3) != print(1, 3, 3) && print(1, 2, 3) != print(1, 2, 4));
         let with = |frames| Printer::default().take(&thing(frames, 2), &[], &3);
