@@ -10,6 +10,32 @@ use anyhow::{Context, bail};
 /// How long a process that is started at the wrong moment may hold a copy of a mount.
 const UNDO_LIMIT: Duration = Duration::from_secs(5);
 
+/// A directory in which disks come and go although programs run that have copies of all mounts (`ip netns exec` gives
+/// them one): what is unmounted here is unmounted there too.
+#[derive(Debug)]
+pub struct SharedDirectory {
+    at: PathBuf,
+}
+
+impl SharedDirectory {
+    /// Makes it one.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn make(at: &Path) -> anyhow::Result<Self> {
+        run("mount", &["--bind", text(at)?, text(at)?])?;
+        let shared = Self { at: at.to_owned() };
+        run("mount", &["--make-shared", text(at)?])?;
+        Ok(shared)
+    }
+}
+
+impl Drop for SharedDirectory {
+    fn drop(&mut self) {
+        undo("umount", &[&self.at.to_string_lossy()]);
+    }
+}
+
 /// A file system in memory of so many bytes; unmounted when this is dropped.
 #[derive(Debug)]
 pub struct SmallDisk {
@@ -59,6 +85,7 @@ impl Drop for SmallDisk {
 #[derive(Debug)]
 pub struct ThinDisk {
     mount: PathBuf,
+    is_mounted: bool,
     device: String,
     store: SmallDisk,
 }
@@ -73,10 +100,13 @@ impl ThinDisk {
         let store = SmallDisk::mount(store, room_mib << 20)?;
         fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
         let device = run("losetup", &["--find", "--show", text(&image)?])?;
-        let disk = Self { mount: mount.to_owned(), device, store };
-        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata.
-        run("mkfs.ext4", &["-q", "-O", "^has_journal", "-E", "lazy_itable_init=0", &disk.device])?;
+        let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
+        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with
+        // few inodes these take little of the room.
+        let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
+        run("mkfs.ext4", &[&few[..], &[&disk.device]].concat())?;
         run("mount", &[&disk.device, text(&disk.mount)?])?;
+        disk.is_mounted = true;
         Ok(disk)
     }
 
@@ -105,7 +135,9 @@ impl ThinDisk {
 
 impl Drop for ThinDisk {
     fn drop(&mut self) {
-        undo("umount", &[&self.mount.to_string_lossy()]);
+        if self.is_mounted {
+            undo("umount", &[&self.mount.to_string_lossy()]);
+        }
         undo("losetup", &["--detach", &self.device]);
     }
 }

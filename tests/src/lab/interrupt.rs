@@ -1,4 +1,5 @@
-//! Ctrl-C during a bench or a long run of tests: held back, asked for at every turn, so that the lab is taken down on the way out.
+//! Ctrl-C during a bench or a long run of tests: held back, asked for at every turn, so that the lab is taken down on
+//! the way out.
 
 use std::io;
 

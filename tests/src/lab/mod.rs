@@ -13,11 +13,11 @@ mod site;
 mod tap;
 
 pub use cable::{KIND_BYTE, Way, Which, faults};
-pub use disk::{SmallDisk, ThinDisk};
-pub use process::{Line, Process, Stdout, power_off};
+pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
+pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
-pub use tap::Tap;
+pub use tap::{Tap, destination};
 
 use blake3::Hasher;
 use nix::unistd::Uid;

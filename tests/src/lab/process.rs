@@ -138,14 +138,23 @@ impl Drop for Process {
     }
 }
 
+/// The ids of all processes in a host's namespace.
+///
+/// # Errors
+/// If `ip` cannot say.
+pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
+    let output = Command::new("ip").args(["netns", "pids", &lab.namespace(host)?]).output()?;
+    let ids = String::from_utf8(output.stdout).context("process ids")?;
+    ids.split_whitespace().map(|id| Ok(Pid::from_raw(id.parse()?))).collect()
+}
+
 /// Ends every process in a host's namespace at once, as a power failure does.
 ///
 /// # Errors
 /// If they cannot be found, or not be ended.
 pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
-    let output = Command::new("ip").args(["netns", "pids", &lab.namespace(host)?]).output()?;
-    for id in String::from_utf8(output.stdout).context("process ids")?.split_whitespace() {
-        match kill(Pid::from_raw(id.parse()?), Signal::SIGKILL) {
+    for id in processes_on(lab, host)? {
+        match kill(id, Signal::SIGKILL) {
             // It has ended meanwhile.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(errno) => return Err(errno).context("ending all processes of a host"),

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use anyhow::Context;
+use ethbcast_transport::MacAddr;
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{
@@ -82,4 +83,13 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// To whom a frame goes.
+///
+/// # Panics
+/// If it has no Ethernet header.
+pub fn destination(frame: &[u8]) -> MacAddr {
+    let [a, b, c, d, e, f] = *frame.first_chunk::<6>().expect("a frame begins with an Ethernet header");
+    MacAddr::new(a, b, c, d, e, f)
 }

@@ -12,6 +12,7 @@ pub use positions::ReaderId;
 use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
 use positions::Positions;
+use std::fmt;
 
 /// What became of an inserted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Inserted {
 }
 
 /// The shared buffer of one stream; its memory is taken once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Feed {
     payload_bytes: usize,
     mask: u64,
@@ -262,6 +263,28 @@ impl Feed {
             return Err(AuditError::new(format!("{marked} frames marked, {expected} between head and highest")));
         }
         Ok(())
+    }
+}
+
+/// The frames that are kept by number, length and CRC-32, not the memory they lie in.
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, .. } = self;
+        let kept: Vec<(u64, usize, u32)> = (self.tail()..self.highest())
+            .filter(|&sequence| self.has(sequence))
+            .map(|sequence| (sequence, self.payload(sequence)))
+            .map(|(sequence, payload)| (sequence, payload.len(), crc32fast::hash(payload)))
+            .collect();
+        f.debug_struct("Feed")
+            .field("slots", &self.slots())
+            .field("payload_bytes", payload_bytes)
+            .field("kept", &kept)
+            .field("arrived", arrived)
+            .field("positions", positions)
+            .field("last", last)
+            .field("expected_last", expected_last)
+            .field("doubtful_last", doubtful_last)
+            .finish()
     }
 }
 

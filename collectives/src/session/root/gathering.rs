@@ -106,8 +106,8 @@ impl Gathering {
         let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
         match answer {
             Answer::Wait => {}
-            Answer::Check => self.checks.begin(from),
-            Answer::Greet => self.checks.greet(from),
+            Answer::Check => self.checks.begin(from, *nonce),
+            Answer::Greet => self.checks.greet(from, *nonce),
             Answer::Refused(why, text) => {
                 refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), why, text }, endpoint);
             }

@@ -164,7 +164,7 @@ impl Running {
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
-            self.delivery.handle_frame(now, frame);
+            self.delivery.handle_frame(now, frame, &self.view);
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
             self.follow_up(now, endpoint);
@@ -187,9 +187,7 @@ impl Running {
                 }
                 self.changed |= self.view.outnumber(epoch);
             }
-            Message::Status(status) => {
-                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
-            }
+            Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
             // Only a child's parent may say so.
             Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
                 self.delivery.on_gap(now, stream, gap);
@@ -259,7 +257,6 @@ impl Running {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
-        self.fetches.tell(now, false, &self.view, endpoint);
         self.follow_up(now, endpoint);
     }
 
@@ -273,9 +270,6 @@ impl Running {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Also if its fate was known, and a word about its gap has only just come: else the same bytes would be
-            // wanted again at once, for ever.
-            self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         if !held && std::mem::take(&mut self.changed) {
