@@ -79,6 +79,18 @@ pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)
 }
 
+/// Reads a calibration for the hosts of a topology.
+///
+/// # Errors
+/// As [`read_calibration`], and a [`Failure`] with code 2 if it was measured on other hosts.
+pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow::Result<Calibration> {
+    let calibration = read_calibration(path)?;
+    if let Some(topology) = topology {
+        calibration.check_hosts(|host| topology.host_named(host).is_some()).code(Code::Usage)?;
+    }
+    Ok(calibration)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

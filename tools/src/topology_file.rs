@@ -55,6 +55,9 @@ pub fn load(path: &Path) -> anyhow::Result<Imported> {
     if slurm::looks_like_topology_conf(&text) {
         return slurm::parse(&text, &name).code(Code::Usage);
     }
+    if slurm::looks_like_topology_yaml(&text) {
+        return slurm::parse_yaml(&text, &name).code(Code::Usage);
+    }
     let topology = Topology::parse(&text, &name).code(Code::Usage)?;
     Ok(Imported { topology, notes: Vec::new() })
 }
@@ -138,6 +141,8 @@ mod tests {
         let own = load(&path("a", "schema = 1\n[[switch]]\nname = 's0'\nhosts = 'n[0-3]'\n")).expect("our own");
         let slurm = load(&path("b", "# racks\nSWITCHNAME=s0 Nodes=n[0-3] LinkSpeed=1\n")).expect("Slurm's");
         assert_eq!(own.topology, slurm.topology);
+        let yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s0\n        nodes: n[0-3]\n";
+        assert_eq!(own.topology, load(&path("e", yaml)).expect("Slurm's newer").topology);
         assert_eq!((own.notes.len(), slurm.notes.len()), (0, 1));
         let (code, text) = failure(load(&path("c", "hosts: n0\n")));
         assert_eq!(code, Code::Usage);

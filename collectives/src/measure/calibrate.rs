@@ -1,7 +1,8 @@
 //! What the model takes from a measurement.
 
-use super::{self as measure, CastFinding, ProbeResult};
-use ethbcast_planning::model::{Calibration, CalibrationError, Point};
+use super::{self as measure, CastFinding, ProbeResult, TargetResult};
+use ethbcast_planning::model::{Calibration, CalibrationError, HostCost, Point};
+use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below
 /// 1).
@@ -20,6 +21,17 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
         CastFinding::Policed { knee_frames_per_second } => calibration.with_cast_max(knee_frames_per_second.max(1)),
         CastFinding::FullRate | CastFinding::NotMeasured => Ok(calibration),
     }
+}
+
+/// What each host that answered costs: how long a full frame to it keeps the way busy, by the longest that reaches all
+/// of them. `name` is what a rank's host is called.
+pub fn host_costs(result: &ProbeResult, name: impl Fn(Rank) -> String) -> Vec<HostCost> {
+    let frame_bytes = result.path_mtu_bytes.map(|mtu_bytes| mtu_bytes.saturating_sub(HEADER_BYTES));
+    let cost = |target: &TargetResult| {
+        let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes)?;
+        Some(HostCost { name: name(target.peer.rank), injection_ns: frame.gap_nanos.max(1) })
+    };
+    result.targets.iter().filter_map(cost).collect()
 }
 
 /// L(m) is taken from the round trip, not from the probe's L(m), which never falls below zero.

@@ -27,7 +27,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use calibrate::calibrate;
+pub use calibrate::{calibrate, host_costs};
 pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
 pub(crate) use probe::{carries, write_ping};

@@ -3,28 +3,26 @@
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Frames of the main stream for each one beside it, while both have some: 4 % of the link is theirs.
-const MAIN_FRAMES: u32 = 24;
-
 /// Turns that may have been saved up.
-const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
+const MOST_SAVED: u32 = 32;
 
 /// When the main stream has had nothing to send for so long it is somebody else who holds it up, and the link is free.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// Whose turn it is: the main stream's, or that of what is beside it.
+/// Whose turn it is: the main stream's, or that of what is beside it, which gets one frame for each `MAIN_FRAMES` of the
+/// other while both have some.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Share {
+pub(super) struct Share<const MAIN_FRAMES: u32> {
     /// Frames of the main stream since the last beside it.
     saved: u32,
     main_at: Instant,
 }
 
-impl Share {
+impl<const MAIN_FRAMES: u32> Share<MAIN_FRAMES> {
     /// A frame of the main stream has been sent.
     pub(super) fn main_sent(&mut self, now: Instant) {
         self.main_at = now;
-        self.saved = (self.saved + 1).min(MOST_SAVED);
+        self.saved = (self.saved + 1).min(MOST_SAVED * MAIN_FRAMES);
     }
 
     /// Whether what is beside the main stream goes before it.

@@ -1,13 +1,14 @@
-//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one: `swarm SEED`.
+//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one: `swarm SEED [--frames]`.
 
-use ethbcast_tests::swarm::{Schedule, Seed, run_all, tell};
+use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: swarm --seeds N [--from S] [--large], or swarm SEED with a seed such as small:17:v1";
+const USAGE: &str =
+    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v3";
 
 /// What to play.
 enum Order {
-    One(Seed),
+    One(Seed, Told),
     Many { seeds: u64, from: u64, large: bool },
 }
 
@@ -17,9 +18,9 @@ fn main() -> ExitCode {
             eprintln!("{why}");
             ExitCode::from(2)
         }
-        Ok(Order::One(seed)) => {
+        Ok(Order::One(seed, told)) => {
             println!("{}", Schedule::of(seed));
-            let (report, story) = tell(seed);
+            let (report, story) = tell(seed, told);
             story.iter().for_each(|line| println!("{line}"));
             println!("{report}");
             ExitCode::from(u8::from(report.violation.is_some()))
@@ -44,7 +45,14 @@ fn order(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
             "--seeds" => seeds = Some(number()?),
             "--from" => from = number()?,
             "--large" => large = true,
-            seed => return seed.parse().map(Order::One).map_err(|why| format!("{why}\n{USAGE}")),
+            seed => {
+                let seed = seed.parse().map_err(|why| format!("{why}\n{USAGE}"))?;
+                return match arguments.next().as_deref() {
+                    None => Ok(Order::One(seed, Told::Events)),
+                    Some("--frames") => Ok(Order::One(seed, Told::Frames)),
+                    Some(other) => Err(format!("{other}: not known; {USAGE}")),
+                };
+            }
         }
     }
     seeds.map(|seeds| Order::Many { seeds, from, large }).ok_or_else(|| USAGE.to_owned())

@@ -1,5 +1,6 @@
 //! Planted bugs (`transport/src/planted.rs`), and the hunt for them: each has to be found by seeded schedules.
 
+mod ack_tree;
 mod bugs;
 mod forgery;
 mod schedules;

@@ -1,9 +1,11 @@
 //! The schedule that a seed stands for: what a planted bug is looked for with.
 
+use super::ack_tree;
 use super::forgery::Forgery;
 use super::session::{Scene, run};
 use crate::communicator;
 use crate::session::{Absence, Case};
+use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_collectives::session::Timing;
 use ethbcast_planning::plan::Via;
@@ -14,14 +16,24 @@ use std::time::Duration;
 /// Plays schedule `seed`; what is wrong with it, if anything. May panic, as what it plays may.
 pub fn play(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
-    match seed % 8 {
-        0..=2 => run(&lossy(&mut random, seed), seed),
-        3 => run(&deaths(&mut random, seed), seed),
-        4 => run(&absences(&mut random, seed), seed),
-        5 => run(&forged(&mut random, seed), seed),
-        6 => run(&crowd(&mut random, seed), seed),
+    match seed % 10 {
+        0..=4 => swarm(seed),
+        5 => run(&lossy(&mut random, seed), seed),
+        6 => run(&deaths(&mut random, seed), seed),
+        7 => run(&forged(&mut random, seed), seed),
+        8 => match seed / 10 % 3 {
+            0 => run(&absences(&mut random, seed), seed),
+            1 => ack_tree::run(&mut random, seed),
+            _ => run(&crowd(&mut random, seed), seed),
+        },
         _ => program(&mut random, seed),
     }
+}
+
+/// One of the swarm, which judges no numbers of frames.
+fn swarm(seed: u64) -> Result<(), String> {
+    let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
+    crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
 }
 
 fn faults(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
@@ -48,7 +60,7 @@ fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
 
 /// All ways and policies, loss up to 30 %, duplicates, reordering, corruption.
 fn lossy(random: &mut Random, seed: u64) -> Scene {
-    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, &Via::ALL) };
+    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, Via::ALL) };
     let mut case = Case::new(via, 1 + random.below(15) as usize, random.below(40_000) as usize);
     if random.chance(0.2) {
         case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
@@ -73,12 +85,14 @@ fn deaths(random: &mut Random, seed: u64) -> Scene {
     case.timing.patience = Duration::ZERO;
     let loss = one_of(random, &[0.0, 0.01]);
     let within = Duration::from_secs(4);
+    // Whoever has died is asked ever less often, for a second and a half.
+    let budgets = Some((f64::INFINITY, 1200.0));
     Scene {
         case,
         faults: RandomFaults::new(seed).loss(loss),
         rate: 100_000_000,
         within,
-        budgets: None,
+        budgets,
         forgeries: Vec::new(),
     }
 }
@@ -121,13 +135,13 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
         Forgery::WrongReports,
     ];
     let forgeries = vec![(Duration::from_micros(200_000 + random.below(50_000)), one_of(random, &kinds))];
-    let faults = RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01]));
-    Scene { case, faults, rate: 100_000_000, within: Duration::from_secs(7), budgets: None, forgeries }
+    let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
+    Scene { case, faults, rate: 100_000_000, within: Duration::from_secs(1), budgets: None, forgeries }
 }
 
 /// A cast to so many that most acknowledge to another receiver.
 fn crowd(random: &mut Random, seed: u64) -> Scene {
-    let receivers = if seed.is_multiple_of(32) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
+    let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
     let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
@@ -144,7 +158,7 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
             0 => Step::Broadcast { root, bytes },
             1 => Step::Scatter { root, bytes },
             2 => Step::Gather { root, bytes },
-            3 => Step::Allgather { bytes: bytes * 2 },
+            3 => Step::Allgather { bytes: bytes * 4 },
             4 => Step::Barrier,
             5 => Step::Compute(Duration::from_micros(random.below(2000))),
             _ => Step::Message { from: root, to, tag, bytes },

@@ -85,6 +85,10 @@ pub enum DiskTrouble {
     Settle,
     /// Publishing fails.
     Publish,
+    /// The host dies while it settles.
+    DiesSettling,
+    /// The host dies while it publishes.
+    DiesPublishing,
 }
 
 /// A receiver's disk.
@@ -167,6 +171,15 @@ impl Disk {
             ready_at: None,
             rests_until: None,
             verdict: None,
+        }
+    }
+
+    /// Whether its host dies now.
+    pub fn is_dying(&self) -> bool {
+        match self.work {
+            Work::Settling(_) => self.has(DiskTrouble::DiesSettling),
+            Work::Publishing => self.has(DiskTrouble::DiesPublishing),
+            _ => false,
         }
     }
 

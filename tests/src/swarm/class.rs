@@ -64,6 +64,40 @@ classes! {
     SmallRings = "small rings",
     /// The root dies.
     RootDeath = "root death",
+    /// A host dies and comes back with its address, as another run.
+    Restart = "restart",
+    /// The port of a host takes no long frames.
+    MtuMismatch = "MTU mismatch",
+    /// Switches police what they flood.
+    StormControl = "storm control",
+    /// The ports of a switch share a small buffer.
+    SharedBuffer = "shared switch buffer",
+    /// Long queues stop whoever fills them.
+    PauseFrames = "pause frames",
+    /// The kernel has no room for what is sent: ENOBUFS, EAGAIN, batches of which it takes a part.
+    SendErrors = "send errors",
+    /// Timers ring late.
+    TimerSlack = "timer slack",
+    /// The clock's microseconds pass 32 bits during the session.
+    Wrap = "stamps that wrap",
+    /// Frames of an older session of the same hosts come again.
+    Replay = "replays of an old session",
+    /// Frames of another version.
+    OtherVersion = "frames of another version",
+    /// Payload is damaged in a way the checksum does not show.
+    Damage = "damage that the checksum passes",
+    /// True frames come a second time with false values, from the right address.
+    Hostile = "hostile values",
+    /// A second root of the group.
+    TwoRoots = "two roots",
+    /// Hosts that cannot take part: too small an MTU, no room, a name that is not wanted or taken.
+    Misfits = "misfits",
+    /// Hosts that come late.
+    Latecomers = "latecomers",
+    /// A user stops a receiver, or the root.
+    Interrupt = "interrupted by a user",
+    /// Every host has numbers of its own.
+    OwnTuning = "own tunings",
 }
 
 impl Class {
@@ -77,6 +111,12 @@ impl Class {
 }
 
 impl Class {
+    /// Whether somebody speaks in the name of others, or damages what they say: then everything may fail, and nothing may
+    /// be false.
+    pub fn forges(self) -> bool {
+        matches!(self, Class::Damage | Class::Hostile)
+    }
+
     /// Whether it may keep a host from being heard, or from moving, for long.
     pub fn takes_away(self) -> bool {
         !matches!(self, Class::Jitter | Class::Duplicate | Class::BitFlip | Class::SlowCpu | Class::SlowDisk)

@@ -33,6 +33,15 @@ impl Cluster {
         }
     }
 
+    /// So many hosts on one switch, at 100 Mbit/s.
+    pub fn star(hosts: usize) -> Cluster {
+        Cluster {
+            switches: vec![(SwitchSettings::default(), 0)],
+            trunks: vec![0],
+            hosts: vec![(0, 100_000_000, HostSettings::default()); hosts],
+        }
+    }
+
     /// As a network of this MTU.
     pub fn network(&self, mtu_bytes: u16) -> (Network, Vec<CableId>) {
         let mut network = Network::new().with_mtu_bytes(usize::from(mtu_bytes));

@@ -7,8 +7,12 @@ mod application;
 mod class;
 mod cluster;
 mod draw;
+mod forger;
 mod host_set;
+mod hosts;
 mod play;
+mod program;
+mod record;
 mod report;
 mod rule;
 mod schedule;
@@ -19,26 +23,59 @@ mod watch;
 mod weather;
 
 pub use class::Class;
+pub use play::Told;
 pub use report::{Report, Tally, Violation};
-pub use schedule::Schedule;
 pub use seed::{DRAWING, NoSeed, Seed, Size};
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What a seed stands for.
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    /// A session.
+    Session(Box<schedule::Schedule>),
+    /// A program of a communicator.
+    Program(Box<program::Program>),
+}
+
+impl Schedule {
+    /// What `seed` stands for.
+    pub fn of(seed: Seed) -> Schedule {
+        if program::Program::is_meant(seed) {
+            Schedule::Program(Box::new(program::Program::of(seed)))
+        } else {
+            Schedule::Session(Box::new(schedule::Schedule::of(seed)))
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Schedule::Session(session) => session.fmt(formatter),
+            Schedule::Program(program) => program.fmt(formatter),
+        }
+    }
+}
+
 /// Plays the schedule that `seed` stands for.
 pub fn run(seed: Seed) -> Report {
-    guarded(seed, false).0
+    guarded(seed, Told::Nothing).0
 }
 
-/// The same, with all that its hosts' users were told.
-pub fn tell(seed: Seed) -> (Report, Vec<String>) {
-    guarded(seed, true)
+/// The same, with its story.
+pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
+    guarded(seed, told)
 }
 
-fn guarded(seed: Seed, told: bool) -> (Report, Vec<String>) {
-    let played = catch_unwind(AssertUnwindSafe(|| play::play(&Schedule::of(seed), told)));
+fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
+    let played = catch_unwind(AssertUnwindSafe(|| match Schedule::of(seed) {
+        Schedule::Session(session) => play::play(&session, told),
+        Schedule::Program(program) => program.play(told),
+    }));
     played.unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));

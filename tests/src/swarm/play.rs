@@ -1,143 +1,200 @@
-//! Plays a schedule: builds its hosts and its network, lets happen what is to happen, and watches.
+//! Plays a schedule: lets happen what is to happen, when it is to, and watches.
 
-use super::application::{Disk, Origin, Shelf};
 use super::class::Class;
 use super::draw::Draw;
+use super::hosts::{GROUP, Host, Hosts};
+use super::record;
 use super::report::Report;
 use super::schedule::{Happening, Schedule};
-use super::watch::{Host, Watch};
+use super::watch::Watch;
 use super::weather::Weather;
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{CableId, Network, Outcome, Simulation, host_mac};
-use ethbcast_transport::wire::group_mac;
-use std::rc::Rc;
-use std::time::Duration;
+use ethbcast_transport::wire::{VERSION, group_mac};
 
-/// The group of all schedules.
-const GROUP: &str = "swarm";
-
-/// Plays a schedule; with its story, if that is to be told.
-pub fn play(schedule: &Schedule, told: bool) -> (Report, Vec<String>) {
-    let shelves: Vec<Rc<Shelf>> = (0..schedule.hosts()).map(|_| Rc::default()).collect();
-    let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
-    (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
-    let weather = Weather::new(
-        Draw::new(schedule.seed.number(), 2),
-        schedule.rules.clone(),
-        Instant::START + schedule.heals,
-        schedule.core,
-    );
-    let mut simulation = Simulation::new(&network, hosts(schedule, &shelves), weather);
-    simulation.set_event_limit(events_bound(schedule));
-    let dead = happen(&mut simulation, schedule, &network, &trunks);
-    let macs = (0..schedule.hosts()).map(host_mac).collect();
-    let mut watch = Watch::new(schedule, shelves, macs);
-    if told {
-        watch.listen();
-    }
-    let outcome = simulation.run(schedule.bound(), |number, host: &mut Host, now| watch.turn(number, host, now));
-    let next = simulation.next_deadline();
-    if !outcome.is_quiet() {
-        watch.report_mut().blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
-    }
-    let story = watch.take_story();
-    let mut report = watch.finish(schedule, simulation.machines(), &dead);
-    conclude(&mut report, schedule, &mut simulation, outcome);
-    (report, story)
+/// How much of a schedule's story is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// What users hear, and views.
+    Events,
+    /// Every frame, too.
+    Frames,
 }
 
-/// Schedules what happens to hosts and cables; who will be dead.
-fn happen(
-    simulation: &mut Simulation<Host, Weather>,
-    schedule: &Schedule,
-    network: &Network,
-    trunks: &[CableId],
-) -> Vec<bool> {
-    let mut dead = vec![false; schedule.hosts()];
-    for (host, &starts) in schedule.starts.iter().enumerate().filter(|(_, starts)| !starts.is_zero()) {
-        simulation.pause(host, Instant::START);
-        simulation.resume(host, Instant::START + starts);
-    }
+/// Plays a schedule; with its story, if that is to be told.
+pub fn play(schedule: &Schedule, told: Told) -> (Report, Vec<String>) {
+    let mut stage = Stage::new(schedule, told);
     for &(at, happening) in &schedule.happenings {
-        let at = Instant::START + at;
+        // What is still to happen may wake what has gone quiet.
+        let _ = stage.run(schedule.begins + at);
+        stage.happen(schedule.begins + at, happening);
+    }
+    let outcome = stage.run(schedule.bound());
+    stage.finish(outcome)
+}
+
+/// A schedule while it is played.
+struct Stage<'a> {
+    schedule: &'a Schedule,
+    network: Network,
+    trunks: Vec<CableId>,
+    hosts: Hosts<'a>,
+    simulation: Simulation<Host, Weather>,
+    watch: Watch<'a>,
+    dead: Vec<bool>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(schedule: &'a Schedule, told: Told) -> Stage<'a> {
+        let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
+        (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
+        let mut hosts = Hosts::new(schedule);
+        let machines =
+            (0..schedule.hosts()).map(|host| hosts.make(schedule.begins + schedule.starts[host], host)).collect();
+        let mut simulation = Simulation::new(&network, machines, Weather::new(schedule));
+        simulation.begin_at(schedule.begins);
+        simulation.set_event_limit(events_bound(schedule));
+        for (host, &starts) in schedule.starts.iter().enumerate().filter(|(_, starts)| !starts.is_zero()) {
+            simulation.pause(host, schedule.begins);
+            simulation.resume(host, schedule.begins + starts);
+        }
+        let mut stage = Stage {
+            schedule,
+            network,
+            trunks,
+            simulation,
+            watch: Watch::new(schedule, told != Told::Nothing),
+            dead: vec![false; schedule.hosts()],
+            hosts,
+        };
+        if told == Told::Frames {
+            stage.simulation.faults_mut().listen();
+        }
+        stage.replay();
+        stage
+    }
+
+    /// Has frames of an older session come by, and some of them as of another version.
+    fn replay(&mut self) {
+        let mut draw = Draw::new(self.schedule.seed.number(), 5);
+        let counts = self.schedule.replays;
+        for (count, other) in [(counts[0], false), (counts[1], true)] {
+            for _ in 0..count {
+                let (to, frame) = &record::frames()[draw.index(record::frames().len())];
+                if *to < self.schedule.hosts() {
+                    let mut frame = frame.clone();
+                    frame[16] = if other { VERSION.wrapping_add(draw.pick(&[1, u8::MAX])) } else { VERSION };
+                    let at = self.schedule.begins + self.schedule.moment(&mut draw);
+                    self.simulation.inject(at, *to, &frame);
+                }
+            }
+        }
+    }
+
+    /// Runs until that moment, or until nothing is left to do.
+    fn run(&mut self, until: Instant) -> Outcome {
+        let Stage { simulation, watch, .. } = self;
+        loop {
+            let mut turn = |number: usize, host: &mut Host, now: Instant| watch.turn(number, host, now);
+            if let Some(outcome) = simulation.step(until, &mut turn) {
+                return outcome;
+            }
+            for forged in simulation.faults_mut().take_forged() {
+                simulation.inject(forged.at, forged.to, &forged.frame);
+            }
+            if let Some(host) = watch.take_dying() {
+                let now = simulation.now();
+                simulation.crash(host, now);
+                simulation.faults_mut().bury(host_mac(host), now);
+                self.dead[host] = true;
+            }
+        }
+    }
+
+    fn happen(&mut self, at: Instant, happening: Happening) {
+        let simulation = &mut self.simulation;
         match happening {
             Happening::Crash(host) => {
-                dead[host] = true;
                 simulation.crash(host, at);
+                simulation.faults_mut().bury(host_mac(host), at);
+                self.dead[host] = true;
+            }
+            Happening::Restart(host) => {
+                *simulation.machine_mut(host) = self.hosts.make(at, host);
+                simulation.restart(host, at);
+                simulation.faults_mut().raise(host_mac(host));
+                self.watch.forget(host);
+                self.dead[host] = false;
             }
             Happening::Pause(host, lasts) => {
                 simulation.pause(host, at);
                 simulation.resume(host, at + lasts);
             }
             Happening::Cut(host, lasts) => {
-                simulation.cut(network.cable_of(host), at);
-                simulation.restore(network.cable_of(host), at + lasts);
+                simulation.cut(self.network.cable_of(host), at);
+                simulation.restore(self.network.cable_of(host), at + lasts);
             }
             Happening::CutTrunk(trunk, lasts) => {
-                simulation.cut(trunks[trunk], at);
-                simulation.restore(trunks[trunk], at + lasts);
+                simulation.cut(self.trunks[trunk], at);
+                simulation.restore(self.trunks[trunk], at + lasts);
+            }
+            Happening::Interrupt(host) => {
+                match simulation.machine_mut(host) {
+                    Participant::Root(root, _) => root.abort(at, "interrupted"),
+                    Participant::Receiver(receiver, receiving) => receiving.cancel(receiver, at),
+                }
+                simulation.wake(host, at);
+            }
+            Happening::FreeSwitches => {
+                self.network.switches().for_each(|switch| simulation.police(switch, None, at));
             }
         }
     }
-    dead
-}
 
-fn conclude(report: &mut Report, schedule: &Schedule, simulation: &mut Simulation<Host, Weather>, outcome: Outcome) {
-    let stats = simulation.stats();
-    let weather = simulation.faults_mut();
-    report.trace = weather.trace();
-    report.classes = schedule.classes.iter().map(|&class| (class, weather.hits()[class.index()])).collect();
-    report.classes.iter_mut().for_each(|(class, hits)| {
-        *hits += match class {
-            Class::SmallRings => stats.drops.port_queue + stats.drops.nic_ring,
-            Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap => schedule.happenings.len() as u64,
-            Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy => 1,
-            _ => 0,
-        };
-    });
-    (report.events, report.frames) = (stats.events, stats.sent_frames);
-    let at = if let Outcome::Quiet { at } = outcome { at } else { simulation.now() };
-    report.millis = at.since(Instant::START).as_millis() as u64;
+    fn finish(mut self, outcome: Outcome) -> (Report, Vec<String>) {
+        let next = self.simulation.next_deadline();
+        if !outcome.is_quiet() {
+            self.watch.blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
+        }
+        let mourning = self.simulation.faults_mut().longest_mourning();
+        self.watch.check_mourning(mourning);
+        let mut story = self.watch.take_story();
+        story.append(&mut self.simulation.faults_mut().take_frames());
+        // Moments stand at the beginning, in columns.
+        story.sort_by(|one, other| one[..10].cmp(&other[..10]));
+        let stats = self.simulation.stats();
+        let mut report = self.watch.finish(self.hosts.shelves(), self.simulation.machines(), &self.dead, &stats);
+        let at = if let Outcome::Quiet { at } = outcome { at } else { self.simulation.now() };
+        report.millis = at.since(self.schedule.begins).as_millis() as u64;
+        (report.events, report.frames) = (stats.events, stats.sent_frames);
+        let weather = self.simulation.faults_mut();
+        report.trace = weather.trace();
+        let happened = self.schedule.happenings.len() as u64;
+        report.classes = self.schedule.classes.iter().map(|&class| (class, weather.hits()[class.index()])).collect();
+        for (class, hits) in &mut report.classes {
+            *hits += match class {
+                Class::SmallRings | Class::SharedBuffer => stats.drops.port_queue + stats.drops.nic_ring,
+                Class::StormControl => stats.drops.storm_control,
+                Class::PauseFrames => stats.pauses,
+                Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap => happened,
+                Class::Restart | Class::Interrupt => happened,
+                Class::Replay => self.schedule.replays[0] as u64,
+                Class::OtherVersion => self.schedule.replays[1] as u64,
+                Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack => 1,
+                Class::Wrap | Class::TwoRoots | Class::Misfits | Class::Latecomers | Class::OwnTuning => 1,
+                _ => 0,
+            };
+        }
+        (report, story)
+    }
 }
 
 /// Events within which all must be over: what frames and signs of life take, many times.
 fn events_bound(schedule: &Schedule) -> u64 {
-    let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().as_secs_f64() as u64);
+    let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().since(schedule.begins).as_secs_f64() as u64);
     let frames = schedule.bytes as u64 / (u64::from(schedule.mtu_bytes) - 32) + 10;
     100_000 + hosts * frames * 400 + seconds * hosts * hosts * 200
-}
-
-fn hosts(schedule: &Schedule, shelves: &[Rc<Shelf>]) -> Vec<Host> {
-    let number = schedule.seed.number();
-    let sent = Rc::new(vec![Rc::new(Draw::new(number, 3).bytes(schedule.bytes))]);
-    let config = RootConfig {
-        size: schedule.sized.then_some(schedule.bytes as u64),
-        wanted: Wanted { at_least: 1, enough: Some(schedule.hosts() - 1), patience: schedule.gathers },
-        route: Route::Via(schedule.via),
-        tuning: schedule.tuning.clone(),
-        timing: schedule.timing,
-        late: schedule.late,
-        on_slow: schedule.on_slow,
-        probe: false,
-        ..RootConfig::new(station(schedule, 0), 0x5E55_0000 ^ number as u32, "file0")
-    };
-    let origin = Origin::new(Rc::clone(&sent[0]), schedule.pipe, schedule.gives);
-    let root = Participant::root(Root::new(Instant::START, config), origin);
-    let receivers = (1..schedule.hosts()).map(|host| {
-        let config = ReceiverConfig {
-            patience: Some(schedule.heals + Duration::from_secs(20)),
-            tuning: schedule.tuning.clone(),
-            timing: schedule.timing,
-            ..ReceiverConfig::new(station(schedule, host), number ^ (host as u64) << 32)
-        };
-        let disk = Disk::new(schedule.disks[host], Rc::clone(&shelves[host]), Rc::clone(&sent), false);
-        Participant::receiver(Receiver::new(Instant::START, config), disk)
-    });
-    std::iter::once(root).chain(receivers).collect()
-}
-
-fn station(schedule: &Schedule, host: usize) -> Station {
-    Station::new(GROUP, &format!("n{host}"), host_mac(host), schedule.mtu_bytes)
 }

@@ -3,7 +3,6 @@
 use super::class::Class;
 use super::draw::Draw;
 use super::host_set::HostSet;
-use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::Kind;
 use std::ops::Range;
@@ -74,6 +73,8 @@ pub enum Effect {
     Repeat(f64, Duration),
     /// Flips a bit with this probability.
     Flip(f64),
+    /// Changes a byte of the payload with this probability, and the checksum with it.
+    Damage(f64),
 }
 
 /// One fault of the network.
@@ -82,9 +83,9 @@ pub struct Rule {
     /// What it is counted as.
     pub class: Class,
     /// From when on.
-    pub from: Instant,
+    pub from: Duration,
     /// Until when.
-    pub until: Instant,
+    pub until: Duration,
     /// Which frames.
     pub filter: Filter,
     /// What becomes of them.
@@ -93,8 +94,7 @@ pub struct Rule {
 
 impl Rule {
     /// What becomes of a delivery; nothing if this rule has nothing to say.
-    pub fn judge(&mut self, from: usize, delivery: &Delivery<'_>, draw: &mut Draw) -> Option<Fate> {
-        let now = delivery.at;
+    pub fn judge(&mut self, from: usize, delivery: &Delivery<'_>, now: Duration, draw: &mut Draw) -> Option<Fate> {
         if now < self.from || now >= self.until || !self.filter.matches(from, delivery) {
             return None;
         }
@@ -117,6 +117,7 @@ impl Rule {
                 let bits = delivery.frame.len() * 8;
                 draw.chance(*share).then(|| Fate::Corrupt { bit: draw.index(bits) })
             }
+            Effect::Damage(share) => draw.chance(*share).then(|| Fate::Damage { byte: draw.index(1 << 16) }),
         }
     }
 }

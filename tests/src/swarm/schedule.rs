@@ -8,9 +8,11 @@ use super::host_set::HostSet;
 use super::rule::Rule;
 use super::seed::{Seed, Size};
 use super::troubles;
+use super::weather::SendTrouble;
 use ethbcast_collectives::session::{OnSlow, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::{Instant, Tuning};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Something that happens to a host or a cable.
@@ -24,6 +26,32 @@ pub enum Happening {
     Cut(usize, Duration),
     /// The cable between two switches, by its number, is out for so long.
     CutTrunk(usize, Duration),
+    /// A host that has died is switched on again: its user starts another run.
+    Restart(usize),
+    /// Its user stops it.
+    Interrupt(usize),
+    /// No switch polices what it floods any more.
+    FreeSwitches,
+}
+
+/// What kind of host it is, and what it says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Takes part as everybody else.
+    #[default]
+    Receiver,
+    /// Its interface takes shorter frames.
+    SmallMtu,
+    /// It has no room.
+    NoRoom,
+    /// It is none of those that are wanted.
+    NotWanted,
+    /// The topology does not name it.
+    NotInTopology,
+    /// It has the name of host 1.
+    Namesake,
+    /// It has bytes of its own for the group.
+    Root,
 }
 
 /// A session, and what is demanded of it.
@@ -59,6 +87,22 @@ pub struct Schedule {
     pub disks: Vec<DiskTerms>,
     /// When each host starts.
     pub starts: Vec<Duration>,
+    /// What each host is; that of host 0 means nothing.
+    pub roles: Vec<Role>,
+    /// Slots of each host's feed.
+    pub feeds: Vec<u64>,
+    /// What the clock shows when all begins.
+    pub begins: Instant,
+    /// Kernels that have no room now and then.
+    pub sending: Option<SendTrouble>,
+    /// How many of the frames of an older session come again, and how many of another version.
+    pub replays: [usize; 2],
+    /// How large a share of all frames comes again with false values.
+    pub forges: Option<f64>,
+    /// Whether a receiver ends when the first root says no.
+    pub once: bool,
+    /// How many receivers are enough to start.
+    pub enough: usize,
     /// The classes of faults that are on.
     pub classes: Vec<Class>,
     /// The network's faults.
@@ -80,7 +124,64 @@ impl Schedule {
         for class in schedule.classes.clone() {
             troubles::add(&mut schedule, class, &mut draw);
         }
+        schedule.happenings.sort_by_key(|(at, _)| *at);
         schedule
+    }
+
+    /// Adds a host that is there beside those the session is for.
+    pub fn add_host(&mut self, draw: &mut Draw, role: Role) -> usize {
+        let switch = draw.index(self.cluster.switches.len());
+        let (_, rate, settings) = self.cluster.hosts[0].clone();
+        self.cluster.hosts.push((switch, rate, settings));
+        self.disks.push(DiskTerms::default());
+        self.starts.push(Duration::ZERO);
+        self.roles.push(role);
+        self.hosts() - 1
+    }
+
+    /// The hosts that have bytes for the others.
+    pub fn roots(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.hosts()).filter(|&host| host == 0 || self.roles[host] == Role::Root)
+    }
+
+    /// Whether frames are made up in a way that those who hear them cannot see.
+    pub fn is_forged(&self) -> bool {
+        self.classes.iter().any(|class| class.forges())
+    }
+
+    /// A session of `receivers` hosts on one switch, by chain, without any fault.
+    pub fn plain(seed: Seed, receivers: usize, bytes: usize) -> Schedule {
+        let hosts = receivers + 1;
+        Schedule {
+            seed,
+            via: Via::Chain,
+            bytes,
+            mtu_bytes: 300,
+            tuning: Tuning::default().with_feed_frames(64),
+            timing: Timing::default(),
+            gathers: Duration::from_secs(5),
+            pipe: false,
+            sized: true,
+            late: false,
+            on_slow: OnSlow::default(),
+            gives: Pace::default(),
+            cluster: Cluster::star(hosts),
+            disks: vec![DiskTerms::default(); hosts],
+            starts: vec![Duration::ZERO; hosts],
+            roles: vec![Role::Receiver; hosts],
+            feeds: Vec::new(),
+            begins: Instant::START,
+            sending: None,
+            replays: [0; 2],
+            forges: None,
+            once: false,
+            enough: receivers,
+            classes: Vec::new(),
+            rules: Vec::new(),
+            happenings: Vec::new(),
+            heals: Duration::ZERO,
+            core: (0..hosts).collect(),
+        }
     }
 
     /// The session without any fault.
@@ -91,8 +192,7 @@ impl Schedule {
             1 => Via::Cast,
             _ => Via::ALL[draw.index(Via::ALL.len())],
         };
-        let blocks = via.is_in_blocks();
-        let receivers = match (small, blocks) {
+        let receivers = match (small, via.is_in_blocks()) {
             (true, true) => draw.log(1, 7),
             (true, false) => draw.log(1, 15),
             (false, true) => draw.between(8, 20),
@@ -106,32 +206,25 @@ impl Schedule {
         // A second's worth of the slowest cable, if all of it has to cross that for some of the hosts.
         let most = cluster.slowest() / 8 / hosts.min(8) as u64;
         let bytes = (frames * payload - draw.between(0, payload)).min(most) as usize;
-        let heals = draw.micros(100_000, 3_000_000);
+        let heals = draw.micros(300_000, 3_000_000);
         let stall = Duration::from_millis(draw.between(1000, 2000));
         // As by default: who has made no progress has stepped aside long before it is given up.
         let patience = heals.max(stall * 2) + Duration::from_millis(draw.between(1000, 4000));
-        let timing = Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() };
         Schedule {
-            seed,
             via,
-            bytes,
             mtu_bytes,
             tuning: tuning(draw),
-            timing,
+            timing: Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() },
             gathers: heals + Duration::from_millis(draw.between(2000, 4000)),
             pipe: draw.chance(0.2),
             sized: draw.chance(0.8),
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
-            gives: Pace::default(),
+            once: draw.chance(0.1),
             cluster,
-            disks: vec![DiskTerms::default(); hosts],
-            starts: vec![Duration::ZERO; hosts],
-            classes: Vec::new(),
-            rules: Vec::new(),
-            happenings: Vec::new(),
             heals,
             core: (0..hosts).filter(|&host| host == 0 || draw.chance(0.8)).collect(),
+            ..Schedule::plain(seed, receivers, bytes)
         }
     }
 
@@ -154,7 +247,7 @@ impl Schedule {
     /// A moment at which something may begin: from the start of all to a little after the end of the stream.
     pub fn moment(&self, draw: &mut Draw) -> Duration {
         if draw.chance(0.3) {
-            return draw.micros(1, 250_000);
+            return Duration::from_micros(draw.between(1, 260_000));
         }
         let (begin, span) = (Duration::from_millis(200), self.stream_time() * 2 + Duration::from_millis(60));
         (begin + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))).min(self.heals)
@@ -163,7 +256,7 @@ impl Schedule {
     /// How long something lasts that is to be over when all heals.
     pub fn span_from(&self, from: Duration, draw: &mut Draw) -> Duration {
         let most = self.heals.saturating_sub(from).as_micros().max(2) as u64;
-        draw.micros(1, most)
+        draw.micros(most.min(1000), most)
     }
 
     /// A receiver.
@@ -181,7 +274,9 @@ impl Schedule {
 
     /// Whether this receiver must have everything in the end.
     pub fn demands(&self, host: usize) -> bool {
-        self.core.has(host) && !self.has(Class::RootDeath) && !self.may_fail(host)
+        let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt];
+        let ended = ends.into_iter().any(|class| self.has(class)) || self.is_forged();
+        self.core.has(host) && host > 0 && !ended && !self.may_fail(host)
     }
 
     /// What may make even a host of the core fail, by what the protocol promises.
@@ -191,28 +286,28 @@ impl Schedule {
         let fragile = self.via.is_in_blocks() || self.pipe;
         let absent = self.classes.iter().any(|class| class.takes_away());
         let slow = self.on_slow == OnSlow::Evict && self.classes.iter().any(|class| class.slows());
-        broken || (fragile && absent) || slow
+        // Those who come late may be as many as are enough to start.
+        let crowded = self.has(Class::Latecomers);
+        broken || (fragile && absent) || slow || (self.once && absent) || crowded
     }
 
     /// When all must be over.
     pub fn bound(&self) -> Instant {
-        Instant::START + self.heals + self.gathers + self.timing.patience * 3 + Duration::from_secs(60)
+        self.begins + self.heals + self.gathers + self.timing.patience * 3 + Duration::from_secs(60)
     }
 }
 
 /// The classes of faults that are on: none now and then, mostly a few, sometimes many.
 fn classes(draw: &mut Draw) -> Vec<Class> {
+    let few = draw.between(1, 3);
     let share = match draw.index(20) {
-        0 | 1 => return Vec::new(),
-        2..=9 => {
-            return (0..draw.between(1, 2))
-                .map(|_| draw.pick(Class::ALL))
-                .collect::<std::collections::BTreeSet<_>>()
-                .into_iter()
-                .collect();
+        0 => 0.0,
+        1..=11 => {
+            let few: BTreeSet<Class> = (0..few).map(|_| draw.pick(Class::ALL)).collect();
+            return few.into_iter().collect();
         }
-        10..=17 => 0.12,
-        _ => 0.3,
+        12..=18 => 0.1,
+        _ => 0.25,
     };
     Class::ALL.iter().copied().filter(|_| draw.chance(share)).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The version of the drawing: the same number stands for another schedule in another version.
-pub const DRAWING: u32 = 1;
+pub const DRAWING: u32 = 3;
 
 /// How large a schedule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ impl Seed {
     }
 }
 
-/// As in a replay line: `small:17:v1`.
+/// As in a replay line: `small:17:v3`.
 impl fmt::Display for Seed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}:v{DRAWING}", self.size.word(), self.number)
@@ -110,9 +110,9 @@ mod tests {
         }
         let refused = |text: &str| text.parse::<Seed>().expect_err("no seed").to_string();
         assert!(refused("17").contains("copy it whole"), "{}", refused("17"));
-        assert!(refused("huge:1:v1").contains("small or large"));
+        assert!(refused("huge:1:v3").contains("small or large"));
         assert!(refused(&format!("small:x:v{DRAWING}")).contains("no seed x"));
-        assert!(refused("small:18446744073709551616:v1").contains("whole numbers"));
-        assert!(refused("small:1:v0").contains("version 0 of the swarm, and this is version"));
+        assert!(refused("small:18446744073709551616:v3").contains("whole numbers"));
+        assert!(refused("small:1:v2").contains("version 2 of the swarm, and this is version"));
     }
 }

@@ -13,7 +13,7 @@ const RECEIVERS: usize = 7;
 fn pipe(via: Via, bytes: usize, broken: Broken) -> Scene {
     let mut case = Case { mtu_bytes: 1500, pipe: true, ..Case::new(via, RECEIVERS, bytes) }.with_feed(64);
     case.timing.patience = Duration::ZERO;
-    Scene { case, broken, chance: 0.0, loss: 0.0, lossy: None, keepers: None }
+    Scene { case, broken, chance: 0.0, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
 /// Neighbours die: what one of them has freed, the next may have alone, for the one behind them hears badly.

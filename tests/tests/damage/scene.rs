@@ -1,6 +1,7 @@
 //! Sessions over links, cards and relays that damage what they pass on.
 
-use ethbcast_collectives::session::application::{Again, Content, Next, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::ledger::{Checked, Ledgered};
 use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, RootEvent, Trailer, kind};
 use ethbcast_tests::session::{Case, data, hosts_of, star};
 use ethbcast_transport::Instant;
@@ -145,15 +146,39 @@ impl Sink for Checking {
     }
 }
 
-/// Which frames are damaged.
+/// A disk whose bytes can be read again, or not.
+pub struct Kept {
+    collected: Collected,
+    keeps: bool,
+}
+
+impl Sink for Kept {
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.collected.write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.collected.finish(now, trailer);
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let range = offset as usize..offset as usize + bytes;
+        let bytes = self.collected.bytes().get(range).filter(|_| self.keeps);
+        bytes.map_or_else(|| Again::Impossible("it is not kept".to_owned()), Again::Bytes)
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.collected.verdict(now)
+    }
+}
+
+/// Which frames of the stream are damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// What the card of this host takes.
     Card(usize),
     /// What this host passes on, to whomever.
     Memory(usize),
-    /// The same, and what is sent again to it, too.
-    CardForGood(usize),
 }
 
 /// What was sent again, and what was asked.
@@ -169,6 +194,7 @@ pub struct Price {
 struct Damaging {
     broken: Broken,
     chance: f64,
+    again: u64,
     random: Random,
     others: RandomFaults,
     price: Rc<RefCell<Price>>,
@@ -187,13 +213,16 @@ impl Faults for Damaging {
         let piece = frame.header.kind == kind::PIECE && frame.payload.len() > 16;
         let of_stream = frame.header.kind == Kind::DATA && !frame.header.flags.has(Flags::LAST);
         let concerned = match self.broken {
-            Broken::Card(host) => of_stream && delivery.to == host,
-            Broken::Memory(host) => of_stream && delivery.from == Some(host),
-            Broken::CardForGood(host) => (of_stream || piece) && delivery.to == host,
+            Broken::Card(host) => delivery.to == host,
+            Broken::Memory(host) => delivery.from == Some(host),
         };
-        if concerned && self.random.chance(if piece { 1.0 } else { self.chance }) {
+        if concerned && piece && self.again > 0 {
+            self.again -= 1;
+            return Fate::Damage { byte: 16 };
+        }
+        if concerned && of_stream && self.random.chance(self.chance) {
             price.damaged += 1;
-            return Fate::Damage { byte: if piece { 16 } else { self.random.below(1000) as usize } };
+            return Fate::Damage { byte: self.random.below(1000) as usize };
         }
         drop(price);
         self.others.fate(delivery)
@@ -207,6 +236,8 @@ pub struct Scene {
     pub broken: Broken,
     /// Of the frames concerned so many are damaged.
     pub chance: f64,
+    /// And so many of the first pieces that are sent again.
+    pub again: u64,
     pub loss: f64,
     /// A host that loses a third of what comes to it.
     pub lossy: Option<usize>,
@@ -226,18 +257,49 @@ pub struct Played {
 }
 
 impl Scene {
-    /// Plays it, and checks that whoever claims the bytes has them.
+    /// Plays it with chunks of 4 KiB that are known beforehand, and checks that whoever claims the bytes has them.
     pub fn play(&self, seed: u64, replay: &str) -> Played {
-        let Scene { case, broken, chance, loss, lossy, .. } = self;
-        let expected: Rc<[u8]> = data(case.bytes, seed).into();
-        let sent = Sent { content: Content::new(Rc::clone(&expected)), pipe: case.pipe, told: Vec::new() };
-        let keeps = |host: usize| self.keepers.as_ref().is_none_or(|keepers| keepers.contains(&host));
-        let hosts = hosts_of(case, seed, sent, |host| Checking::new(&expected, keeps(host)));
+        let expected = self.content(seed);
+        let sink = |host| Checking::new(&expected, self.keeps(host));
+        let exact = |sink: &Checking| sink.bytes == expected[..] && sink.checked == expected.len();
+        self.play_with(seed, replay, (self.sent(&expected), |sent| &sent.told), (sink, exact))
+    }
+
+    /// The same in the ledgered form in which files travel.
+    pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
+        let expected = self.content(seed);
+        let sink = |host| Checked::new(Kept { collected: Collected::default(), keeps: self.keeps(host) });
+        let exact = |sink: &Checked<Kept>| sink.content().collected.bytes() == &expected[..];
+        let source = Ledgered::new(self.sent(&expected));
+        self.play_with(seed, replay, (source, |sent| &sent.content().told), (sink, exact))
+    }
+
+    fn content(&self, seed: u64) -> Rc<[u8]> {
+        data(self.case.bytes, seed).into()
+    }
+
+    fn sent(&self, content: &Rc<[u8]>) -> Sent {
+        Sent { content: Content::new(Rc::clone(content)), pipe: self.case.pipe, told: Vec::new() }
+    }
+
+    fn keeps(&self, host: usize) -> bool {
+        self.keepers.as_ref().is_none_or(|keepers| keepers.contains(&host))
+    }
+
+    fn play_with<S: Source, K: Sink>(
+        &self,
+        seed: u64,
+        replay: &str,
+        (source, told): (S, impl Fn(&S) -> &Vec<Damage>),
+        (sink, exact): (impl Fn(usize) -> K, impl Fn(&K) -> bool),
+    ) -> Played {
+        let Scene { case, broken, chance, again, loss, lossy, .. } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let others = RandomFaults::new(seed).loss(*loss);
         let others = lossy.iter().fold(others, |others, &host| others.loss_at(host, 0.3));
         let (random, shared) = (Random::new(seed ^ 99), Rc::clone(&price));
-        let faults = Damaging { broken: *broken, chance: *chance, random, others, price: shared };
+        let faults = Damaging { broken: *broken, chance: *chance, again: *again, random, others, price: shared };
+        let hosts = hosts_of(case, seed, source, sink);
         let mut simulation = Simulation::new(&star(case, 1_000_000_000), hosts, faults);
         simulation.set_event_limit(20_000_000);
         for &(host, at) in &case.crashes {
@@ -256,15 +318,14 @@ impl Scene {
             let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
             let died = case.crashes.iter().any(|&(dead, _)| dead == host);
             let confirmed = matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed));
-            let sink = receiving.sink();
-            let same = sink.bytes == expected[..] && sink.checked == expected.len();
-            assert!(!claims || same && (confirmed || died), "{replay}: n{host} claims what was not sent");
+            let sound = exact(receiving.sink()) && (confirmed || died);
+            assert!(!claims || sound, "{replay}: n{host} claims what was not sent");
         }
         let price = *price.borrow();
         Played {
             fates: root.reports().map(|report| report.outcome).collect(),
             words: root.reports().map(|report| report.text.clone()).collect(),
-            told: sending.source().told.clone(),
+            told: told(sending.source()).clone(),
             damages: root.damages(),
             price,
             took: root.took(),

@@ -110,7 +110,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// How the bytes travel: auto (the least predicted time), chain, binary, kary=K, cast, flat, binomial,
-    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware or latency.
+    /// scatter-allgather, recursive-doubling, chain-unaware, binary-unaware, latency or binary-best.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
     /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// `ethbcast plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed
+    /// The cluster: a topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed
     /// (fig9-1 … fig9-5).
     #[arg(long, value_name = "FILE")]
     pub topology: PathBuf,

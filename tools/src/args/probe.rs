@@ -11,7 +11,7 @@ pub struct ProbeArgs {
     #[command(flatten)]
     pub wire: WireArgs,
     /// Answer the probes of others, until interrupted or for --max-wait seconds.
-    #[arg(long, conflicts_with_all = ["receivers", "out", "hosts"])]
+    #[arg(long, conflicts_with_all = ["receivers", "out", "update", "hosts"])]
     pub answer: bool,
     /// Begin as soon as N hosts have answered; fewer within --max-wait is a failure.
     #[arg(short = 'n', long, value_name = "N", value_parser = receivers())]
@@ -22,6 +22,10 @@ pub struct ProbeArgs {
     /// Write the calibration, for `send --calibration` and `plan --calibration`.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Merge what is measured into this calibration: of the hosts measured now it says the new, of the others what it
+    /// said; what is the whole network's is renewed if all its hosts are measured again.
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    pub update: Option<PathBuf>,
     /// Hosts to measure; without any, all that answer.
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// `ethbcast simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// The cluster: a topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed
+    /// The cluster: a topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed
     /// (fig9-1 … fig9-5).
     #[arg(long, value_name = "FILE", required_unless_present = "hosts", conflicts_with = "hosts")]
     pub topology: Option<PathBuf>,
@@ -25,8 +25,8 @@ pub struct SimulateArgs {
     /// Send along this plan, as `ethbcast plan --out` saved it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Rate of every cable of which the topology says nothing, such as 100mbit; without it, that of the fastest host's
-    /// cable, or 1gbit.
+    /// Rate of every cable of which the topology says nothing, such as 100mbit; without it 1gbit, or that of the
+    /// fastest host if the topology knows all hosts' rates.
     #[arg(long)]
     pub rate: Option<String>,
     /// MTU of every host, in bytes.

@@ -16,7 +16,7 @@ pub struct TopoArgs {
 pub enum TopoCommand {
     /// Draw a topology: which host hangs on which switch, and what joins the switches.
     Show {
-        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 …
+        /// A topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed (fig9-1 …
         /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
@@ -28,7 +28,7 @@ pub enum TopoCommand {
     Import(ImportArgs),
     /// Say what a topology is, or what is wrong with it (exit code 2).
     Check {
-        /// A topology file (TOML, or Slurm's topology.conf), a folder of lldpcli outputs, or a test bed (fig9-1 …
+        /// A topology file (TOML, or Slurm's), a folder of lldpcli outputs, or a test bed (fig9-1 …
         /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
@@ -53,7 +53,7 @@ pub struct ImportArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct ImportSource {
-    /// Slurm's topology.conf (topology/tree).
+    /// Slurm's topology.conf or topology.yaml (topology/tree).
     #[arg(long, value_name = "FILE")]
     pub slurm: Option<PathBuf>,
     /// A file with `$SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN` of each host on a line, as

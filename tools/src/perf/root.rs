@@ -6,7 +6,7 @@ use super::terms::Terms;
 use super::{MAX_SIZE_BYTES, Op};
 use crate::args::PerfArgs;
 use crate::exit::{Code, Failure};
-use crate::route::{check_preset, read_calibration, read_route};
+use crate::route::{check_preset, read_calibration_for, read_route};
 use crate::session;
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
@@ -30,7 +30,8 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     check_preset(args.preset, &options.route)?;
     options.preset = args.preset;
     options.topology = args.topology.as_deref().map(read_topology).transpose()?;
-    options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
+    let calibration = |path| read_calibration_for(path, options.topology.as_ref());
+    options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
     options.probe = !args.no_probe;
     options.max_wait = Some(Duration::from_secs_f64(args.max_wait));
     Ok(options)

@@ -52,7 +52,7 @@ impl Judged {
     /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
     pub fn all(settings: &Settings) -> anyhow::Result<Vec<Judged>> {
         let situation = settings.situation();
-        let priced = Via::ALL.iter().filter_map(|&via| price(via, &situation).ok());
+        let priced = Via::every().filter_map(|via| price(via, &situation).ok());
         let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
         let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
         // Stable: equal ones stay in the order messages list them.

@@ -12,9 +12,13 @@ use serde_json::{Value, json};
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
+    let slow = estimate.slow_cable.as_ref().map_or(String::new(), |slow| {
+        let even = duration(slow.even_seconds);
+        format!("slowed down by {}; if all were like the usual cable: {even} predicted\n", slow.cable)
+    });
     format!(
         "{}\n\
-         height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{chosen}\n{}",
+         height {}, degree {}; {} in segments of {} bytes: {} predicted{}\n{}\n{slow}{chosen}\n{}",
         judged.title,
         estimate.height,
         estimate.degree,
@@ -77,6 +81,7 @@ pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
             "cables": judged.report.contended().into_iter().map(contended).collect::<Vec<Value>>(),
         },
         "segment_bytes": judged.estimate.segment_bytes,
+        "slow_cable": judged.estimate.slow_cable.as_ref().map(|slow| slow.cable.as_str()),
         "predicted_seconds": judged.estimate.predicted_seconds,
     })
 }
@@ -103,13 +108,13 @@ fn busiest(judged: &Judged) -> String {
     match judged.worst() {
         None if judged.plan.ranks() == 1 => "nobody to send to".to_owned(),
         None => "no cable carries anything twice: the switches copy".to_owned(),
-        Some(worst) if worst.senders > 1 => format!("contention: {}", judged.report.contention()),
+        Some(worst) if worst.is_contended() => format!("contention: {}", judged.report.contention()),
         Some(worst) => format!("no contention: {worst}"),
     }
 }
 
 fn is_contended(judged: &Judged) -> bool {
-    judged.worst().is_some_and(|worst| worst.senders > 1)
+    judged.worst().is_some_and(CableLoad::is_contended)
 }
 
 fn contended(load: &CableLoad) -> Value {
@@ -161,7 +166,17 @@ mod tests {
         let keys: Vec<&str> = plan.as_object().expect("an object").keys().map(String::as_str).collect();
         assert_eq!(
             keys,
-            ["contention", "degree", "edges", "height", "predicted_seconds", "root", "segment_bytes", "via"]
+            [
+                "contention",
+                "degree",
+                "edges",
+                "height",
+                "predicted_seconds",
+                "root",
+                "segment_bytes",
+                "slow_cable",
+                "via"
+            ]
         );
         assert_eq!((&plan["via"], &plan["root"], &plan["height"]), (&json!("chain-unaware"), &json!("n3"), &json!(31)));
         // Rank 0 is the root: the chain is n3, n0, n1, n2, n4, ….
@@ -185,7 +200,7 @@ mod tests {
     fn all_ways_are_compared_by_rising_time() {
         let settings = settings("fig9-5", "n0", "all");
         let plans = Judged::all(&settings).expect("plans");
-        assert_eq!(plans.len(), ethbcast_planning::plan::Via::ALL.len());
+        assert_eq!(plans.len(), ethbcast_planning::plan::Via::every().count());
         assert!(plans.is_sorted_by_key(|judged| judged.estimate.predicted_seconds));
         let table = table(&settings, &plans);
         let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");

@@ -2,7 +2,7 @@
 
 use crate::args::PlanArgs;
 use crate::exit::{Code, WithCode, fail};
-use crate::route::{read_calibration, read_plan};
+use crate::route::{read_calibration_for, read_plan};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
 use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
@@ -63,9 +63,10 @@ impl Settings {
         }
         check_mtu(args.mtu)?;
         let frame_payload_bytes = u64::from(args.mtu) - HEADER_BYTES as u64;
-        let measured = args.calibration.as_deref().map(read_calibration).transpose()?;
         let name = args.topology.display().to_string();
         let topology = read_topology(&args.topology)?;
+        let calibration = |path| read_calibration_for(path, Some(&topology));
+        let measured = args.calibration.as_deref().map(calibration).transpose()?;
         let assumed_rate = topology.fastest_host_rate().unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
         let saved = args.check.as_deref().map(read_plan).transpose()?;
         let members = match (&saved, &args.root) {
@@ -148,7 +149,7 @@ mod tests {
     fn ways_are_those_of_send_and_all() {
         assert_eq!(read_ways("kary=4").expect("a way"), Ways::One(Via::Kary(4)));
         assert_eq!(read_ways("all").expect("all ways"), Ways::All);
-        assert!(read_ways("chains").expect_err("none").to_string().ends_with("latency, auto, all"));
+        assert!(read_ways("chains").expect_err("none").to_string().ends_with("latency, binary-best, auto, all"));
         assert!(read_ways("kary").expect_err("none").to_string().ends_with("use for example kary=3"));
     }
 }

@@ -4,8 +4,12 @@ use super::Station;
 use super::report::{OWN_RANK, Report, host_of};
 use crate::args::ProbeArgs;
 use crate::exit::{Code, WithCode, fail};
-use ethbcast_collectives::measure::{Answerer, Finder, ProbeResult, ProbeSettings, Prober, Search, calibrate};
+use crate::route::read_calibration;
+use ethbcast_collectives::measure::{
+    Answerer, Finder, ProbeResult, ProbeSettings, Prober, Search, calibrate, host_costs,
+};
 use ethbcast_collectives::session::live::log_counters;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Alone;
 use ethbcast_transport::wire::{Peer, Rank};
 use std::path::Path;
@@ -21,15 +25,19 @@ const INTERRUPTED: &str = "interrupted; nothing was written";
 /// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = getrandom::u32().code(Code::System)?;
+    // Before anything is measured: a file that cannot be merged is told now.
+    let before = args.update.as_deref().map(read_calibration).transpose()?;
     let hosts = find(args, &mut station, session)?;
     if !args.wire.quiet {
         crate::exit::say(format_args!("probing {}", names(&hosts).join(", ")));
     }
     let result = measure(&mut station, session, &hosts)?;
     log_counters(&station.wire.port.counters());
-    args.out.as_deref().map_or(Ok(()), |path| write_calibration(&result, path))?;
-    let report =
-        Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: args.out.as_deref() };
+    let path = args.out.as_deref().or(args.update.as_deref());
+    if let Some(path) = path {
+        write_calibration(&measured(&station, &hosts, &result, before)?, path)?;
+    }
+    let report = Report { station: &station.wire.station, hosts: &hosts, result: &result, calibration: path };
     report.print(args.wire.json, args.wire.quiet)?;
     verdict(&hosts, &result)
 }
@@ -80,10 +88,25 @@ fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::R
     Ok(prober.part.result())
 }
 
-/// Writes what was measured as a calibration file.
-fn write_calibration(result: &ProbeResult, path: &Path) -> anyhow::Result<()> {
-    let text = calibrate(result).code(Code::Nobody)?.to_toml();
-    std::fs::write(path, text)
+/// What was measured, of each host too, merged into what was known before.
+fn measured(
+    station: &Station,
+    hosts: &[Answerer],
+    result: &ProbeResult,
+    before: Option<Calibration>,
+) -> anyhow::Result<Calibration> {
+    let name = |rank| host_of(hosts, rank).host.clone();
+    let now =
+        calibrate(result).and_then(|table| table.with_hosts(&station.wire.station.host, host_costs(result, name)));
+    let now = now.code(Code::Nobody)?;
+    match before {
+        Some(before) => before.updated_by(now).code(Code::Usage),
+        None => Ok(now),
+    }
+}
+
+fn write_calibration(calibration: &Calibration, path: &Path) -> anyhow::Result<()> {
+    std::fs::write(path, calibration.to_toml())
         .map_err(|error| format!("cannot write {}: {error}; choose another place with --out", path.display()))
         .code(Code::System)
 }

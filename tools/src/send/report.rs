@@ -37,6 +37,12 @@ impl Report<'_> {
         self.sent.took.as_secs_f64()
     }
 
+    /// What it was predicted to take; a stream of unknown length by the length it had.
+    fn predicted_seconds(&self) -> Option<f64> {
+        let choice = self.sent.choice.as_ref()?;
+        Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
+    }
+
     /// Prints the report on stdout.
     ///
     /// # Errors
@@ -65,12 +71,11 @@ impl Report<'_> {
             self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
-        let predicted =
-            self.sent.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
+        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
-             again){plan}",
+            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames \
+             sent, {} again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -111,7 +116,7 @@ impl Report<'_> {
             "via": self.via(),
             "preset": self.preset.to_string(),
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
-            "predicted_seconds": self.sent.predicted_seconds(),
+            "predicted_seconds": self.predicted_seconds(),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
             "contention": self.verdict.map(|report| report.contended().into_iter().map(contended_json).collect::<Vec<_>>()),
@@ -131,40 +136,47 @@ impl Report<'_> {
     pub fn surprise(&self) -> Option<String> {
         // The model is one of the default protocol: that another takes longer is no surprise.
         let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
-        let predicted = self.sent.predicted_seconds().filter(|_| is_priced)?;
+        let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.
         if error.abs() <= MOST_ERROR || (self.seconds() - predicted).abs() < LEAST_SURPRISE_SECONDS {
             return None;
         }
         let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
-        Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)))
+        Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)?))
     }
 
-    /// The likeliest cause of an error of the prediction.
-    fn cause(&self, error: f64) -> String {
-        let sent = self.sent.stream.data_sent.max(1);
-        let lost = self.sent.stream.data_resent as f64 / sent as f64;
+    /// The likeliest cause of an error of the prediction; `None` if it may well be that the bytes came slowly, as those
+    /// of a pipe do.
+    fn cause(&self, error: f64) -> Option<String> {
         if error < 0.0 {
-            return "the calibration is of a slower network; measure again with `ethbcast probe`".to_owned();
+            return Some("the calibration is of a slower network; measure again with `ethbcast probe`".to_owned());
         }
+        let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
+        self.seen_cause().or_else(|| is_of_known_length.then(|| self.supposed_cause()))
+    }
+
+    /// A cause that something speaks for.
+    fn seen_cause(&self) -> Option<String> {
         // What senders do to each other on one cable, loss included, is their plan's doing.
         if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
-            return format!(
-                "the plan's doing, several hosts send over one cable at a time: {}",
-                contended.contention()
-            );
+            let cables = contended.contention();
+            return Some(format!("the plan's doing, several hosts send over one cable at a time: {cables}"));
         }
+        let lost = self.sent.stream.data_resent as f64 / self.sent.stream.data_sent.max(1) as f64;
         if lost > 0.01 {
-            return format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0);
+            return Some(format!("likely loss, {:.1} % of the frames were sent again", lost * 100.0));
         }
+        let slow = |host: &String| format!("likely a slow receiver, {host} took frames more slowly than they came");
+        self.sent.held_up_by.as_ref().map(slow)
+    }
+
+    /// A cause where nothing speaks for any.
+    fn supposed_cause(&self) -> String {
         let mut took: Vec<(f64, &str)> =
             self.sent.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
         took.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (median, slowest) = (took[took.len() / 2].0, took[took.len() - 1]);
-        if let Some(host) = &self.sent.held_up_by {
-            return format!("likely a slow receiver, {host} took frames more slowly than they came");
-        }
         if slowest.0 > median * 1.1 {
             return format!("likely a slow receiver or its cable, {} was last", slowest.1);
         }

@@ -2,7 +2,7 @@
 
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::route::{admit, check_preset, read_calibration, read_plan, read_route};
+use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
 use ethbcast_collectives::session::{Options, Route, Start, Station};
@@ -48,7 +48,8 @@ impl Settings {
         };
         options.preset = args.preset;
         check_preset(args.preset, &options.route)?;
-        options.calibration = args.calibration.as_deref().map(read_calibration).transpose()?;
+        let calibration = |path| read_calibration_for(path, options.topology.as_ref());
+        options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);

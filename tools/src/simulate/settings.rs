@@ -3,7 +3,7 @@
 use super::route::Routes;
 use crate::args::SimulateArgs;
 use crate::exit::{Code, WithCode, fail};
-use crate::route::{admit, read_calibration};
+use crate::route::{admit, read_calibration_for};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
 use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
@@ -102,7 +102,7 @@ impl Settings {
         check_bytes(args.size)?;
         let copy = OneCopy::new(args.size, &conditions);
         let calibration = match &args.calibration {
-            Some(path) => read_calibration(path)?,
+            Some(path) => read_calibration_for(path, Some(&topology))?,
             None => conditions.calibration(copy.time),
         };
         Ok(Settings {

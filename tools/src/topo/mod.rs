@@ -44,7 +44,9 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
 fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
     let name = |path: &Path| if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
     if let Some(path) = &args.source.slurm {
-        return slurm::parse(&read_text(path, "Slurm topology file")?, &name(path)).code(Code::Usage);
+        let text = read_text(path, "Slurm topology file")?;
+        let parse = if slurm::looks_like_topology_yaml(&text) { slurm::parse_yaml } else { slurm::parse };
+        return parse(&text, &name(path)).code(Code::Usage);
     }
     if let Some(path) = &args.source.slurm_addr {
         return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path)).code(Code::Usage);

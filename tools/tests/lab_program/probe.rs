@@ -3,6 +3,7 @@
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
 use ethbcast_lab::LabConfig;
 use ethbcast_planning::model::Calibration;
+use ethbcast_planning::topology::Topology;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::time::Duration;
@@ -136,6 +137,45 @@ fn policed_broadcast_is_found_and_its_rate_written() {
     let text = std::fs::read_to_string(&file).expect("it was written");
     let knee = text.lines().find_map(|line| line.strip_prefix("cast_max_frames_per_second = ")).expect("it is policed");
     assert_near(knee.parse().expect("a number"), FRAMES_PER_SECOND, 0.2, "knee");
+    dismiss(answering);
+}
+
+#[test]
+fn every_host_has_its_own_time_and_a_re_measure_renews_what_it_measured() {
+    let text =
+        "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-3]\"\n\n[[host]]\nname = \"n2\"\nrate = \"20mbit\"\n";
+    let uneven = Topology::parse(text, "uneven").expect("a topology");
+    let site = Site::alone(
+        "probeall",
+        LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..LabConfig::new(uneven) },
+    );
+    let answering = answerers(&site, &["n1", "n2", "n3"]);
+    let file = site.path("calibration.toml");
+    let path = file.to_str().expect("UTF-8");
+    probe(&site, &["-n", "3", "--out", path]).assert_code(0);
+    let read = || Calibration::parse(&std::fs::read_to_string(&file).expect("written"), "c.toml").expect("it parses");
+    let first = read();
+    assert_eq!(first.measured_from(), Some("n0"));
+    // A full frame of 1514 bytes.
+    for (host, rate) in [("n1", 100e6), ("n2", 20e6), ("n3", 100e6)] {
+        let known = first.injection_ns(host).unwrap_or_else(|| panic!("{host} was measured"));
+        assert_near(known as f64, 1514.0 * 8e9 / rate, 0.15, host);
+    }
+    // One host measured again changes nothing about the others, nor about the network.
+    probe(&site, &["--update", path, "n2"]).assert_code(0);
+    let second = read();
+    assert_eq!((second.points(), second.hosts().len()), (first.points(), 3));
+    assert_eq!(second.injection_ns("n1"), first.injection_ns("n1"));
+    // What the file says of another cluster is said before anything is measured or sent.
+    let others = site.file("others.toml", text.replace("n[0-3]", "m[0-3]").replace("n2", "m2"));
+    let plan = ["plan", "--root", "m0", "--size", "1M", "--calibration", path, "--topology"];
+    let plan = site.ethbcast("n0", plan.iter().copied().chain([others.to_str().expect("UTF-8")]));
+    Run::start("plan", plan)
+        .end(LIMIT)
+        .assert_refusal(2, &["calibration.toml:", "measured on host `n1`", "ethbcast probe"]);
+    let elsewhere =
+        Run::start("n1", site.ethbcast("n1", ["probe", "-i", "eth0", "--update", path, "--host", "x", "n3"]));
+    elsewhere.end(LIMIT).assert_refusal(2, &["measured from host `n0`", "this one is `x`", "--out"]);
     dismiss(answering);
 }
 

@@ -42,8 +42,9 @@ impl Transmissions {
     }
 
     /// A frame is sent, for the first time or again.
+    #[inline]
     pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
-        if self.repairs.remove(&sequence) {
+        if !self.repairs.is_empty() && self.repairs.remove(&sequence) {
             self.before.insert(sequence, self.last(sequence));
         }
         self.last.set(sequence, stamp);
@@ -80,6 +81,7 @@ impl Transmissions {
     }
 
     /// The first frame that is to be sent again.
+    #[inline]
     pub(super) fn next_repair(&self) -> Option<u64> {
         self.repairs.first().copied()
     }

@@ -73,7 +73,7 @@ fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u6
     if !label.is_empty() {
         looks.push(format!("label=\"{}\"", label.join(" ")));
     }
-    if loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended()) {
+    if loads.is_some_and(|(up, down)| up.is_contended || down.is_contended) {
         looks.push("color=\"#c0392b\"".to_owned());
     }
     if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) }

@@ -29,14 +29,8 @@ pub(super) enum Vertex {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub flows: usize,
-    pub senders: usize,
-}
-
-impl Traffic {
     /// Whether senders compete for it.
-    pub fn is_contended(self) -> bool {
-        self.senders > 1
-    }
+    pub is_contended: bool,
 }
 
 /// An overlay by hosts and switches.
@@ -59,7 +53,10 @@ impl Annotations {
             CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
         };
         let load = |load: &CableLoad| {
-            Some(((node(&load.from)?, node(&load.to)?), Traffic { flows: load.flows, senders: load.senders }))
+            Some((
+                (node(&load.from)?, node(&load.to)?),
+                Traffic { flows: load.flows, is_contended: load.is_contended() },
+            ))
         };
         let host = |rank: usize| overlay.host_of_rank.get(rank).copied();
         let root = overlay.plan.and_then(|plan| host(plan.root()));
@@ -94,7 +91,7 @@ impl Annotations {
 
 /// A cast from this host: one frame on every cable, away from it.
 fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic> {
-    let frame = Traffic { flows: 1, senders: 1 };
+    let frame = Traffic { flows: 1, is_contended: false };
     let walk = Walk::from(topology, topology.switch_of(root));
     let between = walk.above().iter().enumerate().filter_map(|(switch, above)| Some(((*above)?, switch)));
     let between = between.map(|(above, switch)| (Vertex::Switch(above), Vertex::Switch(switch)));
@@ -119,7 +116,7 @@ pub(super) fn in_brackets(rate: Option<u64>) -> String {
 
 /// `↑1 ↓8!`: flows up and down a cable, those with contention marked.
 pub(super) fn describe((up, down): (Traffic, Traffic)) -> String {
-    let mark = |load: Traffic| if load.is_contended() { "!" } else { "" };
+    let mark = |load: Traffic| if load.is_contended { "!" } else { "" };
     format!("↑{}{} ↓{}{}", up.flows, mark(up), down.flows, mark(down))
 }
 

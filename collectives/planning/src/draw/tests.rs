@@ -19,7 +19,7 @@ fn small_plan() -> (Plan, Vec<CableLoad>) {
     let plan = Plan::from_children(Via::Binary, 1, &[vec![], vec![2, 0], vec![]]).expect("a plan");
     let host = |name: &str| CableEnd::Host(name.to_string());
     let switch = |name: &str| CableEnd::Switch(name.to_string());
-    let load = |from, to, flows, senders| CableLoad { from, to, flows, senders };
+    let load = |from, to, flows, senders| CableLoad { from, to, flows, senders, rate: None, demand: None };
     let loads = vec![
         load(host("n1"), switch("top"), 2, 1),
         load(switch("top"), host("n2"), 1, 1),

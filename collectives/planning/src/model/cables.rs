@@ -21,6 +21,12 @@ impl Cables {
         Self { tree: Walk::from(topology, 0) }
     }
 
+    /// The switches that frames in this direction come from and go to.
+    pub fn ends(&self, Direction { switch, up }: Direction) -> (usize, usize) {
+        let above = self.tree.above()[switch].unwrap_or(switch);
+        if up { (switch, above) } else { (above, switch) }
+    }
+
     /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order
     /// that matters.
     pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {

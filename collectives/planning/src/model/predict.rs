@@ -7,6 +7,8 @@
 //! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
 //!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
 //!   L.
+//! - Slow cables and hosts: a send over one counts as many as it takes times longer than over a usual one. Where every
+//!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a
 //!   frame if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
@@ -55,9 +57,23 @@ impl Pricing<'_> {
     fn tree(&self) -> f64 {
         let first_bytes = self.segment.min(self.size);
         let (gap, latency) = (self.calibration.gap_ns(first_bytes), self.calibration.latency_ns(first_bytes));
-        let arrival = |&(hops, sends): &(usize, usize)| hops as f64 * latency + sends as f64 * gap;
-        let first = self.shape.paths.iter().map(arrival).fold(0.0, f64::max);
-        first + self.further(first_bytes) * self.shape.worst_flows.max(self.shape.degree) as f64 * gap
+        let arrival = |hops: usize, sends: f64| hops as f64 * latency + sends * gap;
+        let (first, busiest) = match &self.shape.slow {
+            None => {
+                let arrivals = self.shape.paths.iter().map(|&(hops, sends)| arrival(hops, sends as f64));
+                (arrivals.fold(0.0, f64::max), self.shape.worst_flows.max(self.shape.degree) as f64)
+            }
+            Some(slow) => {
+                let arrivals = slow.paths.iter().map(|&(hops, sends)| arrival(hops, sends));
+                (arrivals.fold(0.0, f64::max), slow.busiest)
+            }
+        };
+        first + self.further(first_bytes) * busiest * gap
+    }
+
+    /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
+    fn slowest(&self) -> f64 {
+        self.shape.slow.as_ref().map_or(1.0, |slow| slow.slowest)
     }
 
     fn blocks(&self) -> f64 {
@@ -67,12 +83,13 @@ impl Pricing<'_> {
         let waiting = |round: &BlockRound| round.times as f64 * self.calibration.latency_ns(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
+        let busy = busy * self.slowest();
         busy + waiting + self.further(pass_bytes) * busy
     }
 
     fn cast(&self, frames: f64) -> f64 {
         let bytes = self.segment.min(self.size);
-        let at_link_rate = (1.0 + self.further(bytes)) * self.calibration.gap_ns(bytes);
+        let at_link_rate = (1.0 + self.further(bytes)) * self.calibration.gap_ns(bytes) * self.slowest();
         let policed = self.calibration.cast_max_frames_per_second().map_or(0.0, |rate| frames * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + missed_by_some;

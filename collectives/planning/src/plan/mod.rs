@@ -6,6 +6,7 @@
 //! do. [`blocks`] lists the trees of ways that split the message.
 //! [`check`] judges any plan against a topology and shares no code with the planners.
 
+mod best;
 mod binary;
 mod by_rank;
 mod chain;
@@ -16,9 +17,11 @@ mod latency;
 mod layers;
 mod line;
 mod make;
+mod speeds;
 mod tree;
 mod via;
 
+pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use chain::chain;
@@ -26,5 +29,6 @@ pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
+pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};

@@ -15,6 +15,11 @@ pub enum Via {
     Binary,
     /// A contention-free tree of up to so many children each, 2 to 64 (Patarasuk 2008 §4.1.2, the extension).
     Kary(u8),
+    /// The lowest contention-free binary tree that a search of bounded time finds, never higher than [`Binary`]'s:
+    /// Algorithm 2 keeps to one depth-first line of the hosts, and others can be lower.
+    ///
+    /// [`Binary`]: Self::Binary
+    BinaryBest,
     /// One broadcast frame that the switches replicate, repaired by unicast (EQA).
     Cast,
     /// The root sends the whole message to one host after the other (Patarasuk 2008 §3.1).
@@ -34,7 +39,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Every way there is, in the order messages list them; `Kary` stands here with 3 children.
+    /// Every way the papers have, in the order messages list them; `Kary` stands here with 3 children.
     pub const ALL: &[Self] = &[
         Self::Chain,
         Self::Binary,
@@ -49,6 +54,11 @@ impl Via {
         Self::Latency,
     ];
 
+    /// Every way there is: those of the papers, and [`BinaryBest`](Self::BinaryBest).
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().chain([Self::BinaryBest])
+    }
+
     /// The fewest and the most children that `kary=K` takes.
     pub const KARY_CHILDREN: std::ops::RangeInclusive<u8> = 2..=64;
 
@@ -58,6 +68,7 @@ impl Via {
             Self::Chain => "chain",
             Self::Binary => "binary",
             Self::Kary(_) => "kary",
+            Self::BinaryBest => "binary-best",
             Self::Cast => "cast",
             Self::Flat => "flat",
             Self::Binomial => "binomial",
@@ -71,12 +82,12 @@ impl Via {
 
     /// Whether the plan depends on where the switches are.
     pub const fn is_topology_aware(self) -> bool {
-        matches!(self, Self::Chain | Self::Binary | Self::Kary(_) | Self::Latency)
+        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::Latency)
     }
 
     /// Whether no two senders of its plans ever share a cable.
     pub const fn is_contention_free(self) -> bool {
-        matches!(self, Self::Chain | Self::Binary | Self::Kary(_))
+        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_))
     }
 
     /// Whether the message is one segment by definition: a host has all of it before it sends any of it on.
@@ -116,11 +127,7 @@ impl FromStr for Via {
 
     fn from_str(name: &str) -> Result<Self, UnknownVia> {
         let (stem, number) = name.split_once('=').map_or((name, None), |(stem, number)| (stem, Some(number)));
-        let known = Self::ALL
-            .iter()
-            .copied()
-            .find(|via| via.stem() == stem)
-            .ok_or_else(|| UnknownVia::Name(name.to_string()))?;
+        let known = Self::every().find(|via| via.stem() == stem).ok_or_else(|| UnknownVia::Name(name.to_string()))?;
         match (known, number) {
             (Self::Kary(_), number) => {
                 let children =
@@ -134,8 +141,8 @@ impl FromStr for Via {
 }
 
 fn valid_names() -> String {
-    let name = |via: &Via| if matches!(via, Via::Kary(_)) { "kary=K".to_string() } else { via.to_string() };
-    Via::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
+    let name = |via: Via| if matches!(via, Via::Kary(_)) { "kary=K".to_string() } else { via.to_string() };
+    Via::every().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -144,7 +151,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for &via in Via::ALL {
+        for via in Via::every() {
             assert_eq!(via.to_string().parse(), Ok(via));
         }
         assert_eq!("kary=64".parse(), Ok(Via::Kary(64)));
@@ -157,7 +164,7 @@ mod tests {
             let error = name.parse::<Via>().expect_err(name);
             let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, \
                         chain-unaware, \
-                        binary-unaware, latency";
+                        binary-unaware, latency, binary-best";
             assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
         }
     }

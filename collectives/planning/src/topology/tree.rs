@@ -126,9 +126,10 @@ impl Topology {
         self.host_rates[host]
     }
 
-    /// The rate of the fastest host's cable, in bits per second, if any is known: what an unknown one is taken for.
+    /// The rate of the fastest host's cable, in bits per second, if those of all hosts are known.
     pub fn fastest_host_rate(&self) -> Option<u64> {
-        self.host_rates.iter().copied().flatten().max()
+        let rates: Option<Vec<u64>> = self.host_rates.iter().copied().collect();
+        rates?.into_iter().max()
     }
 
     /// How long a host takes to send a frame, in nanoseconds, if somebody has measured that (Mateescu and Taylor's

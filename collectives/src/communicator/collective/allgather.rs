@@ -21,14 +21,14 @@ const BLOCKS_AHEAD: u16 = 2;
 pub type Allgather = Call<Exchange>;
 
 /// How one rank gives its block and gets the others'.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: Pattern,
     /// The own block is among all.
     placed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Pattern {
     /// Every rank casts its block.
     Casts(Casts),
@@ -36,14 +36,14 @@ enum Pattern {
     Ring(AroundTheRing),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Casts {
     own: Writing,
     /// The others, by origin, that have not come whole.
     others: Vec<(Rank, Reading)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct AroundTheRing {
     /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
     handed: u16,

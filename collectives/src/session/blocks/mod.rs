@@ -14,7 +14,7 @@ pub(super) use stream::{alone, most_block_frames};
 use super::view::{Standing, View};
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
+use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
@@ -47,11 +47,11 @@ pub struct Blocks {
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
     left: u64,
-    /// Streams whose empty end of the message just read has not come by yet.
+    /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
     /// The streams in the order in which they are asked for data.
     turns: Vec<usize>,
-    /// When the application consumed something last, until all streams have been looked at.
+    /// When something was consumed last, until all streams have been looked at.
     consumed_at: Option<Instant>,
 }
 
@@ -150,8 +150,7 @@ impl Blocks {
 
     /// Whether the next frame can be pushed, whatever it ends.
     pub(super) fn has_room(&self) -> bool {
-        let room = |stream: &Stream| stream.feed().head() < stream.feed().limit();
-        self.streams.iter().all(room)
+        self.streams.iter().all(|stream| stream.feed().head() < stream.feed().limit())
     }
 
     /// Whether the end of the stream has been pushed or has arrived.
@@ -239,8 +238,11 @@ impl Blocks {
         }
     }
 
-    /// What children lack that is gone here, and in which stream.
-    pub(super) fn take_orphans(&mut self) -> Vec<(StreamId, Orphan)> {
+    /// What children lack that is gone here, and in which stream: an acknowledgement shows it, taken last.
+    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
+        if frame.header.kind != Kind::ACK {
+            return Vec::new();
+        }
         let numbered = self.streams.iter_mut().zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
     }
@@ -250,7 +252,7 @@ impl Blocks {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
     }
 
-    /// The first frame from `sequence` on that the only stream keeps, and its number.
+    /// The first frame from `sequence` on that is kept, and its number.
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
         let feed = self.streams[0].feed();
         let sequence = sequence.max(feed.tail());
@@ -309,8 +311,7 @@ impl Blocks {
         let number = StreamId(FIRST_STREAM | SIDE);
         if let [stream] = &mut self.streams[..] {
             stream.set_parent(view.peer(Rank::ROOT));
-            stream.set_number(now, number);
-            return;
+            return stream.set_number(now, number);
         }
         // What has come ahead of its turn comes again: the root serves one stream, of all frames in their order.
         let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
@@ -320,7 +321,7 @@ impl Blocks {
         self.start_over();
     }
 
-    /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.
+    /// Goes on under the number that all follow: it was somebody else who said that this host was aside.
     fn step_back(&mut self, now: Instant) {
         if std::mem::take(&mut self.aside) {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
@@ -340,7 +341,7 @@ impl Blocks {
                 .cursors()
                 .into_iter()
                 .map(|(reader, _)| reader)
-                .filter(|&reader| tree.parent(reader) != Some(rank))
+                .filter(|&reader| tree.parent(reader) != Some(rank) && !planted!("sent-to-the-dead"))
                 .collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }

@@ -8,6 +8,10 @@ use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+/// Frames of the main stream for each one of an answer, while both have some: a fifth of the link. Whoever asks stands
+/// still soon, and with it all behind it.
+const MAIN_FRAMES: u32 = 4;
+
 /// Questions and answers. What they take is bounded by the number of those who may ask, and 128 KiB.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
@@ -15,7 +19,7 @@ pub(in crate::session) struct Answering {
     questions: VecDeque<Fetch>,
     /// The answer to one, and to whom it goes.
     ready: VecDeque<(Rank, Piece)>,
-    share: Share,
+    share: Share<MAIN_FRAMES>,
 }
 
 impl Answering {
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_take_a_fifth_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
+    fn answers_take_a_small_part_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
         let mut answering = Answering::default();
         answering.ask(&question(1, 0..4000));
         answering.supply(Rank(1), 0, &[1; 4000], 100);
@@ -153,9 +157,9 @@ mod tests {
             answering.main_sent(at(frame));
             pieces += u32::from(answering.poll(at(frame), false).is_some());
         }
-        assert_eq!(pieces, 25, "for each four frames one");
+        assert_eq!(pieces, 4, "for each 24 frames one");
         assert_eq!(answering.poll(at(100), false), None);
         assert_eq!(answering.free_at(at(100)), Some(at(99 + 5000)));
-        assert_eq!(sent(&mut answering, at(99 + 5000)).len(), 15);
+        assert_eq!(sent(&mut answering, at(99 + 5000)).len(), 36);
     }
 }

@@ -17,9 +17,10 @@ pub struct SpanBuffer {
 
 impl SpanBuffer {
     /// An empty one in the memory of one that was used, if there is one.
-    pub fn empty(mut used: SpanBuffer) -> SpanBuffer {
-        used.bytes.resize(WHOLE_BYTES, 0);
-        SpanBuffer { bytes: used.bytes, begin: None, content_bytes: 0 }
+    pub fn empty(used: SpanBuffer) -> SpanBuffer {
+        // Of new memory only what is filled is touched.
+        let bytes = if used.bytes.is_empty() { vec![0; WHOLE_BYTES] } else { used.bytes };
+        SpanBuffer { bytes, begin: None, content_bytes: 0 }
     }
 
     /// Where the next content goes.

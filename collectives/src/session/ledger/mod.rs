@@ -8,10 +8,10 @@
 //! ledger    │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal   │
 //! ```
 //!
-//! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper §2.1 and §2.4; [`blake3::hazmat`]).
-//! The seal is the first 16 bytes of BLAKE3 over the ledger before it and the span's offset in the content (u64): a
-//! damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so where everything is
-//! is arithmetic ([`SpanPlace`], [`Form`]).
+//! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper §2.1;
+//! [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the ledger before it and the span's offset in the
+//! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
+//! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
 //! No thread, clock or file: [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
 //! comes in any pieces. [`Ledgered`] and [`Checked`] put it between a session and a source or sink.

@@ -156,7 +156,11 @@ impl Source for ReadAhead {
             }
             match self.progress.try_recv() {
                 Ok(Progress::Span(span)) => self.span = span,
-                Ok(Progress::End(trailer)) => return Next::End(trailer),
+                Ok(Progress::End(trailer)) => {
+                    // What grows behind its end later is not read again.
+                    self.size = Some(Form::Ledgered.content_bytes(trailer.bytes));
+                    return Next::End(trailer);
+                }
                 Ok(Progress::Failed(error)) => return self.fail(error),
                 Err(TryRecvError::Empty) => return Next::Nothing,
                 Err(TryRecvError::Disconnected) => return self.fail(Error::GaveUp("the reader panicked".to_owned())),

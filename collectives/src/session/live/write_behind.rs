@@ -34,8 +34,8 @@ pub struct WriteBehind {
     again: Option<ReadAgain>,
 }
 
-/// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something is
-/// wanted again, and of the verdict.
+/// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
+/// is wanted again, and of the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
     // What was wanted again does not wait behind the spans.
     let (to_writer, orders) = sync_channel(SPANS_WAITING + 1);

@@ -1,5 +1,5 @@
-//! A writer on a thread of its own: checks the spans it is given, asks again for what came damaged, writes what is right,
-//! settles it when all is there, and publishes it when the root has accepted it.
+//! A writer on a thread of its own: checks the spans it is given, asks again for what came damaged, writes what is
+//! right, settles it when all is there, and publishes it when the root has accepted it.
 
 use super::read_again::ReadAt;
 use super::storage::{Storage, StorageError};

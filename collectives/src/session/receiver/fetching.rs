@@ -30,10 +30,7 @@ impl Fetching {
     /// What the application wants; of what it did before and does not want any more nothing is asked. `blamed` says who
     /// sent bytes.
     pub(super) fn want(&mut self, now: Instant, wanted: Option<Range<u64>>, blamed: impl Fn(&Range<u64>) -> Rank) {
-        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
-            (self.asking, self.fetched) = (None, None);
-            return;
-        };
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else { return self.stop() };
         if self.fetched.is_some() || self.asking.as_ref().is_some_and(|asking| asking.first() == wanted.start) {
             return;
         }
@@ -46,6 +43,11 @@ impl Fetching {
         let asking = Asking::new(now, &wanted);
         self.blamed = blamed(&asking.range());
         self.asking = Some(asking);
+    }
+
+    /// Nothing is wanted any more.
+    pub(super) fn stop(&mut self) {
+        (self.asking, self.fetched) = (None, None);
     }
 
     /// What has come, or why it cannot be had.

@@ -164,6 +164,7 @@ impl Running {
             return false;
         }
         if !report.is_success() {
+            self.fetching.stop();
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
@@ -184,7 +185,7 @@ impl Running {
         if self.joining.is_some() && self.blocks.frames() > 0 {
             self.joining = None;
         }
-        for (stream, gap) in self.blocks.take_orphans() {
+        for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);

@@ -199,6 +199,9 @@ impl Delivery {
 
     /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
     pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
+        if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
+            return None; // As at every turn of most sessions.
+        }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
         let fetch = || self.answering.next().map(|fetch| (Needy::Fetch(fetch.rank), fetch.bytes.clone()));
@@ -239,10 +242,9 @@ impl Delivery {
         self.answering.ask(fetch);
     }
 
-    /// Who sent what is needed damaged, if that is so.
-    pub(super) fn blamed(&self, need: Needy) -> Option<Rank> {
-        let fetch = self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank));
-        fetch.map(|fetch| fetch.blamed)
+    /// The question of a member that is the need, if it is one.
+    pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
+        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
     }
 
     /// Nobody has the bytes from here on that a member has asked for.
@@ -303,12 +305,12 @@ impl Delivery {
     }
 
     /// Takes a frame of a stream.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
-            self.sides.handle_frame(now, frame);
+            self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
-            for (stream, gap) in self.blocks.take_orphans() {
+            for (stream, gap) in self.blocks.orphans_after(frame) {
                 self.on_gap(now, stream, gap);
             }
         }
@@ -320,7 +322,7 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.sides.retain(|rank| stands(rank, Standing::Aside) || planted!("sent-to-the-dead"));
+        self.sides.retain(|rank| stands(rank, Standing::Aside));
         self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));

@@ -79,14 +79,20 @@ impl Fetches {
         };
         let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
         // Who sent them damaged comes last: it may still have sound ones, and what comes is checked.
-        let blamed = |entry: &Entry| Some(entry.rank()) == delivery.blamed(need);
+        let question = delivery.question(need);
+        let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
         keepers.sort_by_key(|entry| (blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank()));
         keepers.truncate(MOST_KEEPERS);
+        if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
+            // What came again was damaged, too: it is another's turn.
+            let first = usize::from(fetch.attempt - 1) % keepers.len();
+            keepers.rotate_left(first);
+        }
         self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
     }
 
-    /// Goes on asking members; who cannot be served because nobody has what it needs, and why.
+    /// Goes on asking members, and tells of what is known by now; who cannot be served because nobody has what it needs, and why.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -94,8 +100,11 @@ impl Fetches {
         delivery: &mut Delivery,
         endpoint: &mut RootEndpoint,
     ) -> Vec<(Rank, String)> {
+        self.tell(now, false, view, endpoint);
         let mut lost = Vec::new();
-        while let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2) {
+        while !delivery.is_shut()
+            && let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2)
+        {
             match step {
                 Step::Ask(keeper, bytes) => {
                     let rank = delivery.needy().map_or(Rank::NONE, |(need, _)| need.rank());
@@ -108,7 +117,12 @@ impl Fetches {
                 Step::NotNow(..) => {}
                 // Its own verdict says so.
                 Step::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
-                Step::Nobody(need, _, text) => lost.push((need.rank(), text)),
+                Step::Nobody(need, _, text) => {
+                    // Also if its fate was known, and a word about its gap has only just come: else the same bytes would
+                    // be wanted again at once, for ever.
+                    delivery.stop_serving(view, need.rank());
+                    lost.push((need.rank(), text));
+                }
             }
         }
         lost
@@ -117,10 +131,10 @@ impl Fetches {
     /// Tells the user of damages whose hop is known by now; if all is `over`, of all.
     pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
         let form = endpoint.config().form;
-        self.damages
-            .news(now, over, view, form)
-            .into_iter()
-            .for_each(|damage| endpoint.tell(RootEvent::Damaged(damage)));
+        for damage in self.damages.news(now, over, view, form) {
+            log::warn!("{damage}");
+            endpoint.tell(RootEvent::Damaged(damage));
+        }
     }
 
     /// A member needs nothing any more.

@@ -82,7 +82,8 @@ fn choose_plan(config: &RootConfig, names: &[&str], calibration: Option<Calibrat
         topology: &topology,
         root_host: members[0],
         members: &members,
-        size_bytes: config.stream_size(),
+        // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
+        size_bytes: config.size,
         frame_payload_bytes,
         calibration: &calibration,
     };

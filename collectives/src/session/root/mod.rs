@@ -273,6 +273,11 @@ impl Root {
             self.endpoint.count_stranger();
             return;
         }
+        if matches!(self.phase, Phase::Ended(_)) {
+            // All has been said. Who is left without an answer asks somebody else.
+            self.endpoint.count_stranger();
+            return;
+        }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
                 strangers::answer_root(frame.source, *nonce, &mut self.endpoint);

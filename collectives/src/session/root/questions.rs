@@ -83,6 +83,7 @@ impl Questions {
     /// What is to be done now, if anything. All are asked again and again for `limit`.
     pub(super) fn poll(&mut self, now: Instant, limit: Duration) -> Option<Step> {
         self.pause.take_if(|at| *at <= now);
+        let tried = self.since.map_or(Duration::ZERO, |(_, _, since)| now.since(since));
         let question = self.question.as_mut()?;
         loop {
             if let Some((rank, asking)) = &mut question.asked {
@@ -98,11 +99,10 @@ impl Questions {
                 }
                 question.open |= silent;
             }
-            let Some(next) = question.left.pop_front() else { break };
+            let Some(next) = question.left.pop_front().filter(|_| tried < limit) else { break };
             question.asked = Some((next, Asking::new(now, &question.bytes)));
         }
         let Question { need, bytes, text, open, .. } = self.question.take()?;
-        let tried = self.since.map_or(Duration::ZERO, |(_, _, since)| now.since(since));
         if open && tried < limit {
             self.pause = Some(now + PAUSE);
             return Some(Step::NotNow(need, bytes.start));

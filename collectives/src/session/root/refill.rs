@@ -70,6 +70,10 @@ impl Refills {
         self.ready.retain(|&(rank, _)| keep(rank));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
     /// What of the source is to be read: for whom, in which stream, and where it is.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
         self.gaps.iter().find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))

@@ -164,7 +164,7 @@ impl Running {
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
-            self.delivery.handle_frame(now, frame);
+            self.delivery.handle_frame(now, frame, &self.view);
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
             self.follow_up(now, endpoint);
@@ -187,9 +187,7 @@ impl Running {
                 }
                 self.changed |= self.view.outnumber(epoch);
             }
-            Message::Status(status) => {
-                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
-            }
+            Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
             // Only a child's parent may say so.
             Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) => {
                 self.delivery.on_gap(now, stream, gap);
@@ -259,7 +257,6 @@ impl Running {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         self.delivery.handle_timeout(now);
-        self.fetches.tell(now, false, &self.view, endpoint);
         self.follow_up(now, endpoint);
     }
 
@@ -273,9 +270,6 @@ impl Running {
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Also if its fate was known, and a word about its gap has only just come: else the same bytes would be
-            // wanted again at once, for ever.
-            self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         if !held && std::mem::take(&mut self.changed) {
@@ -375,13 +369,7 @@ impl Running {
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
-        if let Some(slow) = self.slow.take_turn(&scene, &self.members, brake, timing.status) {
-            let why = slow.why;
-            findings.extend(scene.ends(&self.members, slow).into_iter().map(|rank| match on_slow {
-                OnSlow::Evict => Finding::GiveUp(rank, format!("it holds up the others: {why}")),
-                _ => Finding::StepAside(rank, format!("holds up the others: {why}")),
-            }));
-        }
+        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {

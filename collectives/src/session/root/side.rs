@@ -14,10 +14,20 @@ use std::ops::Range;
 /// Members served at the same time: each takes a feed; the others wait.
 const MOST_SIDES: usize = 16;
 
+/// Frames of the main stream for each one of those aside, while both have some: 4 % of the link is theirs.
+const MAIN_FRAMES: u32 = 24;
+
+/// How often a member can turn out to stand below where it was said to: READY may be somebody else's, and so may the
+/// acknowledgement that contradicts it.
+const MOST_RESTARTS: u32 = 8;
+
 /// A member that is served alone.
 #[derive(Clone, Debug)]
 struct Side {
     rank: Rank,
+    /// The frame with which it began.
+    first: u64,
+    restarts: u32,
     stream: Stream,
 }
 
@@ -27,6 +37,13 @@ impl Side {
         let feed = self.stream.feed();
         let room = feed.limit() - feed.head();
         extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())
+    }
+
+    /// Takes a frame of the member; the frame that it needs, if that lies before all there are here.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
+        self.stream.handle_frame(now, frame);
+        let needed = self.stream.take_orphans().first()?.from;
+        (needed < self.first && self.restarts < MOST_RESTARTS).then_some(needed)
     }
 }
 
@@ -38,7 +55,7 @@ pub(super) struct Sides {
     waiting: VecDeque<(Rank, u64)>,
     /// The side whose turn it is.
     turn: usize,
-    share: Share,
+    share: Share<MAIN_FRAMES>,
     /// Frames of sides that have been closed.
     closed: StreamStats,
 }
@@ -62,8 +79,7 @@ impl Sides {
             && let Some((rank, first)) = self.waiting.pop_front()
         {
             log::info!("rank {rank} is served alone from frame {first}");
-            let identity = Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity };
-            self.sides.push(Side { rank, stream: alone(identity, view, rank, first, tuning) });
+            self.sides.push(Side { rank, first, restarts: 0, stream: stream(identity, view, rank, first, tuning) });
         }
         self.sides.iter_mut().for_each(|side| side.stream.set_epoch(view.epoch as u8));
     }
@@ -118,10 +134,23 @@ impl Sides {
         }
     }
 
-    /// Takes a frame of a member that is served alone.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) {
-            side.stream.handle_frame(now, frame);
+    /// Takes a frame of a member that is served alone. If it stands below where it was said to, it is served from there
+    /// on.
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        identity: Identity,
+        view: &View,
+        tuning: &Tuning,
+    ) {
+        let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) else { return };
+        if let Some(first) = side.handle_frame(now, frame) {
+            log::info!("rank {} is served alone from frame {first} on, not {}", side.rank, side.first);
+            self.closed = self.closed + side.stream.stats();
+            side.stream = stream(identity, view, side.rank, first, tuning);
+            side.stream.set_epoch(view.epoch as u8);
+            (side.first, side.restarts) = (first, side.restarts + 1);
         }
     }
 
@@ -160,4 +189,9 @@ impl Sides {
         let idle = idle.map(|at| crate::membership::timers::Wait::Side.at(at));
         self.sides.iter().filter_map(|side| side.stream.poll_timeout(now)).chain(idle).min()
     }
+}
+
+/// The stream on which the member `rank` is served alone.
+fn stream(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
+    alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity }, view, rank, first, tuning)
 }

@@ -1,7 +1,8 @@
 //! Who is slower than the others and holds them up.
 
+use super::OnSlow;
 use super::members::{Entry, Members};
-use super::watch::{Scene, TOLD_AFTER};
+use super::watch::{Finding, Scene, TOLD_AFTER};
 use crate::session::message::MemberState;
 use crate::session::view::Standing;
 use ethbcast_planning::plan::Via;
@@ -88,7 +89,7 @@ impl Scene<'_> {
 
     /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
     /// them, for then which end is at fault does not show.
-    pub(super) fn ends(&self, members: &Members, slow: Brake) -> Vec<Rank> {
+    fn ends(&self, members: &Members, slow: Brake) -> Vec<Rank> {
         let stuck = members.entry(slow.rank).is_some_and(|entry| entry.stuck_for(self.now) >= TOLD_AFTER / 2);
         let from = Some(slow.from).filter(|&from| stuck && from != Rank::ROOT && slow.why != SLOW_DISK);
         from.into_iter().chain([slow.rank]).collect()
@@ -102,9 +103,27 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// Takes who holds up the others, at `scene`'s time and `period` after the last; the same, once it has been slow for
-    /// as long as a member may be. Now and then it may be missed: what was found then counts down.
-    pub(super) fn take_turn(
+    /// Takes who holds up the others, at `scene`'s time; what is to become of it and of whoever sends to it, once it has
+    /// been slow for as long as a member may be.
+    pub(super) fn look(
+        &mut self,
+        scene: &Scene<'_>,
+        members: &Members,
+        brake: Option<Brake>,
+        on_slow: OnSlow,
+    ) -> Vec<Finding> {
+        let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
+        let text = format!("holds up the others: {}", slow.why);
+        let finding = |rank| match on_slow {
+            OnSlow::Evict => Finding::GiveUp(rank, format!("it {text}")),
+            _ => Finding::StepAside(rank, text.clone()),
+        };
+        scene.ends(members, slow).into_iter().map(finding).collect()
+    }
+
+    /// The same brake again, once it has been slow for long enough. Now and then it may be missed: what was found then,
+    /// `period` after the last look, counts down.
+    fn take_turn(
         &mut self,
         scene: &Scene<'_>,
         members: &Members,

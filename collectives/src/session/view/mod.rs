@@ -276,11 +276,12 @@ fn via_to_wire(via: Via) -> (u8, u8) {
         Via::ChainUnaware => (9, 0),
         Via::BinaryUnaware => (10, 0),
         Via::Latency => (11, 0),
+        Via::BinaryBest => (12, 0),
     }
 }
 
 fn via_from_wire(number: u8, children: u8) -> Option<Via> {
-    let via = Via::ALL.iter().copied().find(|&via| via_to_wire(via).0 == number)?;
+    let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
     match via {
         Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
         via => (children == 0).then_some(via),

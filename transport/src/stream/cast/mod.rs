@@ -184,8 +184,8 @@ impl Cast {
             self.repairs.remove(sequence);
             let mut remotes = self.remotes();
             match losers {
-                Losers::Several if planted!("shared-repair-dropped") => {}
                 Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
+                Losers::One { .. } if planted!("repair-dropped") => {}
                 Losers::One { rank, .. } => {
                     if let Some(loser) = remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence)) {
                         return Some((sequence, Some(loser)));

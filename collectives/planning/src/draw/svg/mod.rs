@@ -51,7 +51,7 @@ impl Picture<'_> {
                 let (start, end) =
                     (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
                 let loads = self.marks.loads(Vertex::Switch(lower), Vertex::Switch(upper));
-                let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
+                let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
                 let flows = loads.filter(|_| !self.marks.is_cast).map(describe);
                 let rate = self.topology.cable_rate(upper, lower).map(format_rate);
                 let label: Vec<String> = flows.into_iter().chain(rate).collect();
@@ -73,7 +73,7 @@ impl Picture<'_> {
     fn line(&self, loads: Option<(Traffic, Traffic)>) -> Line {
         match loads {
             Some(_) if self.marks.is_cast => Line::Copied,
-            Some((up, down)) if up.is_contended() || down.is_contended() => Line::Contended,
+            Some((up, down)) if up.is_contended || down.is_contended => Line::Contended,
             _ => Line::Plain,
         }
     }
@@ -104,7 +104,7 @@ impl Picture<'_> {
     fn hosts(&self) -> String {
         let draw = |(host, name): (usize, &String)| {
             let loads = self.marks.loads(Vertex::Host(host), Vertex::Switch(self.topology.switch_of(host)));
-            let contended = loads.is_some_and(|(up, down)| up.is_contended() || down.is_contended());
+            let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
             let paint = match (self.marks.root == Some(host), contended) {
                 (true, _) => Paint::Root,
                 (false, true) => Paint::Contended,

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! schema = 1
+//! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
 //!
@@ -9,8 +10,13 @@
 //! bytes = 1024
 //! gap_ns = 25000
 //! latency_ns = 68000
+//!
+//! [[host]]                                # may be left out: hosts that were measured one by one
+//! name = "n3"
+//! injection_ns = 121000                   # how long it, or its cable, is busy with a full frame
 //! ```
 
+use super::hosts::{HostCost, Hosts};
 use super::{Calibration, CalibrationError, Field, Point};
 use crate::schema::{self, LineStarts};
 use serde::Deserialize;
@@ -21,10 +27,20 @@ use toml::Spanned;
 struct CalibrationFile {
     #[serde(rename = "schema")]
     _schema: i64,
+    measured_from: Option<String>,
     loss: Option<Spanned<f64>>,
     cast_max_frames_per_second: Option<Spanned<u64>>,
     #[serde(default)]
     point: Vec<PointTable>,
+    #[serde(default)]
+    host: Vec<HostTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostTable {
+    name: Spanned<String>,
+    injection_ns: Spanned<u64>,
 }
 
 #[derive(Deserialize)]
@@ -42,12 +58,15 @@ impl Calibration {
     /// [`CalibrationError`] with file and line, for anything that is not TOML of this form, and as
     /// [`Calibration::from_points`].
     pub fn parse(text: &str, file_name: &str) -> Result<Self, CalibrationError> {
-        read(text).map_err(|error| error.named(file_name))
+        read(text, file_name).map_err(|error| error.named(file_name))
     }
 
     /// Writes the calibration as a file that [`Calibration::parse`] reads.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("schema = 1\n");
+        if let Some(root) = self.measured_from() {
+            text += &format!("measured_from = {}\n", toml::Value::from(root));
+        }
         if self.loss > 0.0 {
             // Debug writes the shortest number that reads back as the same, with a decimal point or an exponent.
             text += &format!("loss = {:?}\n", self.loss);
@@ -58,20 +77,28 @@ impl Calibration {
         for Point { bytes, gap_ns, latency_ns } in &self.points {
             text += &format!("\n[[point]]\nbytes = {bytes}\ngap_ns = {gap_ns}\nlatency_ns = {latency_ns}\n");
         }
+        for HostCost { name, injection_ns } in self.hosts() {
+            text +=
+                &format!("\n[[host]]\nname = {}\ninjection_ns = {injection_ns}\n", toml::Value::from(name.as_str()));
+        }
         text
     }
 }
 
-/// Reads a calibration from a text that is still to be named.
-fn read(text: &str) -> Result<Calibration, CalibrationError> {
+/// Reads a calibration from a text of this name.
+fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
     let file: CalibrationFile = schema::read(text)?;
+    let starts = LineStarts::of(text);
+    let lines = file.host.iter().map(|host| starts.line_at(host.name.span().start)).collect();
+    let hosts = Hosts::new(file.measured_from.clone(), file.host.iter().map(HostTable::cost).collect());
     let calibration = Calibration {
         points: file.point.iter().map(PointTable::point).collect(),
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
         cast_max_frames_per_second: file.cast_max_frames_per_second.as_ref().map(|rate| *rate.get_ref()),
+        hosts: hosts.read_from(file_name, lines),
     };
     calibration.checked().map_err(|(field, problem)| {
-        let line = file.offset_of(field).map(|offset| LineStarts::of(text).line_at(offset));
+        let line = file.offset_of(field).map(|offset| starts.line_at(offset));
         CalibrationError::at(line, problem)
     })
 }
@@ -83,10 +110,18 @@ impl CalibrationFile {
             Field::File => return None,
             Field::Bytes(at) => self.point[at].bytes.span(),
             Field::Gap(at) => self.point[at].gap_ns.span(),
+            Field::Host(at) => self.host[at].name.span(),
+            Field::Injection(at) => self.host[at].injection_ns.span(),
             Field::Loss => self.loss.as_ref()?.span(),
             Field::CastRate => self.cast_max_frames_per_second.as_ref()?.span(),
         };
         Some(span.start)
+    }
+}
+
+impl HostTable {
+    fn cost(&self) -> HostCost {
+        HostCost { name: self.name.get_ref().clone(), injection_ns: *self.injection_ns.get_ref() }
     }
 }
 

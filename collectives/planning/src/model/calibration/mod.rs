@@ -5,9 +5,13 @@
 //! broadcast.
 
 mod file;
+mod hosts;
+
+pub use hosts::HostCost;
 
 use crate::schema::SchemaProblem;
 use crate::source_error::SourceError;
+use hosts::Hosts;
 use thiserror::Error;
 
 /// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
@@ -28,6 +32,7 @@ pub struct Calibration {
     points: Vec<Point>,
     loss: f64,
     cast_max_frames_per_second: Option<u64>,
+    hosts: Hosts,
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
@@ -75,6 +80,29 @@ pub enum CalibrationProblem {
     /// A loss that is no probability below one.
     #[error("expected a loss from 0.0 to below 1.0, found {0}; give the share of frames that a receiver misses")]
     Loss(f64),
+    /// A host that takes no time for a frame.
+    #[error("expected injection_ns above 0, found 0 for host `{0}`; measure again with `ethbcast probe`")]
+    ZeroInjection(String),
+    /// A host described twice.
+    #[error("host `{0}` has a `[[host]]` already; give each host one")]
+    HostTwice(String),
+    /// A host that the cluster at hand does not have.
+    #[error(
+        "measured on host `{0}`, which this cluster does not have; measure this one with `ethbcast probe`, or take the \
+         host out of the file if it has gone"
+    )]
+    OtherHost(String),
+    /// A re-measure from another host.
+    #[error(
+        "measured from host `{before}`, and this one is `{now}`; update it from there, or write a file of its own with \
+         --out"
+    )]
+    OtherRoot {
+        /// Where the file was measured.
+        before: String,
+        /// Where it was measured now.
+        now: String,
+    },
     /// Broadcast at no frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
@@ -88,6 +116,8 @@ enum Field {
     Gap(usize),
     Loss,
     CastRate,
+    Host(usize),
+    Injection(usize),
 }
 
 /// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
@@ -105,7 +135,7 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
-        let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None };
+        let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None, hosts: Hosts::default() };
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
@@ -129,7 +159,7 @@ impl Calibration {
             frame_payload_bytes * ASSUMED_FRAMES,
             frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES),
         ));
-        Self { points, loss: 0.0, cast_max_frames_per_second: None }
+        Self { points, loss: 0.0, cast_max_frames_per_second: None, hosts: Hosts::default() }
     }
 
     /// The same with `loss`, the probability that a receiver misses a frame.
@@ -162,6 +192,17 @@ impl Calibration {
     /// Above how many frames per second broadcast is policed, if it is.
     pub fn cast_max_frames_per_second(&self) -> Option<u64> {
         self.cast_max_frames_per_second
+    }
+
+    /// What a full frame of so much payload is on a cable, in bits, its headers included.
+    pub(in crate::model) fn frame_bits(&self, frame_payload_bytes: u64) -> f64 {
+        ((frame_payload_bytes + HEADER_BYTES).max(SHORTEST_FRAME_BYTES) * 8) as f64
+    }
+
+    /// How long a host takes to send or receive a full frame, in nanoseconds, if that was measured; hosts by full or
+    /// short name.
+    pub fn injection_ns(&self, host: &str) -> Option<u64> {
+        self.hosts.find(host)
     }
 
     /// g(m) in nanoseconds: linear between points, the last slope beyond the last, constant below the first.
@@ -212,6 +253,7 @@ impl Calibration {
         if self.cast_max_frames_per_second == Some(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
+        self.hosts.check()?;
         Ok(self)
     }
 }

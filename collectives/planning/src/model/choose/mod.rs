@@ -6,10 +6,10 @@ use super::predict::{Job, predict};
 use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 use super::shape::Shape;
 use crate::duration;
-use crate::plan::{self, Costs, Plan, PlanError, Via};
+use crate::plan::{self, Costs, Plan, PlanError, Speeds, UsualCable, Via};
 use crate::topology::Topology;
 
-/// How long a stream of unknown length is taken to be.
+/// What a stream of unknown length is planned for: one that is long.
 pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
 /// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks:
@@ -28,7 +28,8 @@ pub struct Situation<'a> {
     pub root_host: usize,
     /// The host ids of all members, the root's among them; a member's rank is its index.
     pub members: &'a [usize],
-    /// Bytes of the message; of a stream of unknown length, `None`: it is priced as one of [`ASSUMED_SIZE_BYTES`].
+    /// Bytes of the message; of a stream of unknown length, `None`: prices are for [`ASSUMED_SIZE_BYTES`], and
+    /// [`Choice::predicted_for`] has that of the length it turns out to have.
     pub size_bytes: Option<u64>,
     /// Bytes of the message that one frame carries; above zero.
     pub frame_payload_bytes: u64,
@@ -52,6 +53,18 @@ pub struct Estimate {
     pub degree: usize,
     /// The most edges of the plan on one direction of a cable, as [`Shape::worst_flows`].
     pub worst_flows: usize,
+    /// What slow cables and hosts cost, if any are slower than the others.
+    pub slow_cable: Option<SlowCable>,
+}
+
+/// The cable or host that decides how long a plan takes where not all are alike.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SlowCable {
+    /// Which it is: `host n3 to switch s0`.
+    pub cable: String,
+    /// What would be predicted if all were like the usual, in seconds.
+    pub even_seconds: f64,
 }
 
 /// A plan and what it is predicted to take.
@@ -74,20 +87,52 @@ pub struct Choice {
     pub plan: Plan,
     /// Its segment, in bytes.
     pub segment_bytes: u64,
-    /// Its predicted time, in seconds.
+    /// Its predicted time, in seconds; of a stream of unknown length, that of one of [`ASSUMED_SIZE_BYTES`].
     pub predicted_seconds: f64,
     /// Why, in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment 1 frame`.
     pub reason: String,
+    /// The length it was chosen for, in bytes; `None` if that was not known, and the prices are for each GiB.
+    pub size_bytes: Option<u64>,
+    pricing: Pricing,
     /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
     pub candidates: Vec<Estimate>,
 }
 
+impl Situation<'_> {
+    /// Which cables and hosts are slower than the calibration's usual one, if any are.
+    fn speeds(&self) -> Option<Speeds> {
+        let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
+        let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
+        let hosts = self.topology.hosts();
+        Speeds::new(self.topology, &usual, |host| self.calibration.injection_ns(&hosts[host]))
+    }
+}
+
 impl Choice {
     /// The choice of `plan`, whose estimate is the first.
-    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String) -> Self {
+    fn of(plan: Plan, candidates: Vec<Estimate>, reason: String, situation: &Situation) -> Self {
         let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
-        Self { plan, segment_bytes, predicted_seconds, reason, candidates }
+        let &Situation { topology, members, size_bytes, frame_payload_bytes, calibration, .. } = situation;
+        let shape = Shape::with_speeds(&plan, topology, members, situation.speeds().as_ref());
+        let pricing = Pricing { shape, calibration: calibration.clone(), frame_payload_bytes };
+        Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
     }
+
+    /// What it is predicted to take if so many bytes come to be sent, in seconds: for a stream whose length is known when
+    /// it has ended.
+    pub fn predicted_for(&self, size_bytes: u64) -> f64 {
+        let Pricing { shape, calibration, frame_payload_bytes } = &self.pricing;
+        let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
+        predict(shape, &Job { size_bytes, segment_bytes, frame_payload_bytes }, calibration)
+    }
+}
+
+/// What a price depends on beside the length.
+#[derive(Clone, Debug, PartialEq)]
+struct Pricing {
+    shape: Shape,
+    calibration: Calibration,
+    frame_payload_bytes: u64,
 }
 
 /// Finds the plan and the segment of least predicted time.
@@ -106,8 +151,8 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
     // Stable: of equal ones the first listed stays the first.
     priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
-    let reason = reason(&estimates, situation.frame_payload_bytes);
-    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason))
+    let reason = reason(&estimates, situation);
+    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
 }
 
 /// Plans one way to send and prices it with the segment that suits it best.
@@ -119,7 +164,8 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
 /// If the payload of a frame is zero bytes.
 pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
     let &Situation { topology, root_host, members, .. } = situation;
-    let plan = plan::make(via, topology, root_host, members, &costs(situation))?;
+    let speeds = situation.speeds();
+    let plan = plan::make(via, topology, root_host, members, &costs(situation, speeds.as_ref()))?;
     Ok(priced(plan, None, situation))
 }
 
@@ -132,15 +178,18 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
     let (predicted, segment) =
         (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
-    let reason = format!("{}, as asked: {predicted} predicted; {segment}", estimate.via);
-    Choice::of(plan, vec![estimate], reason)
+    let slow = slow_words(&estimate);
+    let each = for_each(situation);
+    let reason = format!("{}, as asked: {predicted}{each} predicted; {segment}{slow}", estimate.via);
+    Choice::of(plan, vec![estimate], reason, situation)
 }
 
 /// Prices a plan in segments of this length, or of the best.
 fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
     let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
     let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
-    let shape = Shape::of(&plan, topology, members);
+    let speeds = situation.speeds();
+    let shape = Shape::with_speeds(&plan, topology, members, speeds.as_ref());
     let (segment_bytes, predicted_seconds) = match segment_bytes {
         Some(segment_bytes) => {
             let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
@@ -148,24 +197,31 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
         }
         None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
     };
-    let Shape { via, height, degree, worst_flows, .. } = shape;
-    Priced { estimate: Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows }, plan }
+    let slowed = shape.slow.is_some().then(|| {
+        let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+        predict(&Shape { slow: None, ..shape.clone() }, &job, calibration)
+    });
+    let Shape { via, height, degree, worst_flows, slow, .. } = shape;
+    let slow_cable = slow.zip(slowed).map(|(slow, even_seconds)| SlowCable { cable: slow.cable, even_seconds });
+    let estimate = Estimate { via, segment_bytes, predicted_seconds, height, degree, worst_flows, slow_cable };
+    Priced { estimate, plan }
 }
 
 /// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time
 /// of one frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
-fn costs(situation: &Situation) -> Costs {
+fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
     let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
     let hop_ns = calibration.gap_ns(frame) as u64;
     let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
-    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns }
+    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
 }
 
 /// Whether a way to send is worth pricing for so many ranks.
 fn suits(via: Via, ranks: usize) -> bool {
     match via {
-        Via::ChainUnaware | Via::BinaryUnaware => false,
+        // The best is looked for by who asks for it: that takes long.
+        Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
         Via::Flat => ranks <= MOST_RANKS_OF_FEW,
         Via::ScatterAllgather => (2..=MOST_RANKS_OF_FEW).contains(&ranks),
         Via::RecursiveDoubling => (2..=MOST_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
@@ -175,9 +231,9 @@ fn suits(via: Via, ranks: usize) -> bool {
 }
 
 /// Why the first of these was chosen, in one line for people.
-fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
+fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
-    let mut text = format!("{}: {} predicted", best.via, duration(best.predicted_seconds));
+    let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
     if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
         if best.predicted_seconds > 0.0 {
@@ -185,7 +241,21 @@ fn reason(estimates: &[Estimate], frame_payload_bytes: u64) -> String {
             text += &format!(" (+{more:.0} %)");
         }
     }
-    text + "; " + &in_frames(best, frame_payload_bytes)
+    text + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
+}
+
+/// What a price is for, where it is not for the whole message.
+fn for_each(situation: &Situation) -> &'static str {
+    if situation.size_bytes.is_none() { " for each GiB" } else { "" }
+}
+
+/// What the slowest cable or host costs, if any is slower than the others and that costs anything.
+fn slow_words(estimate: &Estimate) -> String {
+    let slower = |slow: &&SlowCable| slow.even_seconds < estimate.predicted_seconds * 0.99;
+    let words = |slow: &SlowCable| {
+        format!("; slowed down by {}: {} if it were like the others", slow.cable, duration(slow.even_seconds))
+    };
+    estimate.slow_cable.as_ref().filter(slower).map(words).unwrap_or_default()
 }
 
 fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {

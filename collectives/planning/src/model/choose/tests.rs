@@ -1,7 +1,7 @@
 //! What is chosen where, and what is said about it.
 
 use super::*;
-use crate::model::Point;
+use crate::model::{HostCost, Point};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -146,4 +146,54 @@ proptest! {
         prop_assert_eq!(made.plan.via(), made.candidates[0].via);
         prop_assert_eq!(choice(&topology, Some(size), &fast()), made, "asked again, the answer is the same");
     }
+}
+
+#[test]
+fn a_stream_is_priced_by_the_length_it_turns_out_to_have() {
+    let topology = one_switch(8);
+    let unknown = choice(&topology, None, &fast());
+    assert!(unknown.reason.contains(" for each GiB predicted"), "{}", unknown.reason);
+    assert_eq!(unknown.size_bytes, None);
+    let (short, long) = (unknown.predicted_for(1 << 20), unknown.predicted_for(1 << 30));
+    assert_eq!(long, unknown.predicted_seconds);
+    assert!((0.08..0.1).contains(&short), "1 MiB at 100 Mbit/s: {short}");
+    let known = choice(&topology, Some(1 << 20), &fast());
+    assert_eq!((known.size_bytes, known.predicted_for(1 << 20)), (Some(1 << 20), known.predicted_seconds));
+}
+
+#[test]
+fn what_is_slow_is_priced_and_named() {
+    let text = "schema = 1\nswitch = [{name='s0', hosts='n[0-7]'}]\nhost = [{name='n3', rate='10mbit'}]\n";
+    let topology = Topology::parse(text, "slow").expect("a topology");
+    let members: Vec<usize> = (0..8).collect();
+    let calibration = Calibration::assumed(100_000_000, 1468);
+    let (size_bytes, frame_payload_bytes) = (Some(4 << 20), 1468);
+    let situation = Situation {
+        topology: &topology,
+        root_host: 0,
+        members: &members,
+        size_bytes,
+        frame_payload_bytes,
+        calibration: &calibration,
+    };
+    let one_copy = 4.0 * 1.048_576 * 8.0 / 10.0;
+    for via in [Via::Chain, Via::Binary, Via::Cast] {
+        let estimate = price(via, &situation).expect("a plan").estimate;
+        assert!(
+            (one_copy..one_copy * 1.1).contains(&estimate.predicted_seconds),
+            "{via}: {}",
+            estimate.predicted_seconds
+        );
+        let slow = estimate.slow_cable.expect("n3 is slow");
+        assert!(slow.cable.contains("host n3") && slow.even_seconds < one_copy / 4.0, "{via}: {slow:?}");
+    }
+    let reason = choose(&situation).expect("a choice").reason;
+    assert!(reason.contains("slowed down by") && reason.contains("host n3"), "{reason}");
+    // A measured host counts as one whose rate is known.
+    let even = one_switch(8);
+    let measured = vec![HostCost { name: "n3".to_owned(), injection_ns: 1_200_000 }];
+    let calibration = calibration.clone().with_hosts("n0", measured).expect("a calibration");
+    let situation = Situation { topology: &even, calibration: &calibration, ..situation };
+    let estimate = price(Via::Chain, &situation).expect("a plan").estimate;
+    assert!((one_copy * 0.9..one_copy * 1.1).contains(&estimate.predicted_seconds), "{}", estimate.predicted_seconds);
 }

@@ -6,13 +6,15 @@
 //! step: a send that ends as the B-th in the count without contention happens in step B, and sends of one step are
 //! taken to be simultaneous.
 
+mod slow;
+
 use super::cables::{Cables, Direction, most_alike};
-use crate::plan::{Plan, Via};
+use crate::plan::{Plan, Speeds, Via};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
 /// What of a plan on a topology its price depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shape {
     /// How the bytes travel.
@@ -31,6 +33,22 @@ pub struct Shape {
     pub paths: Vec<(usize, usize)>,
     /// For a message in blocks, what follows what; else empty.
     pub rounds: Vec<BlockRound>,
+    /// The same where cables and hosts are not alike; `None` where they are.
+    pub slow: Option<Slow>,
+}
+
+/// What slow cables and hosts make of a plan, in sends over a usual cable.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Slow {
+    /// What the busiest cable or host takes for each segment.
+    pub busiest: f64,
+    /// Which it is, for people.
+    pub cable: String,
+    /// As [`Shape::paths`].
+    pub paths: Vec<(usize, f64)>,
+    /// What one send over the slowest of all takes.
+    pub slowest: f64,
 }
 
 /// A step in which blocks move, all hosts at the same time.
@@ -51,8 +69,17 @@ impl Shape {
     /// # Panics
     /// Unless `host_of_rank` names a host of the topology for each rank.
     pub fn of(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) -> Self {
+        Self::with_speeds(plan, topology, host_of_rank, None)
+    }
+
+    /// The same where some cables and hosts are slower than the others.
+    ///
+    /// # Panics
+    /// As [`of`](Self::of).
+    pub fn with_speeds(plan: &Plan, topology: &Topology, host_of_rank: &[usize], speeds: Option<&Speeds>) -> Self {
         assert_eq!(host_of_rank.len(), plan.ranks(), "each rank has a host");
         let sends = Sends::of(plan, topology, host_of_rank);
+        let slow = speeds.filter(|_| plan.ranks() > 1).map(|speeds| sends.slow(topology, host_of_rank, speeds));
         let rounds = if plan.via().is_in_blocks() { sends.rounds() } else { Vec::new() };
         let of_rounds = rounds.iter().map(|round| round.flows).max().unwrap_or(0);
         let worst_flows = match plan.via() {
@@ -67,6 +94,7 @@ impl Shape {
             worst_flows,
             paths: sends.slowest_paths(),
             rounds,
+            slow,
         }
     }
 }

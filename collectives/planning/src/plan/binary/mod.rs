@@ -10,6 +10,7 @@
 use super::error::PlanError;
 use super::layers;
 use super::line::{Fork, Line, may_pass};
+use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;
@@ -27,7 +28,18 @@ pub const ALGORITHM_2_RANKS: usize = 4_096;
 /// # Errors
 /// As [`chain`](super::chain()).
 pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
-    let line = Line::new(topology, root_host, members)?;
+    binary_sparing(topology, root_host, members, None)
+}
+
+/// The same where some cables and hosts are slow: what is behind the ones comes last, and the others have as few
+/// children as the tree allows.
+pub(super) fn binary_sparing(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    speeds: Option<&Speeds>,
+) -> Result<Plan, PlanError> {
+    let mut line = Line::sparing(topology, root_host, members, speeds)?;
     let forks = line.forks();
     let places = members.len();
     let parents = if places <= ALGORITHM_2_RANKS {
@@ -35,6 +47,7 @@ pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Resul
     } else {
         layers::parents(&forks, 2)
     };
+    line.spare_slow_hosts(&parents, members, speeds);
     line.plan(Via::Binary, &parents)
 }
 
@@ -53,11 +66,24 @@ pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Resul
 /// # Errors
 /// As [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is one of [`Via::KARY_CHILDREN`].
 pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_children: u8) -> Result<Plan, PlanError> {
+    kary_sparing(topology, root_host, members, most_children, None)
+}
+
+/// The same where some cables and hosts are slow, as [`binary_sparing`].
+pub(super) fn kary_sparing(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    most_children: u8,
+    speeds: Option<&Speeds>,
+) -> Result<Plan, PlanError> {
     if !Via::KARY_CHILDREN.contains(&most_children) {
         return Err(PlanError::Children(most_children));
     }
-    let line = Line::new(topology, root_host, members)?;
-    line.plan(Via::Kary(most_children), &layers::parents(&line.forks(), usize::from(most_children)))
+    let mut line = Line::sparing(topology, root_host, members, speeds)?;
+    let parents = layers::parents(&line.forks(), usize::from(most_children));
+    line.spare_slow_hosts(&parents, members, speeds);
+    line.plan(Via::Kary(most_children), &parents)
 }
 
 /// Wide enough for a tree that is a chain of [`ALGORITHM_2_RANKS`]; signed, for that is what SSE2 compares.

@@ -7,6 +7,7 @@
 
 use super::error::PlanError;
 use super::line::Line;
+use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;
@@ -21,8 +22,20 @@ use crate::topology::Topology;
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
 pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
-    let line = Line::new(topology, root_host, members)?;
+    sparing(topology, root_host, members, None)
+}
+
+/// The same where some cables and hosts are slow: what is behind the ones comes last, and the others are last on their
+/// switch.
+pub(super) fn sparing(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    speeds: Option<&Speeds>,
+) -> Result<Plan, PlanError> {
+    let mut line = Line::sparing(topology, root_host, members, speeds)?;
     let before: Vec<usize> = (0..members.len()).map(|place| place.saturating_sub(1)).collect();
+    line.spare_slow_hosts(&before, members, speeds);
     line.plan(Via::Chain, &before)
 }
 

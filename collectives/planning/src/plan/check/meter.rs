@@ -50,11 +50,12 @@ impl Meter {
         let hosts = |&(sender, receiver): &(usize, usize)| (host_of_rank[sender], host_of_rank[receiver]);
         for edge in &by_sender {
             let (from, to) = hosts(edge);
-            self.walk(topology, from, to, |cable| counts[cable].add(from));
+            self.walk(topology, from, to, |cable| counts[cable].add(from, topology.host_rate(from)));
         }
         let used = (0..counts.len()).filter(|&cable| counts[cable].flows > 0);
         // `max_by_key` would return the last of equals; the first is what a reader looks for.
-        let weight = |cable: usize| (counts[cable].senders, counts[cable].flows);
+        let is_contended = |cable: usize| self.describe(topology, cable, &counts[cable]).is_contended();
+        let weight = |cable: usize| (is_contended(cable), counts[cable].senders, counts[cable].flows);
         let worst = used.clone().reduce(|best, next| if weight(next) > weight(best) { next } else { best });
         let crosses = |edge: &(usize, usize)| {
             let mut crosses = false;
@@ -92,14 +93,16 @@ impl Meter {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
         let switch = |id: usize| CableEnd::Switch(topology.switches()[id].clone());
-        let (below, above, is_up) = if cable < 2 * hosts {
-            (host(cable % hosts), switch(topology.switch_of(cable % hosts)), cable < hosts)
+        let (below, above, is_up, rate) = if cable < 2 * hosts {
+            let id = cable % hosts;
+            (host(id), switch(topology.switch_of(id)), cable < hosts, topology.host_rate(id))
         } else {
             let id = (cable - 2 * hosts) % switches;
-            (switch(id), switch(self.uplink[id]), cable - 2 * hosts < switches)
+            let above = self.uplink[id];
+            (switch(id), switch(above), cable - 2 * hosts < switches, topology.cable_rate(id, above))
         };
         let (from, to) = if is_up { (below, above) } else { (above, below) };
-        CableLoad { from, to, flows: count.flows, senders: count.senders }
+        CableLoad { from, to, flows: count.flows, senders: count.senders, rate, demand: count.demand }
     }
 }
 
@@ -114,19 +117,28 @@ pub(super) struct Measured {
 }
 
 /// What one directed cable has carried so far; edges must come sorted by sender.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Count {
     flows: usize,
     senders: usize,
     last_sender: Option<usize>,
+    /// What all senders together can send, in bits per second, if that is known of each.
+    demand: Option<u64>,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self { flows: 0, senders: 0, last_sender: None, demand: Some(0) }
+    }
 }
 
 impl Count {
-    fn add(&mut self, sender: usize) {
+    fn add(&mut self, sender: usize, rate: Option<u64>) {
         self.flows += 1;
         if self.last_sender != Some(sender) {
             self.last_sender = Some(sender);
             self.senders += 1;
+            self.demand = self.demand.zip(rate).map(|(demand, rate)| demand.saturating_add(rate));
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct CheckReport {
     pub ranks: usize,
     /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// The directed cable with the most senders, then the most flows, then the first in the order host uplinks, host
+    /// The directed cable that hosts compete for, then with the most senders, then the most flows, then the first in the order host uplinks, host
     /// downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
     /// Every directed cable that is used, in the same order; empty if no cable was judged.
@@ -27,14 +27,14 @@ impl CheckReport {
         self.faults.is_empty()
     }
 
-    /// Whether no directed cable carries two senders.
+    /// Whether no two senders compete for a cable in one direction.
     pub fn is_contention_free(&self) -> bool {
-        self.worst.as_ref().is_none_or(|load| load.senders <= 1)
+        self.worst.as_ref().is_none_or(|load| !load.is_contended())
     }
 
-    /// The directed cables that several hosts send over at a time, those of the most senders first.
+    /// The directed cables that hosts compete for, those of the most senders first.
     pub fn contended(&self) -> Vec<&CableLoad> {
-        let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.senders > 1).collect();
+        let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.is_contended()).collect();
         contended.sort_by_key(|load| std::cmp::Reverse((load.senders, load.flows)));
         contended
     }
@@ -72,6 +72,18 @@ pub struct CableLoad {
     pub flows: usize,
     /// Different hosts those edges come from.
     pub senders: usize,
+    /// What it carries, in bits per second, if that is known.
+    pub rate: Option<u64>,
+    /// What these hosts can send together, in bits per second, if that is known of each.
+    pub demand: Option<u64>,
+}
+
+impl CableLoad {
+    /// Whether senders compete for it: there are several, and it is not known to carry what they can send together.
+    pub fn is_contended(&self) -> bool {
+        let suffices = self.rate.zip(self.demand).is_some_and(|(rate, demand)| demand <= rate);
+        self.senders > 1 && !suffices
+    }
 }
 
 /// What a cable is plugged into, by name.
@@ -140,7 +152,7 @@ impl fmt::Display for CheckReport {
         write!(formatter, "spans {} ranks; ", self.ranks)?;
         match &self.worst {
             None => write!(formatter, "no cable to judge"),
-            Some(load) if load.senders > 1 => write!(formatter, "contention: {load}"),
+            Some(load) if load.is_contended() => write!(formatter, "contention: {load}"),
             Some(load) => write!(formatter, "no contention: {load}"),
         }
     }

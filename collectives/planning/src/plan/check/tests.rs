@@ -154,6 +154,24 @@ fn ranks_need_hosts_of_their_own() {
     assert_eq!(report(&[7, 7, 7]), "does not span 3 ranks: rank 1 shares host 7 with another rank (2 faults in all)");
 }
 
+#[test]
+fn several_senders_do_not_compete_for_a_cable_that_carries_them_all() {
+    let beds = |trunk: &str, hosts: &str| {
+        let text = format!(
+            "schema = 1\nswitch = [{{name='a', hosts='n[0,2]', links=[{{to='b', rate='{trunk}'}}]}}, {{name='b', \
+             hosts='n[1,3]'}}]\n[[host]]\nname = '{hosts}'\nrate = '1gbit'\n"
+        );
+        Topology::parse(&text, "beds").expect("a topology")
+    };
+    let report = |trunk: &str, hosts: &str| check(&beds(trunk, hosts), &rank_order(4), &[0, 1, 2, 3]);
+    // n0 to n1 and n2 to n3 cross at the same time.
+    let shared = report("10gbit", "n[0-3]");
+    assert!(shared.is_contention_free() && shared.contended().is_empty(), "{shared}");
+    let narrow = report("1gbit", "n[0-3]");
+    assert_eq!(narrow.contention(), "switch a to switch b (2 flows from 2 senders)");
+    assert!(!report("10gbit", "n[0-1]").is_contention_free(), "what n2 sends nobody knows");
+}
+
 /// The senders on each direction between switches, counted by cutting: without one cable the switches fall into two
 /// parts, and an edge of the plan uses the cable if it leads from the one part into the other.
 fn senders_by_cutting(topology: &Topology, plan: &Plan, hosts: &[usize]) -> BTreeMap<(usize, usize), usize> {
@@ -191,7 +209,7 @@ proptest! {
         let counted = senders_by_cutting(&topology, &plan, &hosts);
         let most = counted.values().copied().max().unwrap_or(0);
         prop_assert_eq!(report.is_contention_free(), most <= 1);
-        if let Some(CableLoad { from: CableEnd::Switch(from), to: CableEnd::Switch(to), senders, flows }) =
+        if let Some(CableLoad { from: CableEnd::Switch(from), to: CableEnd::Switch(to), senders, flows, .. }) =
             report.worst
         {
             let id = |name: &str| topology.switches().iter().position(|switch| switch == name).expect("a switch");

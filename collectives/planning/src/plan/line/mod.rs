@@ -3,6 +3,7 @@
 //! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008 §4.1.2).
 
 use super::error::PlanError;
+use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;
@@ -53,11 +54,34 @@ pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
 impl Line {
     /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch
     /// come by host id, the root first of all. Linear in hosts, and S·log S for S switches.
+    #[cfg(test)]
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
+        Self::sparing(topology, root_host, members, None)
+    }
+
+    /// The same where some cables are slow: what is behind them comes last.
+    pub fn sparing(
+        topology: &Topology,
+        root_host: usize,
+        members: &[usize],
+        speeds: Option<&Speeds>,
+    ) -> Result<Self, PlanError> {
+        Self::reordered(topology, root_host, members, speeds, |_| {})
+    }
+
+    /// The same with the switches below each switch visited in another order.
+    pub fn reordered(
+        topology: &Topology,
+        root_host: usize,
+        members: &[usize],
+        speeds: Option<&Speeds>,
+        reorder: impl FnMut(&mut Vec<usize>),
+    ) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
         let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
         let start = topology.switch_of(root_host);
-        let onward = order::onward(topology, start, |host| rank_of[host].is_some());
+        let mut onward = order::onward(topology, start, speeds, |host| rank_of[host].is_some());
+        onward.iter_mut().for_each(reorder);
         let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
         Ok(Self::walk(root, start, &onward, ranks_on))
     }
@@ -98,6 +122,28 @@ impl Line {
             Fork { first: self.visits[visit].first, last: self.visits[visit].end - 1 }
         };
         (1..self.ranks.len()).map(fork_before).collect()
+    }
+
+    /// Gives slow hosts the places with the fewest children among those on their switch, the last of equal ones; the
+    /// root stays. That changes nothing on any cable between switches.
+    pub fn spare_slow_hosts(&mut self, parents: &[usize], members: &[usize], speeds: Option<&Speeds>) {
+        let Some(speeds) = speeds else { return };
+        let mut children = vec![0usize; parents.len()];
+        parents.iter().skip(1).for_each(|&parent| children[parent] += 1);
+        let mut places_of = vec![Vec::new(); self.visits.len()];
+        (1..self.ranks.len()).for_each(|place| places_of[self.visit_of_place[place]].push(place));
+        for mut places in places_of {
+            let mut ranks: Vec<usize> = places.iter().map(|&place| self.ranks[place]).collect();
+            // Both stable: where all are alike, all stay.
+            ranks.sort_by_key(|&rank| speeds.sending(members[rank]));
+            if ranks.first().map(|&rank| speeds.sending(members[rank]))
+                == ranks.last().map(|&rank| speeds.sending(members[rank]))
+            {
+                continue;
+            }
+            places.sort_by_key(|&place| std::cmp::Reverse(children[place]));
+            places.into_iter().zip(ranks).for_each(|(place, rank)| self.ranks[place] = rank);
+        }
     }
 
     /// The plan in which each place but the first receives from the place `parents` gives it; a place sends to its

@@ -73,7 +73,7 @@ proptest! {
     ) {
         let root_host = root.index(topology.hosts().len());
         let start = topology.switch_of(root_host);
-        let onward = order::onward(&topology, start, |_| true);
+        let onward = order::onward(&topology, start, None, |_| true);
         let way = way(&topology, start, end.index(topology.switches().len()), None).expect("switches are joined");
         let bound = height(&topology, root_host, &onward, |switch| way.contains(&switch));
         let other = height(&topology, root_host, &shuffled(&onward, seed), |_| true);
@@ -89,7 +89,7 @@ proptest! {
         let cables: Vec<_> = links.iter().enumerate().map(|(id, link)| (id + 1, link.index(id + 1))).collect();
         let topology = order::tests::network(&vec![8; links.len() + 1], &cables);
         let root_host = root.index(topology.hosts().len());
-        let onward = order::onward(&topology, topology.switch_of(root_host), |_| true);
+        let onward = order::onward(&topology, topology.switch_of(root_host), None, |_| true);
         let lowest = height(&topology, root_host, &onward, |_| true);
         for seed in (seed..=u64::MAX).take(10) {
             let other = height(&topology, root_host, &shuffled(&onward, seed), |_| true);

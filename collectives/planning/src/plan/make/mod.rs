@@ -1,32 +1,37 @@
 //! One door to all planners, by the way a message travels.
 
-use super::binary::{binary, kary};
+use super::best;
+use super::binary::{binary_sparing, kary_sparing};
 use super::by_rank::by_rank;
-use super::chain::chain;
+use super::chain;
 use super::error::PlanError;
 use super::latency::latency;
 use super::line::rank_hosts;
+use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
 
-/// What an edge costs by the switches it crosses; only [`Via::Latency`] asks.
+/// What an edge costs by the switches it crosses, which only [`Via::Latency`] asks, and what is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
+pub struct Costs<'a> {
     /// How long a host is busy sending the message to one other, in nanoseconds.
     pub injection_ns: u64,
     /// From the end of that until the receiver has it, without the switches, in nanoseconds.
     pub latency_ns: u64,
     /// What each switch on the way adds, in nanoseconds.
     pub hop_ns: u64,
+    /// The cables and hosts that are slower than the others, if any are: trees use them last, and hang nobody below
+    /// them that can hang elsewhere.
+    pub speeds: Option<&'a Speeds>,
 }
 
-impl Default for Costs {
+impl Default for Costs<'_> {
     /// A frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to send and as much again at each
     /// switch, and half of Patarasuk 2008's smallest L(m), 46 µs, to wake the receiver (Table 2).
     fn default() -> Self {
-        Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000 }
+        Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000, speeds: None }
     }
 }
 
@@ -49,16 +54,22 @@ pub fn make(
     let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
     let ranks = members.len();
     match via {
-        Via::Chain => chain(topology, root_host, members),
-        Via::Binary => binary(topology, root_host, members),
-        Via::Kary(most_children) => kary(topology, root_host, members, most_children),
+        Via::Chain => chain::sparing(topology, root_host, members, costs.speeds),
+        Via::Binary => binary_sparing(topology, root_host, members, costs.speeds),
+        Via::BinaryBest => best::binary_best(topology, root_host, members, costs.speeds),
+        Via::Kary(most_children) => kary_sparing(topology, root_host, members, most_children, costs.speeds),
         Via::Latency => {
-            let hops = Hops::new(topology);
+            let hops = Hops::new(topology, costs.speeds);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
             let weight = |from: usize, to: usize| {
                 costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns)
             };
-            latency(root, ranks, &weight, &|_, _| costs.injection_ns)
+            let injection = |from: usize, to: usize| {
+                let slowness = u128::from(hops.slowness(members[from], members[to]));
+                let time = u128::from(costs.injection_ns) * slowness / u128::from(USUAL);
+                u64::try_from(time).unwrap_or(u64::MAX)
+            };
+            latency(root, ranks, &weight, &injection)
         }
         Via::Cast | Via::Flat | Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling => {
             by_rank(via, root, ranks)
@@ -67,27 +78,48 @@ pub fn make(
     }
 }
 
-/// How many switches are between hosts; remembers those of the last sender, for planners ask for one sender after
-/// another.
+/// How many switches are between hosts, and how slow the cables; remembers those of the last sender, for planners ask
+/// for one sender after another.
 struct Hops<'a> {
     topology: &'a Topology,
-    last: RefCell<Option<(usize, Walk)>>,
+    speeds: Option<&'a Speeds>,
+    last: RefCell<Option<Ways>>,
+}
+
+/// The ways from a switch.
+struct Ways {
+    from: usize,
+    walk: Walk,
+    /// The slowest cable on the way to each switch.
+    slowest: Vec<u64>,
 }
 
 impl<'a> Hops<'a> {
-    fn new(topology: &'a Topology) -> Self {
-        Self { topology, last: RefCell::new(None) }
+    fn new(topology: &'a Topology, speeds: Option<&'a Speeds>) -> Self {
+        Self { topology, speeds, last: RefCell::new(None) }
     }
 
     /// The switches on the way from one host to another.
     fn between(&self, from: usize, to: usize) -> u64 {
-        let (from, to) = (self.topology.switch_of(from), self.topology.switch_of(to));
+        self.ask(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
+    }
+
+    /// What a frame takes from one host to another, in thousandths of what it takes on a usual cable.
+    fn slowness(&self, from: usize, to: usize) -> u64 {
+        let Some(speeds) = self.speeds else { return USUAL };
+        let on_the_way = self.ask(from, |ways| ways.slowest[self.topology.switch_of(to)]);
+        on_the_way.max(speeds.sending(from)).max(speeds.receiving(to))
+    }
+
+    fn ask(&self, from: usize, answer: impl Fn(&Ways) -> u64) -> u64 {
+        let from = self.topology.switch_of(from);
         let mut last = self.last.borrow_mut();
-        let walk = match &mut *last {
-            Some((of, walk)) if *of == from => walk,
-            _ => &mut last.insert((from, Walk::from(self.topology, from))).1,
-        };
-        walk.depth()[to] as u64 + 1
+        if last.as_ref().is_none_or(|ways| ways.from != from) {
+            let walk = Walk::from(self.topology, from);
+            let slowest = self.speeds.map(|speeds| speeds.along(self.topology, &walk)).unwrap_or_default();
+            *last = Some(Ways { from, walk, slowest });
+        }
+        last.as_ref().map_or(0, answer)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The promise of the aware planners, by the judge that shares nothing with them; and what the unaware ones do.
 
 use super::*;
-use crate::plan::{check, completion_time};
+use crate::plan::{UsualCable, check, completion_time};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ fn chain_and_cast_plan_ten_thousand_hosts_within_50_ms() {
 fn every_way_is_planned_and_spans() {
     let bed = Topology::builtin("fig9-5").expect("fig9-5");
     let members = [4, 30, 2, 9, 17, 0, 25];
-    for &via in Via::ALL {
+    for via in Via::every() {
         let plan = make(via, &bed, 17, &members, &Costs::default()).expect("members are hosts");
         assert_eq!((plan.via(), plan.root(), plan.ranks()), (via, 4, 7));
         let report = check(&bed, &plan, &members);
@@ -84,7 +84,7 @@ fn every_way_is_planned_and_spans() {
 #[test]
 fn what_cannot_be_planned_is_refused_whatever_the_way() {
     let bed = Topology::builtin("fig9-1").expect("fig9-1");
-    for &via in Via::ALL {
+    for via in Via::every() {
         let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
         assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember(3)));
         assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
@@ -99,14 +99,66 @@ fn what_cannot_be_planned_is_refused_whatever_the_way() {
 fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
     let bed = Topology::builtin("fig9-5").expect("fig9-5");
     let all: Vec<usize> = (0..32).collect();
-    let costs = Costs { injection_ns: 1, latency_ns: 0, hop_ns: 1_000 };
+    let costs = Costs { injection_ns: 1, latency_ns: 0, hop_ns: 1_000, speeds: None };
     let plan = make(Via::Latency, &bed, 0, &all, &costs).expect("all hosts");
     let crossing = plan.edges().filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to)).count();
-    let hops = Hops::new(&bed);
+    let hops = Hops::new(&bed, None);
     let weight = |from: usize, to: usize| hops.between(from, to) * 1_000;
     // The furthest switch is the fourth, three cables away: nobody can have the message sooner than through four.
     let time = completion_time(&plan, &weight, &|_, _| 1);
     assert!((4_000..4_040).contains(&time), "{time}");
     assert!(crossing >= 3);
     assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
+}
+
+/// Three switches in a row, the cable to the last one slow, and slow hosts among the others.
+fn uneven() -> Topology {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=[{to='b', rate='100mbit'}, 'c']}, {name='b', \
+                hosts='n[4-7]'}, {name='c', hosts='n[8-11]'}]\nhost = [{name='n[1,9]', rate='100mbit'}]\n";
+    Topology::parse(text, "uneven").expect("a topology")
+}
+
+const GIGABIT: UsualCable = UsualCable { frame_ns: 12_112.0, frame_bits: 12_112.0 };
+
+#[test]
+fn slow_hosts_come_last_and_have_few_children_and_slow_cables_are_crossed_last() {
+    let topology = uneven();
+    let speeds = Speeds::new(&topology, &GIGABIT, |_| None).expect("uneven");
+    let costs = Costs { speeds: Some(&speeds), ..Costs::default() };
+    let all = all_of(&topology);
+    let plan = |via: Via| make(via, &topology, 0, &all, &costs).expect("all hosts");
+    let chain = plan(Via::Chain);
+    let order: Vec<usize> = std::iter::successors(Some(0), |&rank| chain.children(rank).first().copied()).collect();
+    assert_eq!(order, [0, 2, 3, 1, 8, 10, 11, 9, 4, 5, 6, 7]);
+    for via in [Via::Binary, Via::Kary(3), Via::Latency] {
+        let plan = plan(via);
+        let children = |rank: usize| plan.children(rank).len();
+        for (slow, others) in [(1, [2, 3, 3]), (9, [8, 10, 11])] {
+            let edges: Vec<_> = plan.edges().collect();
+            assert!(others.into_iter().all(|other| children(slow) <= children(other)), "{via}, {slow}: {edges:?}");
+        }
+        assert!(via == Via::Latency || check(&topology, &plan, &all).is_good(), "{via}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn sparing_slow_hosts_costs_no_contention(
+        topology in arbitrary::topology(12, 40),
+        slow in prop::collection::vec(any::<bool>(), 40),
+        root in any::<prop::sample::Index>(),
+    ) {
+        let all = all_of(&topology);
+        let slowness = |host: usize| slow[host % slow.len()].then_some(200_000);
+        if let Some(speeds) = Speeds::new(&topology, &GIGABIT, slowness) {
+            let costs = Costs { speeds: Some(&speeds), ..Costs::default() };
+            let root_host = root.index(all.len());
+            for via in [Via::Chain, Via::Binary, Via::Kary(3)] {
+                let plan = make(via, &topology, root_host, &all, &costs).expect("all hosts");
+                let even = make(via, &topology, root_host, &all, &Costs::default()).expect("all hosts");
+                prop_assert!(check(&topology, &plan, &all).is_good());
+                prop_assert_eq!((plan.root(), plan.height(), plan.degree()), (even.root(), even.height(), even.degree()));
+            }
+        }
+    }
 }

@@ -158,7 +158,7 @@ impl Plan {
     fn check_shape(&self) -> Result<(), PlanError> {
         let most = match self.via {
             Via::Chain | Via::ChainUnaware => 1,
-            Via::Binary | Via::BinaryUnaware => 2,
+            Via::Binary | Via::BinaryBest | Via::BinaryUnaware => 2,
             Via::Kary(children) => usize::from(children),
             Via::Cast | Via::Flat => {
                 let relay = self.edges().find(|&(sender, _)| sender != self.root);

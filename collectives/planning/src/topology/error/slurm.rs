@@ -28,6 +28,9 @@ pub enum SlurmProblem {
     /// The file is for another topology plugin, as this key tells.
     #[error("`{0}=` is for Slurm's block plugin; expected the tree plugin's `SwitchName=` lines")]
     BlockPlugin(String),
+    /// A `topology.yaml` that is none, or none about switches; the text says what was expected.
+    #[error("{0}")]
+    Yaml(String),
     /// A `LinkSpeed` that is no rate.
     #[error("`LinkSpeed={0}` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate such as 10gbit")]
     LinkSpeed(String),

@@ -26,25 +26,17 @@ pub fn looks_like_topology_conf(text: &str) -> bool {
 /// # Errors
 /// [`TopologyError`] with source and line, for anything that is not of this form, or switches that are not all joined.
 pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
-    let named = |error: TopologyError| error.named(source_name);
     let mut reader = ConfReader::default();
-    logical_lines(text).iter().try_for_each(|line| reader.read_line(line)).map_err(named)?;
-    let speeds = [
-        (reader.read_speed_line, "LinkSpeed is read as Mbit/s, of the cables to the hosts and switches of its line"),
-        (reader.ignored_speed_line, "a LinkSpeed below 10 is ignored: it cannot be meant in Mbit/s"),
-    ];
-    let speeds = speeds.into_iter().filter_map(|(line, text)| Some(format!("{source_name}:{}: {text}", line?)));
-    let mut notes: Vec<String> = speeds.collect();
-    let topology = reader.finish().and_then(build::build).map_err(named)?;
-    notes.extend(spanning::note(&topology).map(|note| format!("{source_name}: {note}")));
-    Ok(Imported { topology, notes })
+    let read = logical_lines(text).iter().try_for_each(|line| reader.read_line(line));
+    read.map_err(|error| error.named(source_name))?;
+    reader.build(source_name)
 }
 
 /// Slower than this is no Ethernet, in Mbit/s.
 const LEAST_MEGABITS_PER_SECOND: u64 = 10;
 
 #[derive(Default)]
-struct ConfReader {
+pub(super) struct ConfReader {
     draft: Draft,
     /// The first line with a `LinkSpeed` that means something.
     read_speed_line: Option<usize>,
@@ -86,7 +78,8 @@ impl ConfReader {
         Ok(rate)
     }
 
-    fn add_switch(
+    /// Adds a switch with its child switches and hosts, whose cables carry `rate`.
+    pub fn add_switch(
         &mut self,
         name: &Pair,
         switches: Option<&Pair>,
@@ -107,6 +100,19 @@ impl ConfReader {
             switch.links = children.into_iter().map(|to| DraftLink { to, line: Some(*line), rate }).collect();
         }
         Ok(())
+    }
+
+    /// The topology, and what is to be known of it.
+    pub fn build(self, source_name: &str) -> Result<Imported, TopologyError> {
+        let speeds = [
+            (self.read_speed_line, "LinkSpeed is read as Mbit/s, of the cables to the hosts and switches of its line"),
+            (self.ignored_speed_line, "a LinkSpeed below 10 is ignored: it cannot be meant in Mbit/s"),
+        ];
+        let speeds = speeds.into_iter().filter_map(|(line, text)| Some(format!("{source_name}:{}: {text}", line?)));
+        let mut notes: Vec<String> = speeds.collect();
+        let topology = self.finish().and_then(build::build).map_err(|error| error.named(source_name))?;
+        notes.extend(spanning::note(&topology).map(|note| format!("{source_name}: {note}")));
+        Ok(Imported { topology, notes })
     }
 
     fn finish(mut self) -> Result<Draft, TopologyError> {

@@ -1,16 +1,20 @@
-//! What Slurm knows of the network: its `topology.conf` (the tree plugin) and the addresses it gives to jobs.
+//! What Slurm knows of the network: its `topology.conf` or `topology.yaml` (the tree plugin) and the addresses it gives
+//! to jobs.
 //!
-//! [`parse`] reads the file. Where nobody may read that file, every process of a job still finds the path from the top
+//! [`parse`] and [`parse_yaml`] read the files. Where nobody may read that file, every process of a job still finds the path from the top
 //! switch to its own host in `SLURM_TOPOLOGY_ADDR`: collected from all hosts, [`from_topology_addrs`] makes a topology
-//! of them. The formats are those of topology.conf(5) and sbatch(1).
+//! of them. The formats are those of topology.conf(5), topology.yaml(5) and
+//! sbatch(1).
 
 mod addr;
 mod conf;
 mod lines;
+mod yaml;
 
 pub use super::error::SlurmProblem;
 pub use addr::{Address, from_topology_addrs};
 pub use conf::{looks_like_topology_conf, parse};
+pub use yaml::{looks_like_topology_yaml, parse_yaml};
 
 #[cfg(test)]
 mod tests;

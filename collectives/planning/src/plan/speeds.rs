@@ -1,0 +1,110 @@
+//! How much slower than a usual one each cable and each host is (the edge weights and injection times of Mateescu and
+//! Taylor §3, as far as they differ).
+
+use crate::topology::{Topology, Walk};
+
+/// Differences below this share are noise of a measurement.
+const LEAST_DIFFERENCE: f64 = 0.1;
+
+/// Slownesses are kept in thousandths of the usual cable's time for a frame, so that planners compute with integers.
+pub const USUAL: u64 = 1_000;
+
+/// A usual cable: what most of a cluster's carry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsualCable {
+    /// How long it is busy with a full frame, in nanoseconds.
+    pub frame_ns: f64,
+    /// Bits of that frame.
+    pub frame_bits: f64,
+}
+
+/// How many thousandths of the usual time a frame takes on each cable, and into and out of each host; [`USUAL`] or more,
+/// for what is faster than the usual is not made use of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speeds {
+    sending: Vec<u64>,
+    receiving: Vec<u64>,
+    /// By the topology's cables.
+    cables: Vec<u64>,
+}
+
+impl Speeds {
+    /// What the topology says of rates and injection times, and `measured` of the time each host takes for a frame, in
+    /// nanoseconds; `None` if all are as good as alike.
+    pub fn new(topology: &Topology, usual: &UsualCable, measured: impl Fn(usize) -> Option<u64>) -> Option<Self> {
+        let of_time = |nanoseconds: f64| {
+            let times = nanoseconds / usual.frame_ns.max(1.0);
+            if times < 1.0 + LEAST_DIFFERENCE { USUAL } else { (times * USUAL as f64).round() as u64 }
+        };
+        let of_rate = |rate: Option<u64>| rate.map_or(USUAL, |rate| of_time(usual.frame_bits * 1e9 / rate as f64));
+        let of_known = |time: Option<u64>| time.map_or(USUAL, |time| of_time(time as f64));
+        let hosts = 0..topology.hosts().len();
+        // A measured time is that of the way to the host, and taken for both.
+        let receiving: Vec<u64> =
+            hosts.clone().map(|host| of_rate(topology.host_rate(host)).max(of_known(measured(host)))).collect();
+        let sending = hosts.map(|host| receiving[host].max(of_known(topology.injection_ns(host)))).collect();
+        let cables = topology.cables().iter().map(|&(low, high)| of_rate(topology.cable_rate(low, high))).collect();
+        let speeds = Self { sending, receiving, cables };
+        let all = speeds.sending.iter().chain(&speeds.receiving).chain(&speeds.cables);
+        let is_even = all.into_iter().all(|&slowness| slowness == USUAL);
+        (!is_even).then_some(speeds)
+    }
+
+    /// What a host takes to send.
+    pub fn sending(&self, host: usize) -> u64 {
+        self.sending[host]
+    }
+
+    /// What a host takes to receive.
+    pub fn receiving(&self, host: usize) -> u64 {
+        self.receiving[host]
+    }
+
+    /// What the cable between two switches takes.
+    pub fn cable(&self, topology: &Topology, one: usize, other: usize) -> u64 {
+        let cable = topology.cables().binary_search(&(one.min(other), one.max(other)));
+        cable.map_or(USUAL, |cable| self.cables[cable])
+    }
+
+    /// The slowest cable on the way from the start of a walk to each switch.
+    pub(super) fn along(&self, topology: &Topology, walk: &Walk) -> Vec<u64> {
+        let mut slowest = vec![USUAL; topology.switches().len()];
+        for &switch in walk.order() {
+            if let Some(above) = walk.above()[switch] {
+                slowest[switch] = slowest[above].max(self.cable(topology, above, switch));
+            }
+        }
+        slowest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIGABIT: UsualCable = UsualCable { frame_ns: 12_112.0, frame_bits: 12_112.0 };
+
+    fn pair(extra: &str) -> Topology {
+        let text = format!(
+            "schema = 1\nswitch = [{{name='a', hosts='n[0-1]', links=[{{to='b', rate='100mbit'}}]}}, {{name='b', \
+             hosts='n[2-3]'}}]\n{extra}"
+        );
+        Topology::parse(&text, "pair").expect("a topology")
+    }
+
+    #[test]
+    fn what_is_slower_than_usual_is_so_by_its_rate_or_its_time() {
+        let topology =
+            pair("host = [{name='n1', rate='10gbit'}, {name='n2', injection_ns=36336}, {name='n3', rate='10mbit'}]");
+        let speeds = Speeds::new(&topology, &GIGABIT, |host| (host == 0).then_some(24_224)).expect("they differ");
+        assert_eq!([0, 1, 2, 3].map(|host| speeds.sending(host)), [2_000, 1_000, 3_000, 100_000]);
+        assert_eq!([0, 1, 2, 3].map(|host| speeds.receiving(host)), [2_000, 1_000, 1_000, 100_000]);
+        assert_eq!(speeds.cable(&topology, 1, 0), 10_000);
+    }
+
+    #[test]
+    fn what_is_as_good_as_alike_is_nothing() {
+        let bed = Topology::builtin("fig9-4").expect("fig9-4");
+        assert_eq!(Speeds::new(&bed, &GIGABIT, |host| Some(12_000 + host as u64 * 10)), None);
+    }
+}
