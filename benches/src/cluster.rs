@@ -1,8 +1,6 @@
 //! The lab a bench runs in: hosts on one switch and, for tools that need it, IPv4.
 
-use std::fs;
 use std::process::Stdio;
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
@@ -69,21 +67,6 @@ pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
 /// If a host's loss cannot be set.
 pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
-}
-
-/// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
-/// which need a program, it is cheap enough to be asked every few milliseconds.
-///
-/// # Errors
-/// If the host cannot be entered or its interface is not listed.
-pub fn sent_bytes(lab: &Lab, host: &str) -> anyhow::Result<(u64, Instant)> {
-    // Of the thread's own namespace; `/proc/net` would be the process's.
-    let (table, now) = lab.run_on(host, || (fs::read_to_string("/proc/thread-self/net/dev"), Instant::now()))?;
-    let table = table?;
-    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
-    // Eight numbers about receiving come first (proc_pid_net(5)).
-    let sent = row.and_then(|row| row.split_whitespace().nth(8)?.parse().ok());
-    Ok((sent.with_context(|| format!("{host} has no {INTERFACE}"))?, now))
 }
 
 fn ip(lab: &Lab, host: &str, arguments: &[&str]) -> anyhow::Result<()> {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::sent_bytes;
 use crate::interrupt::Interrupt;
 use crate::payload::same_bytes;
 use crate::running::Running;
@@ -53,7 +52,7 @@ pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<
     }
     pause(HEAD_START, interrupt)?;
 
-    let (sent_before_bytes, _) = sent_bytes(job.lab, &root)?;
+    let (sent_before_bytes, _) = job.lab.sent_bytes(&root)?;
     let started = Instant::now();
     let mut sender = start(&root, job.sender()?)?;
     let mut data_started = None;
@@ -86,7 +85,7 @@ pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<
 /// The moment data began to leave the root, if that is now past: a cable is full from then on, so what has gone over it
 /// says how long ago that was.
 fn first_data(job: &Job, root: &str, sent_before_bytes: u64) -> anyhow::Result<Option<Instant>> {
-    let (sent_bytes, now) = sent_bytes(job.lab, root)?;
+    let (sent_bytes, now) = job.lab.sent_bytes(root)?;
     let data_bytes = sent_bytes.saturating_sub(sent_before_bytes);
     let ago = Duration::from_secs_f64(data_bytes as f64 * 8.0 / job.rate_bits_per_second as f64);
     Ok((data_bytes > BULK_BYTES).then(|| now.checked_sub(ago).unwrap_or(now)))

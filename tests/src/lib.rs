@@ -1,6 +1,11 @@
 //! Shared helpers of the tests: whole sessions and communicators under the simulator, and processes on the hosts of a
 //! lab.
 
+pub mod chaos;
 pub mod communicator;
+pub mod fuzz;
 pub mod lab;
+pub mod mutants;
 pub mod session;
+pub mod soak;
+pub mod swarm;

@@ -87,7 +87,7 @@ impl Case {
 pub type Host = Participant<Sent, Disk>;
 
 /// Bytes that can be read again, or not.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sent {
     content: Content<Vec<u8>>,
     pipe: bool,
@@ -108,7 +108,7 @@ impl Source for Sent {
 }
 
 /// Takes all bytes, until it is full.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Disk {
     collected: Collected,
     capacity_bytes: usize,
@@ -137,7 +137,7 @@ impl Sink for Disk {
 }
 
 /// What a session came to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Played {
     /// When the last frame and the last timer were gone.
     pub quiet_at: Duration,
@@ -185,6 +185,7 @@ pub fn hosts_of<S: Source, K: Sink>(
     let tuning = case.tuning.clone();
     let config = RootConfig {
         size: Some(case.bytes as u64),
+        form: source.form(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: Route::Via(case.via),
         tuning: tuning.clone(),
@@ -198,8 +199,9 @@ pub fn hosts_of<S: Source, K: Sink>(
         let patience = Some(Duration::from_secs(30));
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
-        let receiver = Receiver::new(Instant::START, ReceiverConfig { patience, tuning, timing, ..config });
-        Participant::receiver(receiver, sink(host))
+        let sink = sink(host);
+        let config = ReceiverConfig { form: sink.form(), patience, tuning, timing, ..config };
+        Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
 }

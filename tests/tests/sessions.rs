@@ -11,7 +11,7 @@ use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
-const RUNS: u64 = 20_000;
+const RUNS: u64 = 2_000;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     Case::new(via, receivers, bytes)
@@ -274,6 +274,21 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
         let mut expected = vec![Outcome::Delivered; receivers];
         dead.iter().for_each(|&host| expected[host - 1] = Outcome::Silent);
         assert_eq!(played.fates, expected, "{replay}");
+    }
+}
+
+/// What all say at the same moment, the last of them says in vain; if all repeated it in step, it always would.
+#[test]
+fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
+    for (via, receivers) in [Via::Cast, Via::Chain].into_iter().flat_map(|via| [13, 40].map(|count| (via, count))) {
+        let case = case(via, receivers, 4000);
+        let port_queue = QueueLimit::Frames(4);
+        let network =
+            star(&case, 100_000_000).with_switches(SwitchSettings { port_queue, ..SwitchSettings::default() });
+        let replay = format!("{via} to {receivers} through a port of four frames");
+        let played = play(&case, &network, 1, NoFaults, &replay);
+        all_delivered(&played, &case, &replay);
+        assert!(played.quiet_at < Duration::from_secs(3), "{replay}: {:?}", played.quiet_at);
     }
 }
 

@@ -76,6 +76,8 @@
 #![warn(missing_debug_implementations)]
 
 #[macro_use]
+pub mod planted;
+#[macro_use]
 mod defaults;
 #[macro_use]
 mod summed;

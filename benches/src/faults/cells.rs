@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use ethbcast_collectives::session::kind;
+use ethbcast_tests::lab::{Way, Which};
 use ethbcast_transport::wire::Kind;
 
 use super::cell::{Cell, Moment, Promise, Terms};
 use super::play::ROOT;
-use super::trouble::{Spread, Trouble, Way, Which};
+use super::trouble::{Spread, Trouble};
 
 /// The host in trouble where nothing else is said: in the middle of a chain of eight.
 const RELAY: &str = "n4";

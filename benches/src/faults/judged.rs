@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use ethbcast_tests::lab::{Line, Process};
 use serde_json::{Value, json};
 
 use super::cell::{Cell, Moment, Promise};
 use super::play::{Play, ROOT, Receiver};
-use super::process::Line;
 use crate::payload::same_bytes;
 use crate::table::median;
 
@@ -111,7 +111,7 @@ impl Judged {
 }
 
 /// Every process with its host; the root first.
-fn processes<'a>(play: &'a mut Play) -> impl Iterator<Item = (&'a str, &'a mut super::process::Process)> {
+fn processes<'a>(play: &'a mut Play) -> impl Iterator<Item = (&'a str, &'a mut Process)> {
     let receivers = play.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process));
     [(ROOT, &mut play.root)].into_iter().chain(receivers)
 }
@@ -132,9 +132,7 @@ fn hung(play: &mut Play) -> anyhow::Result<Vec<String>> {
 }
 
 fn codes(play: &mut Play) -> anyhow::Result<Vec<(String, Option<i32>)>> {
-    let code = |(host, process): (&str, &mut super::process::Process)| {
-        Ok((host.to_owned(), process.ended()?.map(|(_, code)| code)))
-    };
+    let code = |(host, process): (&str, &mut Process)| Ok((host.to_owned(), process.ended()?.map(|(_, code)| code)));
     processes(play).map(code).collect()
 }
 

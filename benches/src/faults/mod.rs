@@ -5,7 +5,6 @@ mod cells;
 mod judged;
 mod moment;
 mod play;
-mod process;
 mod trouble;
 
 pub use cell::{Cell, Promise, Terms};

@@ -2,23 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use ethbcast_tests::lab::{Process, Stdout, faults, power_off};
+use nix::sys::signal::Signal;
 
 use super::cell::{Cell, Terms};
 use super::judged::Judged;
 use super::moment::{Due, Event, events};
-use super::process::{Process, Stdout};
-use super::trouble::{Trouble, faults};
-use crate::cluster::{INTERFACE, sent_bytes};
+use super::trouble::Trouble;
+use crate::cluster::INTERFACE;
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 
@@ -185,7 +181,7 @@ impl<'a> Play<'a> {
 
     /// The share of the file that has left the root.
     fn sent_share(&self, stage: &Stage) -> anyhow::Result<f64> {
-        let (sent_bytes, _) = sent_bytes(&self.lab, ROOT)?;
+        let (sent_bytes, _) = self.lab.sent_bytes(ROOT)?;
         Ok(sent_bytes as f64 / (stage.source_bytes as f64 * FRAME_BYTES))
     }
 
@@ -232,7 +228,7 @@ impl<'a> Play<'a> {
             Trouble::Interface => self.lab.set_link(&event.host, false)?,
             Trouble::Stopped => self.process_on(&event.host).signal(Signal::SIGSTOP)?,
             Trouble::Killed(..) => self.process_on(&event.host).signal(Signal::SIGKILL)?,
-            Trouble::PoweredOff => kill_all_on(&self.lab, &event.host)?,
+            Trouble::PoweredOff => power_off(&self.lab, &event.host)?,
             Trouble::Nothing | Trouble::SlowReader(_) | Trouble::StoppedReader(_) | Trouble::LittleCpu(_) => {}
         }
         Ok(())
@@ -289,17 +285,4 @@ fn receiver(stage: &Stage, cell: &Cell, lab: &Lab, host: &str, directory: &Path)
     };
     let dest = if matches!(stdout, Stdout::Kept) { dest } else { own.join("piped.bin") };
     Ok(Receiver { host: host.to_owned(), process: Process::start(command, stdout)?, dest, placed: None })
-}
-
-/// Ends every process in a host's namespace at once, as a power failure does.
-fn kill_all_on(lab: &Lab, host: &str) -> anyhow::Result<()> {
-    let output = Command::new("ip").args(["netns", "pids", &lab.namespace(host)?]).output()?;
-    for id in String::from_utf8(output.stdout).context("process ids")?.split_whitespace() {
-        match kill(Pid::from_raw(id.parse()?), Signal::SIGKILL) {
-            // It has ended meanwhile.
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(errno) => return Err(errno).context("ending all processes of a host"),
-        }
-    }
-    Ok(())
 }

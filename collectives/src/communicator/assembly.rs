@@ -24,7 +24,7 @@ const CREDIBLE_CALLS: u32 = 2;
 const MOST_MISFITS: usize = 64;
 
 /// Another process that calls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Caller {
     nonce: u64,
     /// How often it has called since it is known by this nonce.
@@ -41,7 +41,7 @@ struct Caller {
 }
 
 /// What a process knows of the others before the group is complete.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,

@@ -26,7 +26,7 @@ pub enum CastFinding {
 }
 
 /// What is known of one target.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     pub peer: Peer,
     /// Whether it has answered the roll-call.
@@ -42,7 +42,7 @@ pub(super) struct Target {
 }
 
 /// What is known of all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Findings {
     pub targets: Vec<Target>,
     /// The longest payload that passes to all targets, as far as is known.

@@ -3,10 +3,14 @@
 use super::body::{ProbeBody, Task};
 use super::kind;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{Flags, Header, Identity, Kind, OVERHEAD_BYTES};
+use ethbcast_transport::wire::{Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES};
+use std::ops::Range;
+
+/// Where a PROBE to one host carries the nonce which that host has drawn: behind the fixed part.
+const NONCE: Range<usize> = ProbeBody::BYTES..ProbeBody::BYTES + 8;
 
 /// What every PROBE of a prober has in common, and the numbers of its tests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,
@@ -51,27 +55,44 @@ impl ProbeWriter {
 
     /// Writes one frame and returns its length.
     pub(super) fn write(&self, buffer: &mut [u8], probe: &Probe) -> usize {
+        self.fill(buffer, probe);
+        self.seal(buffer, probe)
+    }
+
+    /// Writes the payload, and returns it.
+    fn fill<'a>(&self, buffer: &'a mut [u8], probe: &Probe) -> &'a mut [u8] {
         let payload = &mut buffer[OVERHEAD_BYTES..][..probe.payload_bytes];
         payload[ProbeBody::BYTES..].fill(0);
         probe.body.write(payload);
+        payload
+    }
+
+    fn seal(&self, buffer: &mut [u8], probe: &Probe) -> usize {
         let header = header(&self.identity, kind::PROBE, probe.test, probe.index, probe.flags);
         self.identity.seal(buffer, probe.to, &header, probe.payload_bytes)
     }
 }
 
 /// Writes a PROBE of one frame that is to come back as long as it went, and returns its length; the ECHO has the test's
-/// number as its stamp.
+/// number as its stamp. The frame carries `nonce`, which its receiver has drawn: nobody can have said so before.
 pub(crate) fn write_ping(
     buffer: &mut [u8],
     identity: &Identity,
     to: MacAddr,
-    test: u32,
+    (test, nonce): (u32, u64),
     payload_bytes: usize,
 ) -> usize {
-    let payload_bytes = payload_bytes.max(ProbeBody::BYTES);
+    let payload_bytes = payload_bytes.max(NONCE.end);
     let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
     let probe = Probe { to, test, index: 0, flags: Flags::LAST, body, payload_bytes };
-    ProbeWriter::new(*identity, test).write(buffer, &probe)
+    let writer = ProbeWriter::new(*identity, test);
+    writer.fill(buffer, &probe)[NONCE].copy_from_slice(&nonce.to_be_bytes());
+    writer.seal(buffer, &probe)
+}
+
+/// Whether a PROBE carries this nonce.
+pub(crate) fn carries(probe: &Frame<'_>, nonce: u64) -> bool {
+    probe.payload.get(NONCE) == Some(&nonce.to_be_bytes())
 }
 
 /// A header of one of the three kinds: the test's number lies where streams have their stamp.

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 ///
 /// It is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone). At every moment
 /// [`result`](Prober::result) says what has been found out so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Prober {
     writer: ProbeWriter,
     settings: ProbeSettings,

@@ -29,7 +29,7 @@ pub struct HostInfo {
 ///
 /// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed
 /// some; [`Alone`](ethbcast_transport::Alone) it takes whatever its driver lets through.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Responder {
     identity: Identity,
     mtu_bytes: usize,
@@ -39,7 +39,7 @@ pub struct Responder {
     frames_sent: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reply {
     to: MacAddr,
     session: u32,
@@ -47,7 +47,7 @@ struct Reply {
     what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum What {
     Info,
     Echo { parcel: Parcel, next: u64 },
@@ -55,7 +55,7 @@ enum What {
 }
 
 /// What has arrived of one prober's present train.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TrainTally {
     prober: MacAddr,
     session: u32,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Control messages that wait to be sent, and no more of them than there is room for: all are repeated, or asked for
 /// again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ControlQueue {
     queue: VecDeque<(MacAddr, Header, Vec<u8>)>,
     room: usize,

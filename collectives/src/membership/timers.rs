@@ -23,11 +23,13 @@ pub(crate) enum Wait {
     Side,
     /// What is to be told with whatever else changes meanwhile.
     Change,
+    /// Bytes that were asked for again.
+    Fetch,
 }
 
 impl Wait {
     /// What the timers are called, in the order of their declaration.
-    const LABELS: [Timer; 9] = [
+    const LABELS: [Timer; 10] = [
         Timer("announce"),
         Timer("join"),
         Timer("view"),
@@ -37,6 +39,7 @@ impl Wait {
         Timer("leave"),
         Timer("side"),
         Timer("change"),
+        Timer("fetch"),
     ];
 
     /// The deadline of this timer at a moment.
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Change.at(Instant::START);
-        assert_eq!((Wait::Change as usize + 1, last.why), (Wait::LABELS.len(), Timer("change")));
+        let last = Wait::Fetch.at(Instant::START);
+        assert_eq!((Wait::Fetch as usize + 1, last.why), (Wait::LABELS.len(), Timer("fetch")));
     }
 }

@@ -18,7 +18,7 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
 /// for its user.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
     station: Station,
@@ -91,6 +91,13 @@ impl<C, E> Endpoint<C, E> {
         let length = self.identity.write(&mut frame, to, &control::header(&self.identity, kind, self.epoch), &body);
         frame.truncate(length);
         frame
+    }
+
+    /// Writes a message for `to` as a frame that goes now.
+    pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> usize {
+        let (kind, body) = message.encode();
+        self.stats.sent += 1;
+        self.identity.write(buffer, to, &control::header(&self.identity, kind, self.epoch), &body)
     }
 
     /// Queues a control message that is of another session.
@@ -170,5 +177,15 @@ impl<C, E> Endpoint<C, E> {
 
 /// Whether a message makes an older one of its kind needless.
 fn is_superseded(kind: Kind) -> bool {
-    matches!(kind, kind::ANNOUNCE | kind::JOIN | kind::READY | kind::STATUS | kind::DONE | kind::VERDICT | kind::ABORT)
+    matches!(
+        kind,
+        kind::ANNOUNCE
+            | kind::JOIN
+            | kind::READY
+            | kind::STATUS
+            | kind::DONE
+            | kind::VERDICT
+            | kind::ABORT
+            | kind::FETCH
+    )
 }

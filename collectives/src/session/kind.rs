@@ -1,4 +1,4 @@
-//! The kinds of a session's frames: 16–25 and 29 of [`Kind`].
+//! The kinds of a session's frames: 16–25 and 29–31 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -24,3 +24,7 @@ pub const ABORT: Kind = Kind(24);
 pub const ORPHAN: Kind = Kind(25);
 /// A receiver has ended.
 pub const LEAVE: Kind = Kind(29);
+/// Bytes of the stream are asked for again: by a member of the root, or by the root of a member that keeps them.
+pub const FETCH: Kind = Kind(30);
+/// Some of the bytes that a FETCH asked for.
+pub const PIECE: Kind = Kind(31);

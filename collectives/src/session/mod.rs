@@ -63,12 +63,15 @@
 pub mod application;
 mod blocks;
 mod endpoint;
+mod fetch;
 pub mod kind;
+pub mod ledger;
 pub mod live;
 mod message;
 mod other_build;
 mod receiver;
 mod root;
+mod share;
 mod view;
 
 pub use crate::membership::OtherBuild;
@@ -76,11 +79,13 @@ pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
-pub use message::{Digest, Done, MemberState, Message, Outcome, Refusal, Stage, Status, Trailer, Verdict, ViewPart};
+pub use message::{
+    Digest, Done, Fetch, MemberState, Message, Outcome, Piece, Refusal, Stage, Status, Trailer, Verdict, ViewPart,
+};
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    ASSUMED_RATE_BITS_PER_SECOND, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure,
-    Route, TurnedAway, Wanted,
+    ASSUMED_RATE_BITS_PER_SECOND, Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent,
+    RootFailure, Route, TurnedAway, Wanted,
 };
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 

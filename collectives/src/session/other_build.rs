@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const MOST_TOLD: usize = 64;
 
 /// Of whom the user has been told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
     told: BTreeSet<MacAddr>,
 }

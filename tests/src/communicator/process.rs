@@ -54,11 +54,13 @@ pub struct Process {
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
     /// What was wrong with the data.
     pub wrong: Option<String>,
+    /// The first message that did not arrive, or receive that came to nothing.
+    pub undelivered: Option<String>,
     turns: u32,
 }
 
 impl Process {
-    pub(super) fn new(case: &Case, host: usize, seed: u64) -> Process {
+    pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
         Process {
             config: case.config(host, seed),
             starts_at: Instant::START + case.starts[host],
@@ -73,6 +75,7 @@ impl Process {
             joined_at: None,
             ended: None,
             wrong: None,
+            undelivered: None,
             turns: 0,
         }
     }
@@ -85,7 +88,7 @@ impl Process {
     }
 
     /// The application's turn: goes on until it has to wait. When to be called again.
-    pub(super) fn turn(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {
                 return Some(self.starts_at);
@@ -174,12 +177,12 @@ impl Process {
     /// Whether all messages sent have arrived.
     fn settle(&mut self) -> bool {
         let member = self.member.as_mut().expect("it runs a program");
-        let wrong = &mut self.wrong;
+        let undelivered = &mut self.undelivered;
         self.sends.retain(|&id| match member.take_sent(id) {
             None => true,
             Some(SendOutcome::Sent) => false,
             Some(outcome) => {
-                wrong.get_or_insert(format!("a message ended as {outcome:?}"));
+                undelivered.get_or_insert(format!("a message ended as {outcome:?}"));
                 false
             }
         });
@@ -249,7 +252,9 @@ impl Process {
                     };
                     let expected = RecvOutcome::Received { bytes: message(tag, from, bytes) };
                     if outcome != expected {
-                        self.wrong.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
+                        let received = matches!(outcome, RecvOutcome::Received { .. });
+                        let place = if received { &mut self.wrong } else { &mut self.undelivered };
+                        place.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
                     }
                     Ok(Progress::Done)
                 }

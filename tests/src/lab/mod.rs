@@ -3,11 +3,21 @@
 //! These tests need root, and fail without it: a test that skips itself says nothing. Files live in memory where there
 //! is such a place, because all hosts of a lab share one disk.
 
+mod cable;
+mod disk;
+pub mod interrupt;
+mod process;
+pub mod program;
 mod run;
 mod site;
+mod tap;
 
+pub use cable::{KIND_BYTE, Way, Which, faults};
+pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
+pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use run::{Ended, Run};
 pub use site::{Site, lab_name, one_switch};
+pub use tap::{Tap, destination};
 
 use blake3::Hasher;
 use nix::unistd::Uid;

@@ -1,10 +1,11 @@
 //! Two roots of one group, and roots that only seem to be there.
 
-use crate::scene::{Scene, announce, at, forged, switched_on};
-use ethbcast_collectives::session::{RootEvent, Wanted};
+use crate::scene::{Host, Scene, announce, at, forged, switched_on};
+use ethbcast_collectives::measure::kind;
+use ethbcast_collectives::session::{End, Message, RootEvent, Station, ViewPart, Wanted};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::sim::{NoFaults, RandomFaults, host_mac};
-use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::sim::{Faults, NoFaults, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
 use std::time::Duration;
 
 #[test]
@@ -47,6 +48,46 @@ fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_th
     assert!((1..=4).all(|host| played.has(host) == Some(0)), "{}", played.failure(0));
     let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
     assert!(when < Duration::from_secs(20), "{when:?}");
+}
+
+/// What the root of a former session, which was host 0, said to each of these hosts, twenty times a second: an
+/// invitation, a part of a view, a PROBE. Their nonces were others.
+fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::RangeInclusive<usize>) {
+    let (root, session) = (host_mac(0), 0xDEAD);
+    let part = ViewPart { epoch: 1, digest: [3; 32], at: 0, count: 2, bytes: vec![5; 40] };
+    for (host, tick) in hosts.flat_map(|host| (0..800).map(move |tick| (host, tick))) {
+        let invitation = forged(root, group_mac("group"), session, &announce("n0"));
+        let view = forged(root, group_mac("group"), session, &Message::View(part.clone()));
+        // A ping of 16 bytes that carries a nonce of before.
+        let body = [&[1, 0, 0, 16, 0, 0, 0, 16][..], &9_999_u64.to_be_bytes()].concat();
+        let identity = Station::new("group", "n0", root, 1500).identity(session, Rank::ROOT);
+        let mut probe = vec![0; OVERHEAD_BYTES + body.len()];
+        let header = Header { flags: Flags::LAST, ..identity.header(kind::PROBE) };
+        identity.write(&mut probe, host_mac(host), &header, &body);
+        let frames = [invitation, probe, view].into_iter().enumerate();
+        frames.for_each(|(number, frame)| simulation.inject(at(tick * 50 + number as u64), host, &frame));
+    }
+}
+
+#[test]
+fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root() {
+    // The old invitations are heard before the new ones, and after each of them.
+    let scene = Scene::new(1500).root(300, 1000, Wanted::exactly(3)).receivers(3);
+    let played = scene.play(switched_on(0, 300), |simulation| replay(simulation, 1..=3));
+    assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0); 3], "{}", played.failure(0));
+    let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
+    assert!(when < Duration::from_secs(10), "{when:?}");
+}
+
+#[test]
+fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
+    let scene = Scene::new(1500)
+        .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
+        .receivers(1);
+    let played = scene.play(NoFaults, |simulation| replay(simulation, 1..=1));
+    assert_eq!(played.has(1), None);
+    let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
+    assert_eq!(end, Some(&End::NobodyThere));
 }
 
 #[test]

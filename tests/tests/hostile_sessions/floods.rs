@@ -1,9 +1,10 @@
 //! One kind of control frame by the ten thousand: the session goes on, and what it queues has limits.
 
 use crate::scene::{MEMBERS, Name, Phase, Scene};
-use ethbcast_collectives::session::{Message, Refusal, Stage};
+use ethbcast_collectives::session::{Fetch, Message, Piece, Refusal, Stage};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::GROUP;
+use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const TIMES: u64 = 10_000;
@@ -55,4 +56,16 @@ fn ten_thousand_words_of_one_kind_disturb_nobody() {
     // Views that nobody has told: each is answered, but not by a view for each.
     let ready = |number| Message::Ready { epoch: 2 + number as u32 % 20, digest: [9; 32], arrived: number };
     flood(Phase::Middle, 0, Name::Host(2), ready);
+    // Of each member one question waits, and the answers have a fifth of the link.
+    for phase in [Phase::FirstFrames, Phase::Middle, Phase::Verifying] {
+        let asks = |rank, number: u64| {
+            let (bytes, attempt) = (number % 30_000..number % 30_000 + 20_000, 1 + (number % 3) as u8);
+            Message::Fetch(Fetch { rank, bytes, attempt, blamed: Rank(1) })
+        };
+        flood(phase, 0, Name::Host(2), |number| asks(Rank(2), number));
+        flood(phase, MEMBERS, Name::Host(0), |number| asks(Rank(2), number));
+        let piece = |number| Message::Piece(Piece { from: number * 1000, end: 1 << 40, bytes: vec![7; 1000] });
+        flood(phase, 2, Name::Host(0), piece);
+        flood(phase, 0, Name::Host(2), piece);
+    }
 }

@@ -1,5 +1,6 @@
 //! Control frames that somebody makes up: well formed, the right addresses, and values that do harm.
 
+use crate::fetches;
 use crate::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
@@ -33,7 +34,8 @@ pub struct Forged {
     pub harm: Harm,
 }
 
-fn forged(message: &Message, harm: Harm) -> Forged {
+/// This message, made up.
+pub fn forged(message: &Message, harm: Harm) -> Forged {
     let (kind, body) = message.encode();
     let what = format!("{message:?}");
     let what = what.chars().take(300).collect();
@@ -277,7 +279,7 @@ fn departures(scene: &Scene, of: usize) -> Vec<Forged> {
 /// Bodies of every kind that hold nothing of sense.
 fn rubbish() -> Vec<Forged> {
     let bodies: [&[u8]; 5] = [&[], &[0], &[0; 64], &[0xFF; 64], &[0xFF; 1400]];
-    let kinds = (16..=25).chain([29, 30, 36, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
+    let kinds = (16..=25).chain([29, 30, 31, 36, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
     let all = kinds.flat_map(|kind| bodies.map(|body| (kind, body)));
     all.map(|(kind, body)| {
         let what = format!("kind {} with {} bytes of {:?}", kind.0, body.len(), body.first());
@@ -312,6 +314,8 @@ pub fn all(scene: &Scene, to: usize, from: usize) -> Vec<Vec<Forged>> {
         reports(scene),
         joins(scene, member),
         departures(scene, member),
+        fetches::questions(),
+        fetches::answers(),
         rubbish(),
     ]
 }

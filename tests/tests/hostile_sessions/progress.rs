@@ -1,5 +1,6 @@
 //! A false word about a member's progress does not hide that it makes none.
 
+use crate::scene::{Name, Phase, Scene};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{MemberState, Message, Outcome, Station, Status, Timing};
 use ethbcast_planning::plan::Via;
@@ -41,5 +42,24 @@ fn a_false_status_does_not_hide_a_reader_that_has_stopped() {
         assert_eq!(fates[STOPPED - 1], Outcome::Stalled, "{replay}");
         let others = fates[..STOPPED - 1].iter().all(|&fate| fate == Outcome::Delivered);
         assert!(others, "{replay}: {fates:?}");
+    }
+}
+
+#[test]
+fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
+    for (via, host) in [(Via::Chain, 2), (Via::Chain, 4), (Via::Cast, 2), (Via::Binary, 1)] {
+        for arrived in [60, 100, 103, u64::MAX] {
+            let mut scene = Scene::new(via);
+            let replay = format!("{via}: READY of n{host} with {arrived} frames");
+            assert!(scene.run_to(Phase::FirstFrames, host), "{replay}");
+            scene.pause(host, Duration::from_secs(2));
+            scene.run_to_aside(host);
+            let view = scene.view().expect("it is being run");
+            let ready = Message::Ready { epoch: view.epoch, digest: view.digest(), arrived };
+            let (kind, body) = ready.encode();
+            scene.inject(0, Name::Host(host), kind, &body);
+            let has = scene.finish(&replay);
+            assert!(has[0], "{replay}: {}", scene.story());
+        }
     }
 }

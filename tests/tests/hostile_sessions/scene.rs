@@ -1,7 +1,7 @@
 //! A session of four receivers at a moment of it, and what becomes of it.
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant, Sink};
-use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Timing, Trailer, View};
+use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, data, hosts_of, nonce, session, star};
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};
@@ -160,6 +160,21 @@ impl Scene {
             if self.simulation.step(far(), &mut turn).is_some() {
                 return false;
             }
+        }
+    }
+
+    /// Stops a receiver's process for so long.
+    pub fn pause(&mut self, host: usize, lasts: Duration) {
+        let now = self.simulation.now();
+        self.simulation.pause(host, now);
+        self.simulation.resume(host, now + lasts);
+    }
+
+    /// Runs until the root has put the member of a host aside.
+    pub fn run_to_aside(&mut self, host: usize) {
+        let rank = self.rank(host).index();
+        while self.view().is_none_or(|view| view.members[rank].standing != Standing::Aside) {
+            assert!(self.simulation.step(far(), &mut turn).is_none(), "n{host} is put aside");
         }
     }
 

@@ -33,7 +33,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["agenda", "audit", "defaults", "link", "mac", "machine", "summed", "time", "tuning"],
+            &["agenda", "audit", "defaults", "link", "mac", "machine", "planted", "summed", "time", "tuning"],
             &["wire"],
             &["arq", "part"],
             &["feed"],

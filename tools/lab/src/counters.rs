@@ -26,12 +26,17 @@ pub struct HostCounters {
     pub lost_frames: u64,
 }
 
-/// Reads the counters of the namespace this thread is in.
-pub(crate) fn read() -> Result<HostCounters, LabError> {
+/// Reads what the interface itself counts in the namespace this thread is in: all but the frames lost.
+pub(crate) fn read_interface() -> Result<HostCounters, LabError> {
     let table =
         fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
-    let counters = parse(&table)
-        .ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })?;
+    parse(&table)
+        .ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })
+}
+
+/// Reads the counters of the namespace this thread is in.
+pub(crate) fn read() -> Result<HostCounters, LabError> {
+    let counters = read_interface()?;
     let ruleset = run(NFT, &["list", "ruleset"], "", "reading a host's loss")?;
     Ok(HostCounters { lost_frames: lost_frames(&ruleset), ..counters })
 }

@@ -2,12 +2,14 @@
 
 use std::ops::Deref;
 use std::process::Command;
+use std::time::Instant;
 
 use ethbcast_planning::natural_order;
 
 use crate::config::{LabConfig, check_lab_name, check_loss};
 use crate::counters;
 use crate::counters::HostCounters;
+use crate::detour::{self, Detour};
 use crate::down::{Removed, take_down};
 use crate::error::LabError;
 use crate::faults::{self, Cable, LinkFault};
@@ -196,6 +198,50 @@ impl Lab {
     pub fn set_port(&self, host: &str, up: bool) -> Result<(), LabError> {
         self.namespace(host)?;
         inside(&self.switches_namespace(), || faults::switch(&faults::port_to(host)?, up))?
+    }
+
+    /// Leads a host's cable past a program: between the two interfaces that are returned, in the switches' namespace
+    /// ([`Lab::run_at_switches`]), nothing moves but what somebody carries. Faults of frames that leave the host
+    /// ([`Lab::set_faults`]) have no effect on what that program sees.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    ///
+    /// # Panics
+    /// If it is led past one already.
+    pub fn detour(&self, host: &str) -> Result<Detour, LabError> {
+        self.namespace(host)?;
+        self.run_at_switches(|| detour::lead(host))?
+    }
+
+    /// Lets the switch of a host learn which addresses are behind its port, which is the usual, or not: then a host
+    /// that borrows addresses does not draw their frames away from whom they belong to.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    pub fn set_learning(&self, host: &str, on: bool) -> Result<(), LabError> {
+        self.namespace(host)?;
+        self.run_at_switches(|| detour::set_learning(host, on))?
+    }
+
+    /// As [`Lab::run_on`], among the switches.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn run_at_switches<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        inside(&self.switches_namespace(), work)
+    }
+
+    /// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
+    /// which need a program, it is cheap enough to be asked every few milliseconds.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    pub fn sent_bytes(&self, host: &str) -> Result<(u64, Instant), LabError> {
+        self.run_on(host, || Ok((counters::read_interface()?.sent_bytes, Instant::now())))?
     }
 
     /// What has gone over a host's cable so far; costs one run of `nft`, a few milliseconds.

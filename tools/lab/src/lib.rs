@@ -24,6 +24,7 @@
 
 mod config;
 mod counters;
+mod detour;
 mod down;
 mod error;
 mod faults;
@@ -39,6 +40,7 @@ mod up;
 
 pub use config::LabConfig;
 pub use counters::HostCounters;
+pub use detour::Detour;
 pub use down::Removed;
 pub use error::LabError;
 pub use faults::LinkFault;

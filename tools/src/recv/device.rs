@@ -47,6 +47,19 @@ pub enum Medium {
     Device(Device),
 }
 
+impl Medium {
+    /// Another handle of the same open file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn second_handle(&self) -> Result<File> {
+        match self {
+            Medium::File(file) => file.as_file().try_clone(),
+            Medium::Device(device) => device.file.try_clone(),
+        }
+    }
+}
+
 impl DiskFile for Medium {
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
@@ -59,10 +72,7 @@ impl DiskFile for Medium {
     }
 
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
-        let file = match self {
-            Medium::File(file) => file.as_file().try_clone()?,
-            Medium::Device(device) => device.file.try_clone()?,
-        };
+        let file = self.second_handle()?;
         Ok(move || file.sync_data())
     }
 

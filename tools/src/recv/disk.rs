@@ -5,9 +5,10 @@ use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::live::{Storage, StorageError, is_full};
+use ethbcast_collectives::session::live::{ReadAt, Storage, StorageError, is_full};
 use ethbcast_collectives::session::{Outcome, Trailer};
 use nix::libc;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,8 @@ pub struct Disk {
     /// Compare with what is read back from the disk, too.
     read_back: bool,
     target: Option<Target>,
+    /// A second handle at what is being written, for others that lack it.
+    kept: Option<File>,
     path: Arc<OnceLock<PathBuf>>,
 }
 
@@ -31,7 +34,7 @@ impl Disk {
     /// A storage for DEST, and where its file will be when it is visible.
     pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::new(OnceLock::new());
-        (Disk { dest, read_back, target: None, path: Arc::clone(&path) }, path)
+        (Disk { dest, read_back, target: None, kept: None, path: Arc::clone(&path) }, path)
     }
 
     fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
@@ -56,7 +59,9 @@ impl Storage for Disk {
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
-                let part = PartFile::new(self.medium(&path)?).map_err(disk_trouble)?;
+                let medium = self.medium(&path)?;
+                self.kept = medium.second_handle().ok();
+                let part = PartFile::new(medium).map_err(disk_trouble)?;
                 Target::Writing { part, path, replace }
             }
         });
@@ -65,6 +70,10 @@ impl Storage for Disk {
 
     fn syncs(&self) -> bool {
         !matches!(self.target, Some(Target::Stdout(_)))
+    }
+
+    fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
+        self.kept.take().map(|file| Box::new(file) as Box<dyn ReadAt>)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {

@@ -21,7 +21,12 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, as_json: bool, qu
     let seconds = received.took.as_secs_f64();
     let rate = units::rate(received.bytes() as f64 * 8.0 / seconds.max(1e-9));
     let (path, bytes) = (path.unwrap_or_default(), units::bytes(received.bytes()));
-    report(&format!("{path}: {bytes} verified in {seconds:.3} s, {rate}"))
+    let again = match received.pieces_again {
+        0 => String::new(),
+        1 => "; 1 piece came damaged and was sent again".to_owned(),
+        pieces => format!("; {pieces} pieces came damaged and were sent again"),
+    };
+    report(&format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{again}"))
 }
 
 fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
@@ -36,6 +41,7 @@ fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "bytes": received.bytes(),
         "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
         "path": path,
+        "pieces_again": received.pieces_again,
         "seconds": received.took.as_secs_f64(),
         "frames": {
             "data_received": stream.data_received,

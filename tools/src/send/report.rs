@@ -3,10 +3,12 @@
 use crate::exit::report;
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{MemberReport, Outcome, SendReport, TurnedAway};
+use ethbcast_collectives::session::{Damage, MemberReport, Outcome, SendReport, TurnedAway};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
+use ethbcast_planning::topology::nodeset;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A prediction is called wrong beyond this part of it.
 const MOST_ERROR: f64 = 0.25;
@@ -67,12 +69,13 @@ impl Report<'_> {
         let lines: String = self.sent.receivers.iter().map(line).collect();
         let away: String =
             self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
+        let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames sent, {} \
-             again){plan}",
+            "{lines}{away}{damaged}{} of {} receivers verified {} via {}{preset} in {:.3} s{predicted}: {} ({} frames \
+             sent, {} again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -82,6 +85,22 @@ impl Report<'_> {
             self.sent.stream.data_sent,
             self.sent.stream.data_resent,
         )
+    }
+
+    /// What came damaged over each hop.
+    fn damaged(&self) -> impl Iterator<Item = String> {
+        let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
+        for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
+            let (pieces, most) = hops.entry((from.as_deref(), nodeset::fold(to))).or_default();
+            let bytes = if *is_ledger { 0 } else { bytes.end - bytes.start };
+            (*pieces, *most) = (*pieces + 1, bytes.max(*most));
+        }
+        hops.into_iter().map(|((from, to), (pieces, most))| {
+            let (noun, were) = if pieces == 1 { ("piece", "was") } else { ("pieces", "were") };
+            let most = if most == 0 { String::new() } else { format!(" of {}", units::bytes(most)) };
+            let from = from.map_or(String::new(), |from| format!("{from} "));
+            format!("{from}-> {to}: {pieces} {noun}{most} came damaged and {were} sent again")
+        })
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -108,6 +127,7 @@ impl Report<'_> {
                 "control_received": self.sent.control.received + self.sent.stream.acks_received,
             },
             "receivers": receivers,
+            "damaged": self.sent.damages.iter().map(damage_json).collect::<Vec<_>>(),
             "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
         })
     }
@@ -174,6 +194,11 @@ fn contention_json(report: &CheckReport) -> serde_json::Value {
 
 fn contended_json(load: &CableLoad) -> serde_json::Value {
     json!({ "from": load.from.name(), "to": load.to.name(), "flows": load.flows, "senders": load.senders })
+}
+
+fn damage_json(damage: &Damage) -> serde_json::Value {
+    let Damage { bytes, is_ledger, from, to } = damage;
+    json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
 fn left_out_json(away: &TurnedAway) -> serde_json::Value {

@@ -1,20 +1,24 @@
 //! Real frames between hosts of a lab: every size, both paths, clean and lossy wires, and every byte compared.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, one_switch};
+use crate::harness::{
+    Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames, one_switch,
+};
 use ethbcast_lab::LabConfig;
 use ethbcast_planning::topology::Topology;
 use std::process::Stdio;
 use std::sync::Arc;
 
 const PATHS: [&str; 2] = ["chain", "cast"];
+/// What fits into one frame behind the ledger of one chunk.
+const ONE_FRAME: usize = PAYLOAD_BYTES - 56;
 /// Nothing, the least, a frame short of one byte, a full frame, one byte more, and many frames.
-const SIZES: [usize; 6] = [0, 1, PAYLOAD_BYTES - 1, PAYLOAD_BYTES, PAYLOAD_BYTES + 1, MEBIBYTE];
+const SIZES: [usize; 6] = [0, 1, ONE_FRAME - 1, ONE_FRAME, ONE_FRAME + 1, MEBIBYTE];
 /// Root and 7 receivers.
 const HOSTS: usize = 8;
 
 /// The frames of a stream: full ones, the rest, and the trailer with length and digest.
 fn frames(bytes: usize, payload_bytes: usize) -> u64 {
-    bytes.div_ceil(payload_bytes) as u64 + 1
+    full_frames(bytes, payload_bytes) + 1
 }
 
 /// Sends all sizes and 64 MiB by both paths, and hands each outcome, all verified, to `judge`.

@@ -3,7 +3,7 @@
 use super::bits::Bits;
 
 /// The frames that have arrived at a receiver, within a span beyond the head.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     beyond: Bits,
     head: u64,
@@ -56,11 +56,13 @@ impl Arrived {
     /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
     /// bytes used.
     pub(crate) fn write_holes(&self, bitmap: &mut [u8]) -> usize {
-        let first = self.head + 1;
+        let first = self.head + 1 + u64::from(planted!("holes-off-by-one"));
         let used = (self.highest.saturating_sub(first).div_ceil(8) as usize).min(bitmap.len());
         for (at, byte) in bitmap[..used].iter_mut().enumerate() {
             let first = first + at as u64 * 8;
-            *byte = (0..8).filter(|bit| self.has(first + bit)).fold(0, |byte, bit| byte | 1 << bit);
+            *byte = (0..8)
+                .filter(|bit| self.has(first + bit) || planted!("hole-never-reported"))
+                .fold(0, |byte, bit| byte | 1 << bit);
         }
         used
     }

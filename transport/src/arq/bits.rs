@@ -5,7 +5,7 @@ pub(crate) fn get(bitmap: &[u8], bit: u64) -> bool {
     bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bits {
     words: Box<[u64]>,
     mask: u64,

@@ -24,9 +24,9 @@ impl Sent {
     /// receiver has taken, or one with a stamp of the future, makes a part of all that it says impossible for a long
     /// time: the rest is as good as ever.
     pub(crate) fn believe<'a>(&self, ack: &Ack<'a>) -> (Ack<'a>, bool) {
-        let invented = Stamp(ack.echo).is_after(self.newest);
+        let invented = Stamp(ack.echo).is_after(self.newest) && !planted!("echo-believed");
         let forged = invented || ack.cursor > self.below || ack.covered() > self.below;
-        let cursor = ack.cursor.min(self.below);
+        let cursor = if planted!("cursor-believed") { ack.cursor } else { ack.cursor.min(self.below) };
         let AckBody { limit, below, consumed, held_us } = ack.body;
         let body = AckBody {
             limit: limit.min(cursor.saturating_add(self.credit)).max(cursor),
@@ -59,7 +59,8 @@ pub(crate) struct Evidence {
 impl Evidence {
     /// Whether a frame sent under `stamp` should have arrived before the one that was echoed.
     pub(crate) fn overtook(&self, stamp: Stamp) -> bool {
-        self.echo.is_after(stamp) && self.echo.since(stamp) > self.tolerance
+        (self.echo.is_after(stamp) ^ planted!("stamps-compared-the-wrong-way"))
+            && self.echo.since(stamp) > self.tolerance
     }
 
     /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps, so the

@@ -5,7 +5,7 @@ use super::stamp::Stamp;
 use crate::time::Instant;
 
 /// An acknowledgement that is owed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Receipt {
     stamps: SenderClock,
     unacknowledged: u64,

@@ -20,6 +20,12 @@ impl Stamp {
         Stamp(now.as_micros() as u32)
     }
 
+    /// How long ago it was drawn; a moment ago if it is ahead of the clock, as the stamps of a burst are.
+    pub fn age(self, now: Instant) -> Duration {
+        let clock = Stamp::of(now);
+        if self.is_after(clock) { Duration::ZERO } else { clock.since(self) }
+    }
+
     /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp comes after none.
     pub fn is_after(self, other: Stamp) -> bool {
         match (self, other) {
@@ -108,6 +114,9 @@ mod tests {
         assert!(drawn.windows(2).all(|pair| pair[1].is_after(pair[0])));
         assert!(drawn.iter().all(|&stamp| stamp != Stamp::NONE));
         assert_eq!(drawn[4].since(drawn[0]), Duration::from_micros(5));
+        let later = before_wrap + Duration::from_micros(3);
+        let ages = drawn.iter().map(|stamp| stamp.age(later).as_micros()).collect::<Vec<_>>();
+        assert_eq!(ages, [3, 2, 0, 0, 0], "the last are ahead of the clock");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub use positions::ReaderId;
 use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
 use positions::Positions;
+use std::fmt;
 
 /// What became of an inserted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Inserted {
 }
 
 /// The shared buffer of one stream; its memory is taken once.
-#[derive(Debug)]
+#[derive(Clone)]
 pub struct Feed {
     payload_bytes: usize,
     mask: u64,
@@ -98,7 +99,7 @@ impl Feed {
 
     /// One past the highest sequence number there is room for: the credit to advertise.
     pub fn limit(&self) -> u64 {
-        self.tail() + self.slots()
+        self.tail() + self.slots() + u64::from(planted!("one-slot-too-many"))
     }
 
     /// The number of the stream's last frame, once known.
@@ -120,7 +121,7 @@ impl Feed {
     /// that is not known in advance, a last frame below one that has arrived is believed when it comes again: then what
     /// lies beyond never was.
     fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
-        if let Some(end) = self.expected_last() {
+        if let Some(end) = self.expected_last().filter(|_| !planted!("forged-last-believed")) {
             return sequence < end && !last || sequence == end && last;
         }
         let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
@@ -175,7 +176,9 @@ impl Feed {
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
         self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
-        self.lengths[slot] = payload.len() as u32;
+        if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
+            self.lengths[slot] = payload.len() as u32;
+        }
         self.arrived.insert(sequence);
         if last {
             self.last = Some(sequence);
@@ -260,6 +263,28 @@ impl Feed {
             return Err(AuditError::new(format!("{marked} frames marked, {expected} between head and highest")));
         }
         Ok(())
+    }
+}
+
+/// The frames that are kept by number, length and CRC-32, not the memory they lie in.
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, .. } = self;
+        let kept: Vec<(u64, usize, u32)> = (self.tail()..self.highest())
+            .filter(|&sequence| self.has(sequence))
+            .map(|sequence| (sequence, self.payload(sequence)))
+            .map(|(sequence, payload)| (sequence, payload.len(), crc32fast::hash(payload)))
+            .collect();
+        f.debug_struct("Feed")
+            .field("slots", &self.slots())
+            .field("payload_bytes", payload_bytes)
+            .field("kept", &kept)
+            .field("arrived", arrived)
+            .field("positions", positions)
+            .field("last", last)
+            .field("expected_last", expected_last)
+            .field("doubtful_last", doubtful_last)
+            .finish()
     }
 }
 

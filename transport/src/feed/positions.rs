@@ -6,7 +6,7 @@ use crate::audit::AuditError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(usize);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Positions {
     /// Readers standing at a position; twice as many places as slots, because `tail` and `tail + slots` are both
     /// positions.

@@ -21,7 +21,7 @@ pub(super) enum Class {
 }
 
 /// The receiving end of one peer's frames.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     policy: Policy,
     every: u64,

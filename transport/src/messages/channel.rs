@@ -23,7 +23,7 @@ const BULK_FRAMES: u64 = 64;
 const BULK_BYTES: u64 = 128 << 10;
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Channel {
     peer: Peer,
     outbox: Outbox,

@@ -6,7 +6,7 @@ use crate::arq::stamp::{Stamp, Stamps};
 use crate::wire::{Flags, Header, Identity, Kind, MacAddr};
 
 /// This host's end of the traffic with all peers: a record that each channel is lent while it works.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct MailboxCore {
     pub identity: Identity,
     pub payload_bytes: usize,

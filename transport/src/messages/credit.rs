@@ -30,7 +30,7 @@ impl Credit {
 }
 
 /// All numbers count from the beginning.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CreditAccount {
     share: Credit,
     /// Messages and pushed bytes that have come, and those that have left the pushed buffer.

@@ -47,7 +47,7 @@ struct Numbered {
 const PATIENT_TRIES: u32 = 12;
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Flight {
     policy: Policy,
     /// The first frame that is not known to have arrived.

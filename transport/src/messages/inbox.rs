@@ -14,7 +14,7 @@ use crate::audit::AuditError;
 use crate::wire::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Whereabouts {
     /// In the pushed buffer.
     Held,
@@ -24,7 +24,7 @@ enum Whereabouts {
     Withdrawn,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct IncomingMessage {
     envelope: Envelope,
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) enum Read {
 }
 
 /// See the module's description.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inbox {
     from: Rank,
     account: CreditAccount,
@@ -125,7 +125,11 @@ impl Inbox {
 
     /// A receive has been posted: it is matched with the oldest message of its tag that is here.
     pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
-        let oldest = self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().copied();
+        let oldest = self
+            .unexpected
+            .range((tag, 0)..=(tag, u64::MAX))
+            .nth(usize::from(planted!("newest-message-first")))
+            .copied();
         let Some((_, message)) = oldest else { return };
         if let Some((receive, max_bytes)) = ledger.match_receive(self.from, tag, message) {
             self.unexpected.remove(&(tag, message));
@@ -148,7 +152,7 @@ impl Inbox {
             self.words.extend(rest.then_some(Word::Refuse { message }));
             ledger.end_receive(receive, RecvOutcome::TooShort { message_bytes });
         }
-        self.account.release(pushed_bytes.into());
+        self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
     }
 
     /// Puts a part in its place; parts mostly come in order and need not be zeroed first.

@@ -17,7 +17,7 @@ pub(super) struct SendState {
 }
 
 /// A receive that has not ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RecvState {
     pub from: Rank,
     pub tag: u32,
@@ -35,7 +35,7 @@ pub(super) enum Operation {
 }
 
 /// See the module's description.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     next_id: u64,
     sends: BTreeMap<SendId, SendState>,

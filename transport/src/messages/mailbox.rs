@@ -23,7 +23,7 @@ const LEAST_PAYLOAD_BYTES: usize = 256;
 /// A send or a receive is asked for and goes on by itself; [`poll_completion`](Mailbox::poll_completion) tells how it
 /// has ended. Blocking forms are built above: ask, drive the machine until the completion is there. A form that does
 /// not wait asks and [cancels](Mailbox::cancel_recv) at once what has not ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mailbox {
     settings: Settings,
     /// By rank; the own one delivers to itself.

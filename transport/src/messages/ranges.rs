@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Ranges of bytes that neither touch nor overlap; one as long as parts come in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ends: BTreeMap<u64, u64>,
     bytes: u64,

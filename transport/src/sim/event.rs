@@ -5,7 +5,8 @@
 //! always share a bucket and keep their order there, which makes runs repeatable without a sequence number. Cheaper
 //! than a binary heap once a flood puts thousands of events into the same microsecond.
 
-use super::network::CableId;
+use super::network::{CableId, SwitchId};
+use super::settings::StormControl;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(super) enum Control {
     Resume(u32),
     Cut(CableId),
     Restore(CableId),
+    Restart(u32),
+    Police(SwitchId, Option<StormControl>),
 }
 
 /// Nanoseconds since the start, and what happens then.

@@ -4,10 +4,12 @@
 //! so the port a frame came in by is the other wire of the same cable.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::event::{Event, EventQueue};
 use super::frame::{FramePool, SharedFrame};
-use super::network::{CableId, Network, Node};
+use super::network::{CableId, Network, Node, SwitchId};
+use super::settings::StormControl;
 use super::stats::CableStats;
 use super::switch::{Forwarding, Switch};
 use super::wire::{Offered, Wire};
@@ -22,21 +24,30 @@ pub(super) struct Fabric {
     pool: FramePool,
     wires: Vec<Wire>,
     switches: Vec<Switch>,
+    /// Pause frames so far.
+    pauses: u64,
 }
 
 impl Fabric {
     pub(super) fn new(network: &Network) -> Self {
-        let mut switches: Vec<Switch> = network.storm_controls().map(Switch::new).collect();
+        let mut switches: Vec<Switch> = network.switch_settings().map(Switch::new).collect();
         let mut wires = Vec::with_capacity(network.connections().len() * 2);
         for &([one, other], cable) in network.connections() {
             for (from, to) in [(one, other), (other, one)] {
                 if let Node::Switch(switch) = from {
                     switches[switch as usize].add_port(wires.len() as u32);
                 }
-                wires.push(Wire::new(cable, to, network.queue_limit(from), network.overhead_bytes()));
+                wires.push(Wire::new(cable, [from, to], network.queue_limit(from), network.overhead_bytes()));
             }
         }
-        Fabric { now: 0, events: EventQueue::new(), pool: FramePool::new(network.frame_bytes()), wires, switches }
+        Fabric {
+            now: 0,
+            events: EventQueue::new(),
+            pool: FramePool::new(network.frame_bytes()),
+            wires,
+            switches,
+            pauses: 0,
+        }
     }
 
     /// The virtual clock, in nanoseconds.
@@ -76,9 +87,9 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    /// A changed copy in place of `frame`: one bit is the other way round.
-    pub(super) fn flipped(&mut self, frame: Rc<SharedFrame>, bit: usize) -> Rc<SharedFrame> {
-        let changed = self.pool.flipped(&frame, bit);
+    /// In place of `frame` a copy that `change` has been at.
+    pub(super) fn changed(&mut self, frame: Rc<SharedFrame>, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
+        let changed = self.pool.changed(&frame, change);
         self.pool.give_back(frame);
         changed
     }
@@ -98,6 +109,21 @@ impl Fabric {
         self.wires[wire as usize].cut(self.now);
     }
 
+    /// Ends an outage of a wire.
+    pub(super) fn restore(&mut self, wire: u32) {
+        self.wires[wire as usize].restore(self.now);
+    }
+
+    /// Changes the policer of a switch.
+    pub(super) fn police(&mut self, switch: SwitchId, control: Option<StormControl>) {
+        self.switches[switch.index()].police(control);
+    }
+
+    /// Lets the clock begin later than at the start.
+    pub(super) fn begin_at(&mut self, at: Instant) {
+        self.now = at.as_nanos();
+    }
+
     /// Cuts both directions of a cable.
     pub(super) fn cut_cable(&mut self, cable: CableId) {
         self.directions(cable).for_each(|(now, wire)| wire.cut(now));
@@ -115,8 +141,9 @@ impl Fabric {
 
     /// Puts a frame into the queue in front of a wire, or drops it.
     pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
+        let is_shared = self.books(wire, frame.length() as u64);
         let port = &mut self.wires[wire as usize];
-        match port.offer(self.now, frame) {
+        match if is_shared { port.offer(self.now, frame) } else { Offered::Full(frame) } {
             Offered::Queued => {}
             Offered::First(arrives) => self.events.push(arrives, Event::Arrival(wire)),
             Offered::Full(frame) => {
@@ -126,9 +153,42 @@ impl Fabric {
         }
     }
 
+    /// Whether the switch in front of a wire has room in its shared buffer, if it has one.
+    fn books(&mut self, wire: u32, bytes: u64) -> bool {
+        let Node::Switch(switch) = self.wires[wire as usize].from() else { return true };
+        let (now, wires) = (self.now, &mut self.wires);
+        let used = |ports: &[u32]| ports.iter().map(|&port| wires[port as usize].queue(now).0).sum();
+        self.switches[switch as usize].book(bytes, used)
+    }
+
+    /// How many pause frames there were.
+    pub(super) fn pauses(&self) -> u64 {
+        self.pauses
+    }
+
+    /// A pause frame stops a wire for so long.
+    pub(super) fn hold(&mut self, wire: u32, lasts: Duration) {
+        self.pauses += 1;
+        let until = (self.instant() + lasts).as_nanos();
+        self.wires[wire as usize].hold(self.now, until);
+    }
+
+    /// Stops the wire `from` if the queue at `port`, which it has just filled, is long.
+    fn pause(&mut self, switch: u32, from: u32, port: u32) {
+        if let Some(pause) = self.switches[switch as usize].pause()
+            && self.wires[port as usize].queue(self.now).1 >= pause.high_frames
+        {
+            self.hold(from, pause.lasts);
+        }
+    }
+
     /// Takes the frame that has arrived at the far end of `wire`; a switch there passes it on, a host gets it returned.
     pub(super) fn arrive(&mut self, wire: u32) -> Option<(u32, Rc<SharedFrame>)> {
         let line = &mut self.wires[wire as usize];
+        if let Some(later) = line.held_up(self.now) {
+            self.events.push(later, Event::Arrival(wire));
+            return None;
+        }
         let (frame, next) = line.arrive(self.now);
         if let Some(next) = next {
             self.events.push(next, Event::Arrival(wire));
@@ -157,7 +217,10 @@ impl Fabric {
         let ingress = from ^ 1;
         let decider = &mut self.switches[switch as usize];
         match decider.route(ingress, frame.source(), frame.destination()) {
-            Forwarding::Port(port) => return self.send(port, frame),
+            Forwarding::Port(port) => {
+                self.send(port, frame);
+                return self.pause(switch, from, port);
+            }
             Forwarding::Back => self.wires[from as usize].drops_mut().filter += 1,
             Forwarding::Flood if decider.may_flood(self.now, ingress) => self.flood(switch, ingress, &frame),
             Forwarding::Flood => self.wires[from as usize].drops_mut().storm_control += 1,
@@ -170,6 +233,7 @@ impl Fabric {
         while let Some(port) = self.switches[switch as usize].port(index) {
             if port != ingress {
                 self.send(port, Rc::clone(frame));
+                self.pause(switch, ingress ^ 1, port);
             }
             index += 1;
         }

@@ -38,14 +38,46 @@ pub enum Fate {
         /// Which bit: 8 times the byte's offset plus the bit's number from the lowest.
         bit: usize,
     },
+    /// It is delivered with one byte of its payload changed and a checksum that fits: what broke it was no cable, but
+    /// memory or hardware on the way.
+    Damage {
+        /// Which byte of the payload; one beyond the end is counted from the start again.
+        byte: usize,
+    },
     /// It is delivered so much later; what arrives in between overtakes it.
     Delay(Duration),
 }
 
-/// Decides the fate of every delivery. A closure is a `Faults` too.
+/// A frame that a machine has written and its driver hands to the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure<'a> {
+    /// The host that sends it.
+    pub from: usize,
+    /// When.
+    pub at: Instant,
+    /// The whole frame, padded.
+    pub frame: &'a [u8],
+}
+
+/// What the kernel makes of a departure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It takes the frame.
+    Taken,
+    /// It has no room for so long (`EAGAIN`, `ENOBUFS`, a batch of which it took a part): the driver keeps the frame,
+    /// asks the machine for no other, and then hands it over.
+    NoRoom(Duration),
+}
+
+/// Decides the fate of every delivery, and of every departure if it likes. A closure is a `Faults` too.
 pub trait Faults {
     /// Called once per delivery, in order; a delayed or duplicated frame is not asked about again.
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate;
+
+    /// Called once for each frame that a machine writes, in order.
+    fn sending(&mut self, _departure: &Departure<'_>) -> Sending {
+        Sending::Taken
+    }
 }
 
 impl<F: FnMut(&Delivery<'_>) -> Fate> Faults for F {

@@ -89,15 +89,14 @@ impl FramePool {
         })
     }
 
-    /// A changed copy of `frame`: one bit is the other way round.
-    pub(super) fn flipped(&mut self, frame: &SharedFrame, bit: usize) -> Rc<SharedFrame> {
+    /// A copy of `frame` that `change` has been at.
+    pub(super) fn changed(&mut self, frame: &SharedFrame, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
         let mut copy = self.take();
         let changed = unshared(&mut copy);
         changed.buffer[..frame.length].copy_from_slice(frame.bytes());
         changed.length = frame.length;
         changed.origin = frame.origin;
-        let bit = bit % (frame.length * 8);
-        changed.buffer[bit / 8] ^= 1 << (bit % 8);
+        change(&mut changed.buffer[..frame.length]);
         copy
     }
 

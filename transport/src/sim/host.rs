@@ -6,9 +6,11 @@ use std::rc::Rc;
 
 use super::event::Event;
 use super::fabric::Fabric;
+use super::faults::{Departure, Faults, Sending};
 use super::frame::{SharedFrame, unshared};
 use super::network::Network;
 use super::outcome::Outcome;
+use super::settings::PauseFrames;
 use super::stats::HostStats;
 use super::wishes::Wishes;
 use crate::{Deadline, Instant, MacAddr, Machine};
@@ -23,6 +25,7 @@ pub(super) struct Call<'a, M, A> {
     pub machine: &'a mut M,
     pub application: &'a mut A,
     pub fabric: &'a mut Fabric,
+    pub faults: &'a mut dyn Faults,
 }
 
 /// Whether a host does anything.
@@ -54,6 +57,10 @@ pub(super) struct Host {
     busy: bool,
     /// A `Room` event is scheduled.
     wants_room: bool,
+    /// A frame that the kernel had no room for, and until when it has none.
+    refused: Option<(Rc<SharedFrame>, u64)>,
+    timer_slack_nanos: u64,
+    pause: Option<PauseFrames>,
     wishes: Wishes,
 }
 
@@ -73,6 +80,9 @@ impl Host {
             wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
             wants_room: false,
+            refused: None,
+            timer_slack_nanos: settings.timer_slack.as_nanos() as u64,
+            pause: settings.pause,
             wishes: Wishes::default(),
         }
     }
@@ -141,6 +151,9 @@ impl Host {
             return call.fabric.give_back(frame);
         }
         self.ring.push_back(frame);
+        if let Some(pause) = self.pause.filter(|pause| self.ring.len() >= pause.high_frames) {
+            call.fabric.hold(self.wire ^ 1, pause.lasts);
+        }
         if running {
             self.begin_processing(self.wake_up_nanos, call.fabric);
         }
@@ -196,6 +209,9 @@ impl Host {
 
     /// Moves frames from the machine into the transmit ring until one of them has had enough.
     fn fill_ring<M: Machine, A>(&mut self, call: &mut Call<M, A>) {
+        if !self.retry(call.fabric) {
+            return;
+        }
         while call.fabric.has_room(self.wire) {
             let mut frame = call.fabric.take_frame();
             let Some(length) = call.machine.poll_transmit(call.fabric.instant(), unshared(&mut frame).buffer_mut())
@@ -203,9 +219,13 @@ impl Host {
                 return call.fabric.give_back(frame);
             };
             unshared(&mut frame).finish(length, Some(self.number));
-            self.stats.sent_frames += 1;
-            self.stats.sent_bytes += frame.length() as u64;
-            call.fabric.send(self.wire, frame);
+            let departure = Departure { from: self.number as usize, at: call.fabric.instant(), frame: frame.bytes() };
+            if let Sending::NoRoom(lasts) = call.faults.sending(&departure) {
+                let until = (call.fabric.instant() + lasts).as_nanos();
+                self.refused = Some((frame, until));
+                return call.fabric.schedule(until, Event::Room(self.number));
+            }
+            self.send(frame, call.fabric);
         }
         if !self.wants_room
             && let Some(at) = call.fabric.next_departure(self.wire)
@@ -213,6 +233,30 @@ impl Host {
             self.wants_room = true;
             call.fabric.schedule(at, Event::Room(self.number));
         }
+    }
+
+    /// Hands over the frame that the kernel had no room for; whether none is left.
+    fn retry(&mut self, fabric: &mut Fabric) -> bool {
+        let now = fabric.now();
+        let Some((_, until)) = &mut self.refused else { return true };
+        if now < *until {
+            return false;
+        }
+        if !fabric.has_room(self.wire) {
+            *until = fabric.next_departure(self.wire).map_or(now + 1, |at| at.max(now + 1));
+            fabric.schedule(*until, Event::Room(self.number));
+            return false;
+        }
+        if let Some((frame, _)) = self.refused.take() {
+            self.send(frame, fabric);
+        }
+        true
+    }
+
+    fn send(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) {
+        self.stats.sent_frames += 1;
+        self.stats.sent_bytes += frame.length() as u64;
+        fabric.send(self.wire, frame);
     }
 
     /// A frame has left a transmit ring that was full.
@@ -238,7 +282,7 @@ impl Host {
     }
 
     fn set_alarm(&mut self, fabric: &mut Fabric) {
-        if let Some(at) = self.wishes.missing_alarm(fabric.now()) {
+        if let Some(at) = self.wishes.missing_alarm(fabric.now(), self.timer_slack_nanos) {
             fabric.schedule(at, Event::Timer(self.number));
         }
     }
@@ -248,10 +292,20 @@ impl Host {
         self.wishes.set(None, None);
         self.condition = Condition::Crashed;
         self.stats.drops.dead += self.ring.len() as u64;
-        for frame in self.ring.drain(..) {
+        let refused = self.refused.take().map(|(frame, _)| frame);
+        for frame in self.ring.drain(..).chain(refused) {
             fabric.give_back(frame);
         }
         fabric.cut(self.wire);
+    }
+
+    /// A crashed host is there again, with whatever machine it has been given.
+    pub(super) fn restart<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
+        if self.condition == Condition::Crashed {
+            self.condition = Condition::Running;
+            call.fabric.restore(self.wire);
+            self.switch_on(call);
+        }
     }
 
     /// Its process stops.

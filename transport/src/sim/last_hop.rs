@@ -8,6 +8,7 @@ use super::fabric::Fabric;
 use super::faults::{Delivery, Fate, Faults};
 use super::frame::SharedFrame;
 use super::host::Host;
+use crate::wire;
 
 /// A frame on its way outside all wires.
 #[derive(Debug)]
@@ -19,9 +20,8 @@ struct Late {
 }
 
 /// See the module's description.
-#[derive(Debug)]
-pub(super) struct LastHop<F> {
-    faults: F,
+#[derive(Debug, Default)]
+pub(super) struct LastHop {
     /// Deliveries whose fate has been decided.
     deliveries: u64,
     /// Frames outside all wires, by the number in their `Late` event, and the numbers out of use.
@@ -29,24 +29,17 @@ pub(super) struct LastHop<F> {
     unused: Vec<u32>,
 }
 
-impl<F: Faults> LastHop<F> {
-    pub(super) fn new(faults: F) -> Self {
-        LastHop { faults, deliveries: 0, late: Vec::new(), unused: Vec::new() }
-    }
-
-    pub(super) fn faults_mut(&mut self) -> &mut F {
-        &mut self.faults
-    }
-
+impl LastHop {
     /// Takes a frame that has come to the card of `host`; what is left of it for the receive ring now.
     pub(super) fn pass(
         &mut self,
         frame: Rc<SharedFrame>,
         host: &mut Host,
         fabric: &mut Fabric,
+        faults: &mut dyn Faults,
     ) -> Option<Rc<SharedFrame>> {
         let frame = host.filter(frame, fabric)?;
-        match self.fate(&frame, host, fabric) {
+        match self.fate(&frame, host, fabric, faults) {
             Fate::Deliver => Some(frame),
             Fate::Drop => {
                 host.lose(frame, fabric);
@@ -61,9 +54,10 @@ impl<F: Faults> LastHop<F> {
                 None
             }
             Fate::Corrupt { bit } => {
-                let changed = fabric.flipped(frame, bit);
+                let changed = fabric.changed(frame, |frame| frame[bit / 8 % frame.len()] ^= 1 << (bit % 8));
                 host.filter(changed, fabric)
             }
+            Fate::Damage { byte } => Some(fabric.changed(frame, |frame| wire::damage(frame, byte))),
         }
     }
 
@@ -73,10 +67,16 @@ impl<F: Faults> LastHop<F> {
     }
 
     /// Takes that frame; what is left of it for the receive ring now.
-    pub(super) fn pass_late(&mut self, number: u32, host: &mut Host, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+    pub(super) fn pass_late(
+        &mut self,
+        number: u32,
+        host: &mut Host,
+        fabric: &mut Fabric,
+        faults: &mut dyn Faults,
+    ) -> Option<Rc<SharedFrame>> {
         let late = self.late[number as usize].take().expect("a late frame is kept until its event happens");
         self.unused.push(number);
-        if late.undecided { self.pass(late.frame, host, fabric) } else { host.filter(late.frame, fabric) }
+        if late.undecided { self.pass(late.frame, host, fabric, faults) } else { host.filter(late.frame, fabric) }
     }
 
     /// Schedules a frame that nobody has sent: it comes to the card of `host` at `at`, in nanoseconds.
@@ -84,7 +84,7 @@ impl<F: Faults> LastHop<F> {
         self.hold_back(Late { host, frame, undecided: true }, at, fabric);
     }
 
-    fn fate(&mut self, frame: &SharedFrame, host: &Host, fabric: &Fabric) -> Fate {
+    fn fate(&mut self, frame: &SharedFrame, host: &Host, fabric: &Fabric, faults: &mut dyn Faults) -> Fate {
         let delivery = Delivery {
             from: frame.origin().map(|origin| origin as usize),
             to: host.number() as usize,
@@ -93,7 +93,7 @@ impl<F: Faults> LastHop<F> {
             frame: frame.bytes(),
         };
         self.deliveries += 1;
-        self.faults.fate(&delivery)
+        faults.fate(&delivery)
     }
 
     fn postpone(&mut self, frame: Rc<SharedFrame>, host: &Host, by: Duration, fabric: &mut Fabric) {

@@ -5,11 +5,11 @@
 //! nothing is left to do. The same seed gives the same run, byte for byte.
 //!
 //! **What is modelled.** Cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
-//! finite port queues, MAC learning, flooding and storm control; network cards with a finite transmit ring (the
+//! finite port queues or a shared buffer, MAC learning, flooding, storm control and pause frames; network cards with a finite transmit ring (the
 //! machines' back-pressure) and a finite receive ring, drained by a process that takes time to wake up and for each
 //! frame; padding of short frames to 60 bytes; hosts that pause or crash, cables that are cut. **What is not:** the
-//! time a switch needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), pause
-//! frames, checksums on the wire (a corrupted frame is delivered).
+//! time a switch needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on
+//! the wire (a corrupted frame is delivered).
 //!
 //! A machine of one's own, which answers every frame of its kind, on two hosts:
 //!
@@ -74,10 +74,10 @@ mod wishes;
 #[cfg(test)]
 mod tests;
 
-pub use faults::{Delivery, Fate, Faults, NoFaults, RandomFaults, script};
+pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
 pub use network::{CableId, Network, NetworkError, SwitchId};
 pub use outcome::Outcome;
 pub use random::Random;
 pub use run::Simulation;
-pub use settings::{Cable, HostSettings, QueueLimit, StormControl, SwitchSettings, host_mac};
+pub use settings::{Cable, HostSettings, PauseFrames, QueueLimit, StormControl, SwitchSettings, host_mac};
 pub use stats::{CableStats, DirectionStats, Drops, HostStats, Stats};

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::frame::MINIMUM_BYTES;
-use super::settings::{Cable, HostSettings, QueueLimit, StormControl, SwitchSettings, host_mac, number};
+use super::settings::{Cable, HostSettings, QueueLimit, SwitchSettings, host_mac, number};
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 
@@ -175,6 +175,11 @@ impl Network {
         Ok(self.add_cable(Node::Switch(first.0), Node::Switch(second.0), cable))
     }
 
+    /// All switches, in the order in which they were added.
+    pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
+        (0..number(self.switches.len())).map(SwitchId)
+    }
+
     /// How many hosts there are.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
@@ -205,9 +210,9 @@ impl Network {
         &self.connections
     }
 
-    /// The storm control of each switch.
-    pub(super) fn storm_controls(&self) -> impl Iterator<Item = Option<StormControl>> {
-        self.switches.iter().map(|settings| settings.storm_control)
+    /// How each switch was set up.
+    pub(super) fn switch_settings(&self) -> impl Iterator<Item = &SwitchSettings> {
+        self.switches.iter()
     }
 
     /// What the queue in front of a cable holds: a host's is its card's transmit ring, a switch's its port's.

@@ -8,8 +8,9 @@ use super::faults::Faults;
 use super::frame::unshared;
 use super::host::{Application, Call, Host};
 use super::last_hop::LastHop;
-use super::network::{CableId, Network};
+use super::network::{CableId, Network, SwitchId};
 use super::outcome::Outcome;
+use super::settings::StormControl;
 use super::stats::Stats;
 use crate::{Deadline, Instant, MacAddr, Machine};
 
@@ -17,12 +18,14 @@ use crate::{Deadline, Instant, MacAddr, Machine};
 ///
 /// **The order of calls** at a host: the input (a frame or the time), then the application, then
 /// [`poll_transmit`](Machine::poll_transmit) as long as the transmit ring has room, then
-/// [`poll_timeout`](Machine::poll_timeout). At the start every host is called with [`Instant::START`], in order.
+/// [`poll_timeout`](Machine::poll_timeout). At the start every host is called with [`Instant::START`], in order, unless
+/// [`begin_at`](Simulation::begin_at) says otherwise.
 pub struct Simulation<M, F> {
     machines: Vec<M>,
     hosts: Vec<Host>,
     fabric: Fabric,
-    last_hop: LastHop<F>,
+    last_hop: LastHop,
+    faults: F,
     /// What the test does to the network while it runs, by the number in the `Control` event.
     controls: Vec<Control>,
     /// How many hosts want to be called.
@@ -47,7 +50,8 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
             hosts: (0..machines.len()).map(|host| Host::new(network, host)).collect(),
             machines,
             fabric: Fabric::new(network),
-            last_hop: LastHop::new(faults),
+            last_hop: LastHop::default(),
+            faults,
             controls: Vec::new(),
             wishes: 0,
             events: 0,
@@ -106,13 +110,13 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
             Event::Arrival(wire) => {
                 let (host, frame) = self.fabric.arrive(wire)?;
                 self.at(host, application, |host, call, last_hop| {
-                    if let Some(frame) = last_hop.pass(frame, host, call.fabric) {
+                    if let Some(frame) = last_hop.pass(frame, host, call.fabric, call.faults) {
                         host.receive(frame, call);
                     }
                 });
             }
             Event::Late(number) => self.at(self.last_hop.host_of(number), application, |host, call, last_hop| {
-                if let Some(frame) = last_hop.pass_late(number, host, call.fabric) {
+                if let Some(frame) = last_hop.pass_late(number, host, call.fabric, call.faults) {
                     host.receive(frame, call);
                 }
             }),
@@ -127,6 +131,8 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
                 Control::Resume(host) => self.at(host, application, |host, call, _| host.resume(call)),
                 Control::Cut(cable) => self.fabric.cut_cable(cable),
                 Control::Restore(cable) => self.fabric.restore_cable(cable),
+                Control::Restart(host) => self.at(host, application, |host, call, _| host.restart(call)),
+                Control::Police(switch, control) => self.fabric.police(switch, control),
             },
         }
         None
@@ -137,11 +143,11 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         &mut self,
         host: u32,
         application: &mut A,
-        happening: impl FnOnce(&mut Host, &mut Call<M, A>, &mut LastHop<F>) -> R,
+        happening: impl FnOnce(&mut Host, &mut Call<M, A>, &mut LastHop) -> R,
     ) -> R {
         let (host, machine) = (&mut self.hosts[host as usize], &mut self.machines[host as usize]);
         let before = host.wants_call();
-        let mut call = Call { machine, application, fabric: &mut self.fabric };
+        let mut call = Call { machine, application, fabric: &mut self.fabric, faults: &mut self.faults };
         let result = happening(host, &mut call, &mut self.last_hop);
         self.wishes = self.wishes + usize::from(host.wants_call()) - usize::from(before);
         result
@@ -173,6 +179,25 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// Puts a cut cable together again; frames that waited in the queues before it and leave from now on arrive.
     pub fn restore(&mut self, cable: CableId, at: Instant) {
         self.schedule(at, Control::Restore(cable));
+    }
+
+    /// Switches a crashed host on again, with the machine that [`machine_mut`](Simulation::machine_mut) has put there.
+    pub fn restart(&mut self, host: usize, at: Instant) {
+        self.schedule(at, Control::Restart(host as u32));
+    }
+
+    /// Gives a switch another policer, or none.
+    pub fn police(&mut self, switch: SwitchId, control: Option<StormControl>, at: Instant) {
+        self.schedule(at, Control::Police(switch, control));
+    }
+
+    /// Lets the clock begin at `at` instead of [`Instant::START`], for what happens when a counter of time wraps.
+    ///
+    /// # Panics
+    /// If the run has begun.
+    pub fn begin_at(&mut self, at: Instant) {
+        assert!(!self.started && self.events == 0, "the run has begun: say before when its clock begins");
+        self.fabric.begin_at(at);
     }
 
     /// Calls a host's application at a moment of the test's choosing.
@@ -241,7 +266,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 
     /// The source of faults, to be changed between two runs.
     pub fn faults_mut(&mut self) -> &mut F {
-        self.last_hop.faults_mut()
+        &mut self.faults
     }
 
     /// The machine that wants to be called first, for a run that should have gone quiet and has not.
@@ -253,7 +278,7 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// A copy of all counters.
     pub fn stats(&self) -> Stats {
         let hosts = self.hosts.iter().map(Host::stats).collect();
-        Stats::sum(self.fabric.stats(), hosts, self.events)
+        Stats::sum(self.fabric.stats(), hosts, self.fabric.pauses(), self.events)
     }
 
     /// How many events have happened.

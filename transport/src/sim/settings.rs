@@ -70,6 +70,15 @@ pub struct StormControl {
     pub burst_frames: u64,
 }
 
+/// Flow control by pause frames (IEEE 802.3 annex 31B): a queue that is so long stops whoever sends into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseFrames {
+    /// From so many frames in the queue on.
+    pub high_frames: usize,
+    /// How long the other end of the cable is silent after each pause frame.
+    pub lasts: Duration,
+}
+
 with_defaults! {
     /// One switch.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +88,11 @@ with_defaults! {
         pub port_queue: QueueLimit = QueueLimit::Frames(512),
         /// The policer behind each input port; none by default.
         pub storm_control: Option<StormControl> = None,
+        /// All its ports' queues together hold so many bytes, whatever each may hold; a buffer of its own for each by
+        /// default.
+        pub shared_bytes: Option<u64> = None,
+        /// Whether a long queue at an output port stops the input ports that fill it; not by default.
+        pub pause: Option<PauseFrames> = None,
     }
 
     /// One host.
@@ -99,6 +113,10 @@ with_defaults! {
         /// The delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that
         /// sleeps through arrivals.
         pub wake_up: Duration = Duration::ZERO,
+        /// Timers ring only at moments that lie so far apart: what the kernel's timer slack and a busy scheduler do.
+        pub timer_slack: Duration = Duration::ZERO,
+        /// Whether a long receive ring stops the switch; not by default.
+        pub pause: Option<PauseFrames> = None,
     }
 }
 

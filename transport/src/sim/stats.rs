@@ -102,16 +102,18 @@ pub struct Stats {
     pub received_frames: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// Pause frames that switches and hosts have sent; they cost nothing on the wire.
+    pub pauses: u64,
     /// Events the simulation has gone through.
     pub events: u64,
 }
 
 impl Stats {
     /// Adds up the totals.
-    pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, events: u64) -> Stats {
+    pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, pauses: u64, events: u64) -> Stats {
         let HostStats { sent_frames, sent_bytes, received_frames, received_bytes, drops } =
             hosts.iter().fold(HostStats::default(), |sum, &host| sum + host);
         let drops = cables.iter().fold(drops, |sum, cable| sum + cable.forward.drops + cable.backward.drops);
-        Stats { cables, hosts, drops, sent_frames, sent_bytes, received_frames, received_bytes, events }
+        Stats { cables, hosts, drops, sent_frames, sent_bytes, received_frames, received_bytes, pauses, events }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::settings::StormControl;
+use super::settings::{PauseFrames, StormControl, SwitchSettings};
 use crate::MacAddr;
 
 /// A store-and-forward switch. A port is named by the wire that leaves through it.
@@ -14,6 +14,10 @@ pub(super) struct Switch {
     /// Which port an address is behind.
     learnt: QuickMap<u32>,
     storm_control: Option<StormControl>,
+    pause: Option<PauseFrames>,
+    /// What all port queues hold together, at most, and no less than they do hold.
+    shared_bytes: u64,
+    used_bytes: u64,
     /// By port; one is made when the port first floods.
     buckets: QuickMap<Bucket>,
 }
@@ -32,8 +36,41 @@ pub(super) enum Forwarding {
 }
 
 impl Switch {
-    pub(super) fn new(storm_control: Option<StormControl>) -> Self {
-        Switch { ports: Vec::new(), learnt: QuickMap::default(), storm_control, buckets: QuickMap::default() }
+    pub(super) fn new(settings: &SwitchSettings) -> Self {
+        Switch {
+            ports: Vec::new(),
+            learnt: QuickMap::default(),
+            storm_control: settings.storm_control,
+            pause: settings.pause,
+            shared_bytes: settings.shared_bytes.unwrap_or(u64::MAX),
+            used_bytes: 0,
+            buckets: QuickMap::default(),
+        }
+    }
+
+    /// Whether long queues stop those who fill them.
+    pub(super) fn pause(&self) -> Option<PauseFrames> {
+        self.pause
+    }
+
+    /// Books room for a frame in the shared buffer, of which `used` tells how much is in use; false if there is none.
+    pub(super) fn book(&mut self, bytes: u64, used: impl FnOnce(&[u32]) -> u64) -> bool {
+        if self.shared_bytes == u64::MAX {
+            return true;
+        }
+        // What has left since is counted only when it matters.
+        if self.used_bytes + bytes > self.shared_bytes {
+            self.used_bytes = used(&self.ports);
+        }
+        let fits = self.used_bytes + bytes <= self.shared_bytes;
+        self.used_bytes += if fits { bytes } else { 0 };
+        fits
+    }
+
+    /// Allows another number of floods from now on.
+    pub(super) fn police(&mut self, storm_control: Option<StormControl>) {
+        self.storm_control = storm_control;
+        self.buckets.clear();
     }
 
     pub(super) fn add_port(&mut self, port: u32) {

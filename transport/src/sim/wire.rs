@@ -13,6 +13,8 @@ use super::stats::{DirectionStats, Drops};
 
 #[derive(Debug)]
 struct InFlight {
+    /// When its first bit leaves.
+    begins: u64,
     arrives: u64,
     frame: Rc<SharedFrame>,
 }
@@ -20,7 +22,8 @@ struct InFlight {
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// The far end.
+    /// The near end and the far end.
+    from: Node,
     to: Node,
     stats: DirectionStats,
     rate_bits_per_second: u64,
@@ -54,8 +57,9 @@ pub(super) enum Offered {
 }
 
 impl Wire {
-    pub(super) fn new(cable: Cable, to: Node, limit: QueueLimit, overhead_bytes: usize) -> Self {
+    pub(super) fn new(cable: Cable, [from, to]: [Node; 2], limit: QueueLimit, overhead_bytes: usize) -> Self {
         Wire {
+            from,
             to,
             stats: DirectionStats::default(),
             rate_bits_per_second: cable.rate_bits_per_second(),
@@ -71,6 +75,11 @@ impl Wire {
             fraction: 0,
             outage: (u64::MAX, u64::MAX),
         }
+    }
+
+    /// The near end.
+    pub(super) fn from(&self) -> Node {
+        self.from
     }
 
     /// The far end.
@@ -92,16 +101,39 @@ impl Wire {
         if !self.has_room(now, frame.length()) {
             return Offered::Full(frame);
         }
-        let arrives = self.transmit(now, frame.length()) + self.delay_nanos;
+        let (begins, leaves) = self.transmit(now, frame.length());
+        let arrives = leaves + self.delay_nanos;
         self.queued_bytes += frame.length() as u64;
         self.stats.frames += 1;
         self.stats.bytes += frame.length() as u64;
-        self.in_flight.push_back(InFlight { arrives, frame });
+        self.in_flight.push_back(InFlight { begins, arrives, frame });
         self.stats.queue_peak_frames = self.stats.queue_peak_frames.max(self.queued_frames());
         match self.in_flight.len() {
             1 => Offered::First(arrives),
             _ => Offered::Queued,
         }
+    }
+
+    /// When the first frame arrives, if that is later than it was to be: it has been held up.
+    pub(super) fn held_up(&self, now: u64) -> Option<u64> {
+        self.in_flight.front().map(|first| first.arrives).filter(|&arrives| arrives > now)
+    }
+
+    /// Sends nothing more before `until` but the frame that is just leaving.
+    pub(super) fn hold(&mut self, now: u64, until: u64) {
+        let waiting = self.in_flight.iter().position(|one| one.begins >= now).unwrap_or(self.in_flight.len());
+        let begins = self.in_flight.get(waiting).map_or(self.free_at, |one| one.begins);
+        let by = until.saturating_sub(begins);
+        self.free_at = (self.free_at + by).max(until);
+        for held in self.in_flight.range_mut(waiting..) {
+            (held.begins, held.arrives) = (held.begins + by, held.arrives + by);
+        }
+    }
+
+    /// Bytes and frames that have not left.
+    pub(super) fn queue(&mut self, now: u64) -> (u64, usize) {
+        self.settle(now);
+        (self.queued_bytes, self.queued_frames())
     }
 
     /// Takes the frame whose arrival is due, and says when the next one arrives.
@@ -155,18 +187,19 @@ impl Wire {
         self.in_flight.len() - self.left
     }
 
-    /// Books the transmitter for a frame and returns when its last bit leaves.
-    fn transmit(&mut self, now: u64, frame_bytes: usize) -> u64 {
+    /// Books the transmitter for a frame and returns when its first and its last bit leave.
+    fn transmit(&mut self, now: u64, frame_bytes: usize) -> (u64, u64) {
         if self.free_at < now {
             self.free_at = now;
             self.fraction = 0;
         }
+        let begins = self.free_at.saturating_sub(self.burst_nanos).max(now);
         let bits = (frame_bytes + self.overhead_bytes) as u64 * 8;
         let numerator = bits * 1_000_000_000 + self.fraction;
         self.free_at += numerator / self.rate_bits_per_second;
         self.fraction = numerator % self.rate_bits_per_second;
         // A full bucket pays in advance.
-        self.free_at.saturating_sub(self.burst_nanos).max(now)
+        (begins, self.free_at.saturating_sub(self.burst_nanos).max(now))
     }
 
     /// Moves on to the first frame that has not left by `now`.

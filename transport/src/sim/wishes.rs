@@ -40,9 +40,11 @@ impl Wishes {
 
     /// The moment for which a `Timer` event is missing.
     ///
-    /// An event that is early enough is left to look again, so a deadline that moves back costs nothing.
-    pub(super) fn missing_alarm(&mut self, now: u64) -> Option<u64> {
+    /// An event that is early enough is left to look again, so a deadline that moves back costs nothing. With slack it
+    /// rings at the next of the moments that lie so far apart.
+    pub(super) fn missing_alarm(&mut self, now: u64, slack: u64) -> Option<u64> {
         let next = self.next()?.max(now);
+        let next = next.checked_next_multiple_of(slack.max(1)).unwrap_or(next);
         if self.alarms.last().is_some_and(|&alarm| alarm <= next) {
             return None;
         }

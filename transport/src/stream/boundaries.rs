@@ -11,7 +11,7 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 
 /// Which of a feed's frames end a message, and the length of a segment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
     /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those
@@ -52,12 +52,17 @@ impl Boundaries {
     }
 
     /// Whether frame `sequence` ends a message whose passing is to be reported.
+    #[inline]
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
-        self.frames.get(&sequence) == Some(&true)
+        !self.frames.is_empty() && self.frames.get(&sequence) == Some(&true)
     }
 
     /// Which kind of message ends with frame `sequence`, if one does.
+    #[inline]
     pub(super) fn ending(&self, sequence: u64) -> Ending {
+        if self.frames.is_empty() {
+            return Ending::None; // As in a file, which is no message.
+        }
         match self.frames.get(&sequence) {
             Some(true) => Ending::Message,
             Some(false) => Ending::Quiet,
@@ -66,13 +71,21 @@ impl Boundaries {
     }
 
     /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.
+    #[inline]
     pub(super) fn reported_before(&self, position: u64) -> u64 {
+        if self.frames.is_empty() && self.reported == 0 {
+            return 0;
+        }
         let kept = self.frames.range(..position).rev().find(|(_, report)| **report).map(|(last, _)| last + 1);
         kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
     }
 
     /// The end of the newest message before `position`; zero if there is none.
+    #[inline]
     pub(super) fn before(&self, position: u64) -> u64 {
+        if self.frames.is_empty() {
+            return 0;
+        }
         self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
     }
 
@@ -83,12 +96,13 @@ impl Boundaries {
     }
 
     /// How far whole segments reach in a stream of which everything below `head` is here.
+    #[inline]
     pub(super) fn whole_segments(&self, head: u64, complete: bool) -> u64 {
         if complete || self.segment_frames == 1 {
             return head;
         }
         let start = self.before(head);
-        start + (head - start) / self.segment_frames * self.segment_frames
+        start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
     }
 
     /// Whether a segment ends right before `position`.

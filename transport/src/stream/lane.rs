@@ -24,7 +24,7 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
 
 /// A child served by unicast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     peer: Peer,
     reader: ReaderId,
@@ -67,7 +67,7 @@ const MOST_FRAMES: u64 = 1 << 40;
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
     pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let tail = feed.tail();
+        let tail = if planted!("bridge-keeps-nothing") { feed.head() } else { feed.tail() };
         let reader = feed.add_reader(tail).expect("the tail can always be read");
         Lane {
             peer,
@@ -276,7 +276,8 @@ impl Lane {
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
             feed.skip_to(ack.cursor);
         }
-        feed.advance(self.reader, ack.body.below.max(feed.position(self.reader)));
+        let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
+        feed.advance(self.reader, below.max(feed.position(self.reader)));
         ack.cursor.saturating_sub(before)
     }
 
@@ -294,7 +295,7 @@ impl Lane {
             Policy::InOrderOnly => {
                 let rewind = found.next() == Some(from) && from == self.cursor;
                 if rewind {
-                    self.next = self.cursor;
+                    self.next = self.cursor + u64::from(planted!("rewind-one-short"));
                 }
                 u64::from(rewind)
             }
@@ -332,10 +333,7 @@ impl Lane {
         }
         let (sequence, again) = match self.next_repair(feed) {
             Some(sequence) => (sequence, true),
-            None if turn
-                && self.is_of_use(feed)
-                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
-            {
+            None if turn && self.is_of_use(feed) && self.next < self.end(feed, boundaries) => {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
@@ -357,6 +355,12 @@ impl Lane {
         self.arm(now);
         let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
         Some(Departure { outgoing, to, stamp })
+    }
+
+    /// One past the last frame that may be sent for the first time.
+    fn end(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
+        let whole = boundaries.whole_segments(feed.head(), feed.is_complete());
+        whole.min(self.limit + u64::from(planted!("credit-off-by-one")))
     }
 
     /// The first frame that is to be sent again, and that is here already.

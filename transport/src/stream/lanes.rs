@@ -12,7 +12,7 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
 
 /// The lanes of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who
@@ -59,6 +59,10 @@ impl Lanes {
 }
 
 impl Readers for Lanes {
+    fn boxed(&self) -> Box<dyn Readers> {
+        Box::new(self.clone())
+    }
+
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.peer() == from) else { return AckFrom::Stranger };
         let next = lane.next();
@@ -103,7 +107,10 @@ impl Readers for Lanes {
 
     fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
         if let Some(at) = self.lanes.iter().position(|lane| lane.peer().rank == rank) {
-            feed.remove_reader(self.lanes.remove(at).reader());
+            let reader = self.lanes.remove(at).reader();
+            if !planted!("dead-childs-cursor-kept") {
+                feed.remove_reader(reader);
+            }
             self.turns = (0..self.lanes.len()).collect();
             self.sorted = false;
         }
@@ -124,6 +131,11 @@ impl Readers for Lanes {
         let holds_up = |lane: &&Lane| !full || feed.position(lane.reader()) == feed.tail();
         let waiting = |lane: &Lane| Some((lane.waiting_since(feed)?, lane.peer().rank));
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
+    }
+
+    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+        let last = self.lanes.iter().min_by_key(|lane| feed.position(lane.reader()));
+        last.map(|lane| lane.peer().rank)
     }
 
     fn consumed(&self) -> u64 {

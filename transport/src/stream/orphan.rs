@@ -15,7 +15,7 @@ pub struct Orphan {
 }
 
 /// The newest gap of each child, until somebody takes the news.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Orphans {
     news: Vec<Orphan>,
 }

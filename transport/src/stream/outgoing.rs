@@ -21,7 +21,13 @@ impl Outgoing {
     /// The flags of frame `sequence`.
     pub(super) fn flags(sequence: u64, again: bool, urgent: bool, feed: &Feed, boundaries: &Boundaries) -> Flags {
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
-        let ending = if feed.last() == Some(sequence) { Ending::Stream } else { boundaries.ending(sequence) };
+        let ending = if again && planted!("flags-lost-when-sent-again") {
+            Ending::None
+        } else if feed.last() == Some(sequence) {
+            Ending::Stream
+        } else {
+            boundaries.ending(sequence)
+        };
         bits.iter().filter(|(set, _)| *set).fold(ending.flags(), |flags, (_, bit)| flags.with(*bit))
     }
 }

@@ -40,7 +40,14 @@ impl Part for Stream {
 
     /// Acknowledgements first: they are what others wait for.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.poll_ack(now, buffer).or_else(|| self.poll_data(now, buffer))
+        if let Some(length) = self.poll_ack(now, buffer) {
+            return Some(length);
+        }
+        let departure = self.readers.poll(now, &self.feed, &self.boundaries, &mut self.stamps);
+        if departure.is_none() {
+            self.crowding.spent(now);
+        }
+        departure.map(|departure| self.write(buffer, departure))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -29,6 +29,9 @@ pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Re
 
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {
+    /// The same readers once more, where they stand.
+    fn boxed(&self) -> Box<dyn Readers>;
+
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom;
 
@@ -74,6 +77,11 @@ pub(super) trait Readers: Debug + Send + Sync {
     /// For whom the stream cannot go on, if it cannot: see [`Stream::held_up_by`](super::Stream::held_up_by).
     fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
+    /// For whom most of what is in the feed is kept.
+    fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
+        self.held_up_by(feed)
+    }
+
     /// What every application at and behind them has consumed.
     fn consumed(&self) -> u64;
 
@@ -94,4 +102,10 @@ pub(super) trait Readers: Debug + Send + Sync {
 
     /// The bytes of stamps, readers and repairs.
     fn memory(&self) -> Memory;
+}
+
+impl Clone for Box<dyn Readers> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The transmissions to one child.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Transmissions {
     /// Under which stamp each frame was sent last.
     last: StampRing,
@@ -42,8 +42,9 @@ impl Transmissions {
     }
 
     /// A frame is sent, for the first time or again.
+    #[inline]
     pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
-        if self.repairs.remove(&sequence) {
+        if !self.repairs.is_empty() && self.repairs.remove(&sequence) {
             self.before.insert(sequence, self.last(sequence));
         }
         self.last.set(sequence, stamp);
@@ -56,7 +57,7 @@ impl Transmissions {
 
     /// Frames from `from` on are of interest, and only those that have not arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>, from: u64) {
-        self.repairs.retain(|&sequence| sequence >= from && !ack.has(sequence));
+        self.repairs.retain(|&sequence| (sequence >= from && !ack.has(sequence)) || planted!("freed-slot-sent-again"));
         if self.before.first_key_value().is_some_and(|(&first, _)| first < from) {
             self.before = self.before.split_off(&from);
         }
@@ -80,6 +81,7 @@ impl Transmissions {
     }
 
     /// The first frame that is to be sent again.
+    #[inline]
     pub(super) fn next_repair(&self) -> Option<u64> {
         self.repairs.first().copied()
     }

@@ -3,7 +3,7 @@
 use crate::wire::{Frame, Peer};
 
 /// The hosts that may send a receiver frames of its stream; nobody else's change anything.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Upstream {
     /// Whom this host acknowledges to, and whose stamps it echoes; none at the origin.
     parent: Option<Peer>,
@@ -25,7 +25,7 @@ impl Upstream {
 
     /// Names another parent; whether it is another.
     pub(super) fn set_parent(&mut self, parent: Peer) -> bool {
-        self.parent.replace(parent) != Some(parent)
+        !planted!("old-parent-kept") && self.parent.replace(parent) != Some(parent)
     }
 
     /// Names the origin.

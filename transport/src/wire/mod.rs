@@ -34,6 +34,7 @@ mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
+pub(crate) use header::damage;
 pub use header::{
     ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, OtherVersion, Reject, VERSION,
     parse, parse_version, seal,

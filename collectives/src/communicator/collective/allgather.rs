@@ -9,6 +9,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member, Way};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
 /// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
@@ -20,14 +21,14 @@ const BLOCKS_AHEAD: u16 = 2;
 pub type Allgather = Call<Exchange>;
 
 /// How one rank gives its block and gets the others'.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: Pattern,
     /// The own block is among all.
     placed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Pattern {
     /// Every rank casts its block.
     Casts(Casts),
@@ -35,14 +36,14 @@ enum Pattern {
     Ring(AroundTheRing),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Casts {
     own: Writing,
     /// The others, by origin, that have not come whole.
     others: Vec<(Rank, Reading)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct AroundTheRing {
     /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
     handed: u16,
@@ -164,7 +165,8 @@ impl AroundTheRing {
         let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
         let steps = size - 1;
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
-        let passing = |step: u16| block_range(rank.ahead(size - step, size), block_bytes);
+        let from = |step: u16| if planted!("block-from-the-wrong-side") { step } else { size - step };
+        let passing = |step: u16| block_range(rank.ahead(from(step), size), block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
                 self.awaited.add(group, rank.ahead(size - 1, size), block_bytes);

@@ -17,7 +17,7 @@ const FAN_OUT: u16 = 16;
 pub type Barrier = Call<Meeting>;
 
 /// What one rank waits for and tells.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Meeting {
     /// Arrivals that are awaited.
     arrivals: AwaitedBlocks,
@@ -26,7 +26,7 @@ pub struct Meeting {
     release: Release,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Release {
     Given(Writing),
     Awaited(Reading),

@@ -13,7 +13,7 @@ use ethbcast_transport::wire::Rank;
 pub type Broadcast = Call<BroadcastRole>;
 
 /// One rank's part in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum BroadcastRole {
     /// The one whose bytes they are.
     Root(Writing),

@@ -40,7 +40,7 @@ pub trait Work: Debug {
 }
 
 /// A collective in progress on this rank; [`Broadcast`](super::Broadcast) and the others are such calls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a collective that is begun has to be advanced to its end or abandoned"]
 pub struct Call<W> {
     signature: Signature,

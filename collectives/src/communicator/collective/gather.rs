@@ -13,7 +13,7 @@ use ethbcast_transport::wire::Rank;
 pub type Gather = Call<GatheredBlocks>;
 
 /// The blocks that one rank awaits or gives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GatheredBlocks {
     /// At the root: the others' blocks.
     awaited: AwaitedBlocks,

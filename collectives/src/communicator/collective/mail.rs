@@ -11,7 +11,7 @@ use std::sync::Arc;
 const TAG: u32 = FIRST_RESERVED_TAG;
 
 /// A block on its way to a rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct BlockToSend {
     to: Rank,
     /// The message, once it is made and until it is handed over.
@@ -52,12 +52,12 @@ fn message(signature: Signature, block: &[u8]) -> Arc<[u8]> {
 }
 
 /// Blocks awaited from several ranks, or several from one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AwaitedBlocks {
     awaited: Vec<AwaitedBlock>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct AwaitedBlock {
     from: Rank,
     bytes: usize,

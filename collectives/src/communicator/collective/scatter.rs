@@ -13,7 +13,7 @@ use ethbcast_transport::wire::Rank;
 pub type Scatter = Call<Shares>;
 
 /// The blocks that one rank gives or awaits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shares {
     /// At the root: the blocks that have not been handed over, the next one last.
     outbound: Vec<(Rank, BlockToSend)>,

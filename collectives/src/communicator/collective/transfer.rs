@@ -8,7 +8,7 @@ use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Rank;
 
 /// A message being written to one of this rank's own streams.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Writing {
     way: Way,
     begun: bool,
@@ -51,7 +51,7 @@ impl Writing {
 }
 
 /// A message being read from the streams of another rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reading {
     origin: Rank,
     /// Whether it can come by a cast alone.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const REMEMBERED_CALLS: usize = 16;
 
 /// The calls of one rank, set against what the others say of theirs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Agreement {
     own: Rank,
     /// The number of the next call.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// What becomes of an outcome.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum AskedState<T> {
     /// It has not come yet.
     Awaited,
@@ -16,7 +16,7 @@ enum AskedState<T> {
 }
 
 /// The operations of one kind that have been asked for and whose outcomes have not been taken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending<I, T> {
     fates: BTreeMap<I, AskedState<T>>,
     /// How many of them have outcomes that nobody wants.

@@ -20,7 +20,7 @@ use ethbcast_transport::wire::{Kind, Rank};
 use ethbcast_transport::{Deadline, Instant};
 
 /// One member's view of the collectives: who takes part, what has been called, and why it cannot go on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::communicator) struct Calls {
     roster: Roster,
     rank: Rank,

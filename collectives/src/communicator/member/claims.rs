@@ -17,7 +17,7 @@ struct Claim {
 }
 
 /// The claims of all ranks that have not been believed; one of each at most.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Claims {
     /// A rank that has not failed says something else within that time.
     held_for: Duration,

@@ -18,7 +18,7 @@ use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 
 /// One member's end of everything that a complete group does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     calls: Calls,
     messages: Messages,

@@ -9,7 +9,7 @@ use ethbcast_transport::wire::Rank;
 const REPEATS: u8 = 2;
 
 /// The signs of life of one member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Keepalive {
     rank: Rank,
     size: u16,

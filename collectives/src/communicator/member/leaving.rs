@@ -25,7 +25,7 @@ enum LeavingStage {
 }
 
 /// The way out of one member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Leaving {
     stage: LeavingStage,
     /// The good-bye that waits to be sent: how many follow it.

@@ -15,7 +15,7 @@ pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
 const MOST_ASKED: usize = 1024;
 
 /// The messages of one member: those of the application and those that are parts of collectives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::communicator) struct Messages {
     mailbox: Mailbox,
     sends: Pending<SendId, SendOutcome>,

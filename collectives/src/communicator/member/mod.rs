@@ -38,7 +38,7 @@ use way::Ways;
 /// It is a [`Machine`](ethbcast_transport::Machine): drive it until [`joined`](Member::joined), go on driving it for as
 /// long as it lives, so that the others see that it is there, and in the end [`leave`](Member::leave) and drive it
 /// until it [`has_left`](Member::has_left). Messages and collectives are asked for in between.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Member {
     assembly: Assembly,
     /// Why there will be no group.

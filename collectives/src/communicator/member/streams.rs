@@ -6,7 +6,7 @@ use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 
 /// A stream and what the group remembers about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot {
     stream: Stream,
     /// Whether its next frame is in the middle of a message.
@@ -14,7 +14,7 @@ struct Slot {
 }
 
 /// All streams of one member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     /// By number, less one.

@@ -16,7 +16,7 @@ struct Told {
 }
 
 /// Whom each rank waits for, as far as it has said.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waits {
     own: Rank,
     /// Whom this rank waits for in the call in progress, and when to look anew: among thousands that takes time.

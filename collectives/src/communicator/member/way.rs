@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const REMEMBERED: usize = 64;
 
 /// What is known of the network, and the ways already decided.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ways {
     calibration: Calibration,
     decided: BTreeMap<usize, Way>,

@@ -28,7 +28,7 @@ const BURST_FRAMES: u64 = 32;
 const TRIES: u32 = 4;
 
 /// The ramp, and what it has shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::measure) struct CastStep {
     group: MacAddr,
     hearers: Vec<Hearer>,
@@ -43,7 +43,7 @@ pub(in crate::measure) struct CastStep {
     done: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Hearer {
     target: usize,
     mac: MacAddr,
@@ -53,7 +53,7 @@ struct Hearer {
 }
 
 /// One train.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Run {
     pace: RampPace,
     test: Option<u32>,
@@ -184,6 +184,10 @@ fn level(level: usize, link_frames_per_second: f64) -> RampPace {
 }
 
 impl Step for CastStep {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
     fn on_report(&mut self, _now: Instant, report: Report) {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
         if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {

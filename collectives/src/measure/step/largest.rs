@@ -19,7 +19,7 @@ const PATIENCE_FACTOR: u32 = 8;
 const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
 
 /// Tries the largest frame first, then common sizes, then bisects.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Largest {
     target: usize,
     to: MacAddr,
@@ -64,6 +64,10 @@ impl Largest {
 }
 
 impl Step for Largest {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
     fn on_echo(&mut self, _now: Instant, echo: EchoFrame) {
         let whole = echo.last && echo.payload_bytes + HEADER_BYTES == self.tried;
         if echo.target == self.target && whole && self.tests.contains(&echo.test) {

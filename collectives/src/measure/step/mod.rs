@@ -44,6 +44,9 @@ pub(super) struct Report {
 
 /// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).
 pub(super) trait Step: Debug + Send {
+    /// The same test once more, where it stands.
+    fn boxed(&self) -> Box<dyn Step>;
+
     /// Takes an echo of this or another test.
     fn on_echo(&mut self, _now: Instant, _echo: EchoFrame) {}
 
@@ -64,4 +67,10 @@ pub(super) trait Step: Debug + Send {
 
     /// Adds what was found out, be the test done or cut short.
     fn conclude(&self, findings: &mut Findings);
+}
+
+impl Clone for Box<dyn Step> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
 }

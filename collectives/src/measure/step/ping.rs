@@ -17,7 +17,7 @@ const PATIENCE_FACTOR: u32 = 3;
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 
 /// Sends a message, waits for it to come back, and so on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
@@ -53,6 +53,10 @@ impl Ping {
 }
 
 impl Step for Ping {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
     fn on_echo(&mut self, now: Instant, echo: EchoFrame) {
         if echo.target != self.target || !echo.last {
             return;

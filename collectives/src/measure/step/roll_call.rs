@@ -10,7 +10,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
 /// Sends a short message to every target and again to those that have not answered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
@@ -22,7 +22,7 @@ pub(in crate::measure) struct RollCall {
     over: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Called {
     mac: MacAddr,
     /// Number and moment of each call.
@@ -43,6 +43,10 @@ impl RollCall {
 }
 
 impl Step for RollCall {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
     fn on_echo(&mut self, now: Instant, echo: EchoFrame) {
         let called = &mut self.targets[echo.target];
         let sent = called.calls.iter().find(|(test, _)| *test == echo.test);

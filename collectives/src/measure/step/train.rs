@@ -29,7 +29,7 @@ const GAP_MAX_NANOS: f64 = 1e11;
 const LEAD_IN_PART: u64 = 4;
 
 /// Sends messages as fast as reports allow, until time is up; then waits for the last report.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Train {
     target: usize,
     to: MacAddr,
@@ -131,6 +131,10 @@ impl Train {
 }
 
 impl Step for Train {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
     fn on_report(&mut self, now: Instant, report: Report) {
         let own = report.target == self.target && self.test == Some(report.test) && report.seen <= self.next;
         if !own || report.seen < self.seen() {

@@ -6,7 +6,7 @@ use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Deadline, Instant, Machine};
 
 /// A host's machine with the application that goes with it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Participant<S, K> {
     /// The host that has the bytes.
     Root(Box<Root>, Sending<S>),

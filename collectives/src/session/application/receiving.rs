@@ -1,11 +1,20 @@
 //! The application at a receiver: moves what arrives into a sink, and says what became of it.
 
+use super::Again;
+use crate::session::ledger::Form;
 use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Where a receiver's bytes go.
 pub trait Sink {
+    /// How the stream that it takes carries its content.
+    fn form(&self) -> Form {
+        Form::Plain
+    }
+
     /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
     fn has_room(&self) -> bool {
         true
@@ -41,12 +50,32 @@ pub trait Sink {
         None
     }
 
+    /// Bytes of the stream, counted as they were pushed at the root, that came damaged or are lacking: they are fetched
+    /// again. Only the first such range; what was named before and is not any more is not fetched on.
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Takes bytes that were wanted, from `at` on: all of the range, or its first 128 KiB. They may be damaged again.
+    fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
+
+    /// What is wanted cannot be had; `why` is to be read after what that is. The verdict says so.
+    fn deny(&mut self, _now: Instant, _why: &str) {}
+
+    /// The `bytes` bytes of the stream from `offset` on, if this receiver keeps them and has verified them, for another
+    /// that lacks them when the source cannot be read again. [`Again::Pending`] also for bytes that have come and are
+    /// not verified yet; whoever has not got them at all has them not. Asked until the session is over, whatever the
+    /// verdict was.
+    fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
+        Again::Impossible("nothing is kept".to_owned())
+    }
+
     /// Something has happened at the receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
 /// A [`Sink`] at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiving<K> {
     sink: K,
     /// What the root offers.
@@ -60,6 +89,8 @@ pub struct Receiving<K> {
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
+    /// How often bytes that came damaged were sent again.
+    pieces_again: u64,
 }
 
 impl<K: Sink> Receiving<K> {
@@ -75,6 +106,7 @@ impl<K: Sink> Receiving<K> {
             untold: None,
             cancelled: false,
             end: None,
+            pieces_again: 0,
         }
     }
 
@@ -86,7 +118,11 @@ impl<K: Sink> Receiving<K> {
         }
         if self.verdict.is_none() && !self.cancelled {
             self.take(receiver, now);
+            while self.fetch(receiver, now) {
+                self.take(receiver, now);
+            }
         }
+        self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
         self.ask_verdict(now);
         if let Some(verdict) = self.untold.take().filter(|_| !self.cancelled) {
@@ -138,6 +174,35 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
+    /// Asks for what the sink wants again, and gives it what has come of it; whether anything has.
+    fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
+        receiver.fetch(now, self.sink.wanted());
+        let fetched = receiver.poll_fetched();
+        match &fetched {
+            Some(Ok((at, bytes))) => {
+                self.pieces_again += 1;
+                self.sink.supply(now, *at, bytes);
+            }
+            Some(Err(why)) => self.sink.deny(now, why),
+            None => {}
+        }
+        fetched.is_some()
+    }
+
+    /// Reads for another member what the root asks for, as far as it is there already.
+    fn read_again(&mut self, receiver: &mut Receiver, now: Instant) {
+        while let Some(wanted) = receiver.wants_again() {
+            match self.sink.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+                Again::Bytes(bytes) => receiver.supply(bytes),
+                Again::Pending => break,
+                Again::Impossible(text) => {
+                    log::debug!("bytes from {} on are not here for another: {text}", wanted.start);
+                    receiver.deny();
+                }
+            }
+        }
+    }
+
     /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
     pub fn ask_verdict(&mut self, now: Instant) {
         let open = self.verdict.is_none() || self.is_verified();
@@ -145,6 +210,9 @@ impl<K: Sink> Receiving<K> {
             self.concluded = Some(now);
             self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
+            if planted!("visible-before-the-verdict") {
+                self.publish(now);
+            }
         }
     }
 
@@ -179,6 +247,17 @@ impl<K: Sink> Receiving<K> {
     /// What became of the bytes, once that is known.
     pub fn verdict(&self) -> Option<&Done> {
         self.verdict.as_ref()
+    }
+
+    /// The same of the content that the stream carries.
+    pub fn content_verdict(&self) -> Option<Done> {
+        let form = self.sink.form();
+        self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
+    }
+
+    /// How often bytes that came damaged, or not at all, were sent again because the sink wanted them.
+    pub fn pieces_again(&self) -> u64 {
+        self.pieces_again
     }
 
     /// Whether it was cancelled.

@@ -1,11 +1,17 @@
 //! The application at a root: moves bytes from a source into the stream.
 
+use crate::session::ledger::Form;
 use crate::session::{Root, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
 
 /// Where a root's bytes come from.
 pub trait Source {
+    /// How the stream that it shows carries its content.
+    fn form(&self) -> Form {
+        Form::Plain
+    }
+
     /// What comes next. Asked only while there is room for it. `consumed` says whether every application has consumed
     /// all that was pushed ([`Root::is_consumed`]), for sources that wait for that.
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_>;
@@ -57,7 +63,7 @@ pub enum Again<'a> {
 }
 
 /// A [`Source`] at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sending<S> {
     source: S,
     trailer: Option<Trailer>,
@@ -145,5 +151,11 @@ impl<S: Source> Sending<S> {
     /// What the stream added up to, once the source has come to its end.
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
+    }
+
+    /// The same of the content that the stream carries.
+    pub fn content(&self) -> Option<Trailer> {
+        let form = self.source.form();
+        self.trailer.map(|trailer| Trailer { bytes: form.content_bytes(trailer.bytes), ..trailer })
     }
 }

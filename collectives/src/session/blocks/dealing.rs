@@ -37,6 +37,12 @@ impl Dealing {
         (round.saturating_mul(self.streams) + at as u64).saturating_mul(self.block_frames).saturating_add(within)
     }
 
+    /// Where a frame of the whole goes: the place of the stream, and the frame's number there.
+    pub(in crate::session) fn place_of(self, whole: u64) -> (usize, u64) {
+        let place = if self.streams == 1 { 0 } else { (whole / self.block_frames % self.streams) as usize };
+        (place, self.of_stream(place, whole))
+    }
+
     /// How many of the first `whole` frames go to the stream at place `at`.
     pub(in crate::session) fn of_stream(self, at: usize, whole: u64) -> u64 {
         if self.streams == 1 {
@@ -60,6 +66,7 @@ mod tests {
             for whole in 0..1000 {
                 let place = |at: usize| dealing.in_whole(at, counts[at]) == whole;
                 let at = (0..counts.len()).find(|&at| place(at)).expect("it has been dealt to somebody");
+                assert_eq!(dealing.place_of(whole), (at, counts[at]), "{dealing:?}");
                 counts[at] += 1;
                 let expected: Vec<u64> = (0..counts.len()).map(|at| dealing.of_stream(at, whole + 1)).collect();
                 assert_eq!(counts, expected, "{dealing:?} after {whole}");

@@ -12,8 +12,9 @@ pub(super) use dealing::Dealing;
 pub(super) use stream::{alone, most_block_frames};
 
 use super::view::{Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
-use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
+use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
 
@@ -24,7 +25,7 @@ pub(super) const FIRST_STREAM: u16 = 1;
 pub(super) const SIDE: u16 = 0x4000;
 
 /// A frame that somebody lacks.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LackingFrame {
     /// The place of its stream.
     pub at: usize,
@@ -34,11 +35,10 @@ pub(super) struct LackingFrame {
 }
 
 /// All streams of a session at one host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// How frames are dealt to the streams. From the view alone: root and receivers must deal alike, whatever the size
-    /// of their feeds.
+    /// How frames are dealt to the streams, from the view alone: root and receivers deal alike with any feeds.
     dealing: Dealing,
     /// Whether this host is served alone, on a stream of another number.
     aside: bool,
@@ -47,16 +47,16 @@ pub struct Blocks {
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
     left: u64,
-    /// Streams whose empty end of the message just read has not come by yet.
+    /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
     /// The streams in the order in which they are asked for data.
     turns: Vec<usize>,
-    /// When the application consumed something last, until all streams have been looked at.
+    /// When something was consumed last, until all streams have been looked at.
     consumed_at: Option<Instant>,
 }
 
 impl Blocks {
-    /// The streams of `view` at the host that `identity` names; the root's if its rank is zero.
+    /// The streams of `view` at the host that `identity` names.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let own = tuning.clone();
         let mut tuning = stream::tuned(tuning, view, identity.rank);
@@ -103,6 +103,11 @@ impl Blocks {
         self.streams.iter().map(|stream| stream.feed().head()).sum()
     }
 
+    /// Frames that everybody whom this host serves has been sent.
+    pub(super) fn frames_sent(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.sending().1.min(stream.feed().head())).sum()
+    }
+
     /// The same of the stream at one place.
     pub(super) fn frames_of(&self, at: usize) -> u64 {
         self.streams[at].feed().head()
@@ -145,8 +150,7 @@ impl Blocks {
 
     /// Whether the next frame can be pushed, whatever it ends.
     pub(super) fn has_room(&self) -> bool {
-        let room = |stream: &Stream| stream.feed().head() < stream.feed().limit();
-        self.streams.iter().all(room)
+        self.streams.iter().all(|stream| stream.feed().head() < stream.feed().limit())
     }
 
     /// Whether the end of the stream has been pushed or has arrived.
@@ -203,7 +207,7 @@ impl Blocks {
     pub(super) fn consume(&mut self, now: Instant) -> Ending {
         self.consumed_at = Some(now);
         let ending = self.streams[self.turn].consume(now);
-        self.left -= 1;
+        self.left -= u64::from(!planted!("block-never-ends"));
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
             if ending != Ending::Stream {
@@ -227,15 +231,18 @@ impl Blocks {
         });
     }
 
-    /// Streams that were not read may have filled meanwhile: once for all that was consumed they, too, are looked at.
+    /// Streams that were not read may have filled: once for all that was consumed they are looked at.
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
             self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
         }
     }
 
-    /// What children lack that is gone here, and in which stream.
-    pub(super) fn take_orphans(&mut self) -> Vec<(StreamId, Orphan)> {
+    /// What children lack that is gone here, and in which stream: an acknowledgement shows it, taken last.
+    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
+        if frame.header.kind != Kind::ACK {
+            return Vec::new();
+        }
         let numbered = self.streams.iter_mut().zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
     }
@@ -243,6 +250,13 @@ impl Blocks {
     /// The place of a stream by its number, if this session has it.
     pub(super) fn place(&self, number: StreamId) -> Option<usize> {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
+    }
+
+    /// The first frame from `sequence` on that is kept, and its number.
+    pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
+        let feed = self.streams[0].feed();
+        let sequence = sequence.max(feed.tail());
+        feed.keeps(sequence).then(|| (sequence, feed.payload(sequence)))
     }
 
     /// How frames are dealt to the streams.
@@ -253,6 +267,11 @@ impl Blocks {
     /// The host for which a stream cannot go on, if there is one.
     pub(super) fn held_up_by(&self) -> Option<Rank> {
         self.streams.iter().find_map(Stream::held_up_by)
+    }
+
+    /// The host that takes a stream's frames more slowly than this one could send them, if there is one.
+    pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
+        self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
     /// Whether a feed has room for nothing more.
@@ -292,8 +311,7 @@ impl Blocks {
         let number = StreamId(FIRST_STREAM | SIDE);
         if let [stream] = &mut self.streams[..] {
             stream.set_parent(view.peer(Rank::ROOT));
-            stream.set_number(now, number);
-            return;
+            return stream.set_number(now, number);
         }
         // What has come ahead of its turn comes again: the root serves one stream, of all frames in their order.
         let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
@@ -303,7 +321,7 @@ impl Blocks {
         self.start_over();
     }
 
-    /// Goes on under the number of the stream that all follow: it was somebody else who said that this host was aside.
+    /// Goes on under the number that all follow: it was somebody else who said that this host was aside.
     fn step_back(&mut self, now: Instant) {
         if std::mem::take(&mut self.aside) {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
@@ -323,7 +341,7 @@ impl Blocks {
                 .cursors()
                 .into_iter()
                 .map(|(reader, _)| reader)
-                .filter(|&reader| tree.parent(reader) != Some(rank))
+                .filter(|&reader| tree.parent(reader) != Some(rank) && !planted!("sent-to-the-dead"))
                 .collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }

@@ -32,6 +32,7 @@ mod read_ahead;
 mod report;
 mod storage;
 mod write_behind;
+mod writer;
 
 pub use cancel::{Cancel, Start};
 pub use error::Error;
@@ -42,7 +43,8 @@ pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
 pub use storage::{Output, Storage, StorageError, is_full};
-pub use write_behind::{WriteBehind, Writer, write_behind};
+pub use write_behind::{WriteBehind, write_behind};
+pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Station};
@@ -179,9 +181,10 @@ impl Session {
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
-        let root = Root::new(began, options.root_config(&self.station, session, &self.tuning)?);
+        let form = sending.source().form();
+        let root = Root::new(began, options.root_config(&self.station, session, form, &self.tuning)?);
         let mut root = Limited::new(root, began, options.time_limit);
-        let mut teller = Teller::new(options, self.port.away_flag());
+        let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up) = (false, None);
@@ -222,13 +225,14 @@ impl Session {
         Ok(SendReport {
             session,
             choice: root.choice().cloned(),
-            trailer: sending.trailer(),
+            trailer: sending.content(),
             took: root.took(),
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
             receivers: root.reports().cloned().collect(),
             turned_away: root.turned_away().cloned().collect(),
+            damages: root.damages(),
             held_up_by: teller.held_up_by(&root),
         })
     }
@@ -243,10 +247,11 @@ impl Session {
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
-        let config = options.receiver_config(&self.station, nonce, &self.tuning);
+        let form = receiving.sink().form();
+        let config = options.receiver_config(&self.station, nonce, form, &self.tuning);
         let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, self.port.away_flag());
+        let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {

@@ -2,6 +2,7 @@
 
 use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
+use crate::session::ledger::Form;
 use crate::session::{OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
@@ -119,12 +120,19 @@ impl Options {
     ///
     /// # Errors
     /// If the engine cannot run on the numbers asked for, nobody is waited for, or a name is too long.
-    pub(super) fn root_config(&self, station: &Station, session: u32, port: &Tuning) -> Result<RootConfig, Error> {
+    pub(super) fn root_config(
+        &self,
+        station: &Station,
+        session: u32,
+        form: Form,
+        port: &Tuning,
+    ) -> Result<RootConfig, Error> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
         let tuning = Tuning { feed: port.feed.clone(), ..numbers };
         tuning.check()?;
         let config = RootConfig {
             size: self.size,
+            form,
             wanted: self.wanted().ok_or(Error::ForWhom)?,
             hosts: self.hosts.clone(),
             route: self.route.clone(),
@@ -156,9 +164,10 @@ impl Options {
     }
 
     /// A receiver's configuration.
-    pub(super) fn receiver_config(&self, station: &Station, nonce: u64, port: &Tuning) -> ReceiverConfig {
+    pub(super) fn receiver_config(&self, station: &Station, nonce: u64, form: Form, port: &Tuning) -> ReceiverConfig {
         ReceiverConfig {
             free_bytes: self.free_bytes,
+            form,
             patience: self.max_wait,
             once: self.once,
             timing: self.timing,
@@ -178,7 +187,7 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| {
-            let config = Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, &port);
+            let config = Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, Form::Plain, &port);
             config.expect("a preset's numbers are right").tuning
         };
         let paper = tuning(Preset::Paper);
@@ -193,7 +202,9 @@ mod tests {
         let mut wrong = Tuning::default();
         wrong.window.min_frames = 0;
         let options = Options { tuning: Some(wrong), ..Options::new() };
-        let error = options.root_config(&station, 1, &Tuning::default()).expect_err("no frame would be on its way");
+        let error = options
+            .root_config(&station, 1, Form::Plain, &Tuning::default())
+            .expect_err("no frame would be on its way");
         assert!(error.to_string().starts_with("window.min_frames = "), "{error}");
         assert!(matches!(error, Error::Tuning(_)));
     }
@@ -201,7 +212,7 @@ mod tests {
     #[test]
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = |options: &Options| options.root_config(&station, 1, &Tuning::default());
+        let config = |options: &Options| options.root_config(&station, 1, Form::Plain, &Tuning::default());
         let wanted =
             |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
         assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
@@ -223,7 +234,8 @@ mod tests {
         let station = |host: &str, mtu_bytes| Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes);
         let check = |host_bytes, source_bytes, mtu_bytes| {
             let options = Options { source: "s".repeat(source_bytes), ..Options::new().receivers(1) };
-            let config = options.root_config(&station(&"h".repeat(host_bytes), mtu_bytes), 1, &Tuning::default());
+            let config =
+                options.root_config(&station(&"h".repeat(host_bytes), mtu_bytes), 1, Form::Plain, &Tuning::default());
             config.map(drop).map_err(|error| error.to_string())
         };
         assert_eq!((check(255, 255, 1500), check(255, 255, 576)), (Ok(()), Ok(())));

@@ -1,6 +1,7 @@
 //! What a session tells its user while it runs.
 
 use super::Options;
+use crate::session::ledger::Form;
 use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
@@ -33,6 +34,8 @@ pub enum Progress<'a> {
 /// Tells the user, bytes not too often.
 pub(super) struct Teller<'a> {
     options: &'a Options,
+    /// How the stream carries the bytes that are told of.
+    form: Form,
     told_at: Option<Instant>,
     /// By rank, how often it was seen to take frames more slowly than they came.
     blocked: BTreeMap<Rank, u32>,
@@ -42,8 +45,8 @@ pub(super) struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    pub(super) fn new(options: &'a Options, away: Arc<AtomicBool>) -> Teller<'a> {
-        Teller { options, told_at: None, blocked: BTreeMap::new(), away, told_away: false }
+    pub(super) fn new(options: &'a Options, form: Form, away: Arc<AtomicBool>) -> Teller<'a> {
+        Teller { options, form, told_at: None, blocked: BTreeMap::new(), away, told_away: false }
     }
 
     /// Tells it when the interface goes or comes back.
@@ -74,7 +77,7 @@ impl<'a> Teller<'a> {
         let (Some(view), Some((rank, Status { state, consumed, .. }))) = (root.view(), slowest) else { return };
         if self.is_due(now) {
             let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
-            let bytes = (consumed * payload_bytes).min(view.size.unwrap_or(u64::MAX));
+            let bytes = self.form.content_bytes((consumed * payload_bytes).min(view.size.unwrap_or(u64::MAX)));
             let slowest = Some((view.members[rank.index()].host.as_str(), state));
             self.options.tell(Progress::Moved { bytes, slowest });
         }
@@ -87,7 +90,8 @@ impl<'a> Teller<'a> {
         let Some(arrived) = receiver.streams().map(arrived) else { return };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
-            self.options.tell(Progress::Moved { bytes: arrived.min(size.unwrap_or(u64::MAX)), slowest: None });
+            let bytes = self.form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            self.options.tell(Progress::Moved { bytes, slowest: None });
         }
     }
 

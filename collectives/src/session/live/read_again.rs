@@ -1,21 +1,22 @@
-//! Reading a source again at an offset, on a thread of its own: what the root no longer keeps, and a receiver lacks.
+//! Reading a content again, on a thread of its own, and making its ledgered form again: what the root no longer keeps,
+//! or came damaged, and a receiver lacks.
 
 use crate::session::application::Again;
+use crate::session::ledger::{Form, SpanBuffer, SpanPlace};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Bytes read at once: whoever lacks a frame mostly lacks those behind it, too.
-const CHUNK_BYTES: usize = 256 << 10;
 /// Requests that may wait for the disk; further ones are made when they are answered.
 const REQUESTS: usize = 2;
-/// Chunks that are kept for those who asked for them: 2 MiB.
-const CHUNKS_KEPT: usize = 8;
+/// Spans that are kept for those who asked for them: as many as there are members that are served beside the others.
+const SPANS_KEPT: usize = 16;
 
 /// Bytes that can be read at any position, as often as one likes.
 pub trait ReadAt: Send + 'static {
@@ -24,6 +25,18 @@ pub trait ReadAt: Send + 'static {
     /// # Errors
     /// The system's.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl ReadAt for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+impl ReadAt for Box<dyn ReadAt> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.as_ref().read_at(buffer, offset)
+    }
 }
 
 /// What is left of a file or block device, without moving the position at which it is read.
@@ -47,34 +60,33 @@ impl RestOfFile {
 
 impl ReadAt for RestOfFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, self.begin + offset)
+        ReadAt::read_at(&self.file, buffer, self.begin + offset)
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Request {
-    offset: u64,
-    bytes: usize,
-}
+/// A span that is to be read: its place if the content is what it was.
+type Request = SpanPlace;
 
-/// A piece of the source, as it was found when it was read again.
+/// A span of the content, as it was found when it was read again.
 #[derive(Debug)]
-struct Chunk {
+struct Span {
     request: Request,
-    bytes: Vec<u8>,
-    /// Why there are fewer than were asked for, if not because the source ends there.
+    buffer: SpanBuffer,
+    /// Why there is less than was asked for, if not because the content ends there.
     error: Option<io::Error>,
 }
 
-/// Asks a thread for pieces of the source; the thread begins with the first and ends with this.
+/// Asks a thread for spans; the thread begins with the first and ends with this.
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     requests: SyncSender<Request>,
-    chunks: Receiver<Chunk>,
+    spans: Receiver<Span>,
     /// What the thread has been asked and not answered.
     asked: Vec<Request>,
     /// What it has answered, the last used at the front.
-    kept: VecDeque<Chunk>,
+    kept: VecDeque<Span>,
+    /// The bytes that were asked for last.
+    part: Vec<u8>,
     /// The thread's work, until it is started.
     work: Option<Work>,
 }
@@ -83,7 +95,7 @@ impl ReadAgain {
     /// Reads from `positions`, and tells `waker` when something has been read.
     pub(super) fn new(positions: impl ReadAt, waker: &Arc<Waker>) -> ReadAgain {
         let (requests, orders) = sync_channel::<Request>(REQUESTS);
-        let (answers, chunks) = sync_channel(REQUESTS);
+        let (answers, spans) = sync_channel(REQUESTS);
         let waker = Arc::clone(waker);
         let work = Work(Box::new(move || {
             for request in orders {
@@ -93,31 +105,35 @@ impl ReadAgain {
                 waker.wake();
             }
         }));
-        ReadAgain { requests, chunks, asked: Vec::new(), kept: VecDeque::new(), work: Some(work) }
+        let (asked, kept) = (Vec::new(), VecDeque::new());
+        ReadAgain { requests, spans, asked, kept, part: Vec::new(), work: Some(work) }
     }
 
-    /// The bytes that were asked for, once they are there.
-    pub(super) fn read(&mut self, offset: u64, bytes: usize) -> Again<'_> {
-        while let Ok(chunk) = self.chunks.try_recv() {
-            self.asked.retain(|asked| *asked != chunk.request);
-            self.kept.truncate(CHUNKS_KEPT - 1);
-            self.kept.push_front(chunk);
+    /// A part of the ledgered form of a content of so many bytes (or all that can be read), once it is there.
+    pub(super) fn read(&mut self, part: Range<u64>, content_bytes: u64) -> Again<'_> {
+        while let Ok(span) = self.spans.try_recv() {
+            self.asked.retain(|asked| *asked != span.request);
+            self.kept.truncate(SPANS_KEPT - 1);
+            self.kept.push_front(span);
         }
-        let Some(at) = self.kept.iter().position(|chunk| chunk.request.covers(offset, bytes)) else {
-            return self.ask(Request { offset, bytes: bytes.max(CHUNK_BYTES) });
-        };
-        let chunk = self.kept.remove(at).expect("it was found there");
-        let begin = (offset - chunk.request.offset) as usize;
-        if chunk.bytes.len() >= begin + bytes {
-            self.kept.push_front(chunk);
-            return Again::Bytes(&self.kept[0].bytes[begin..begin + bytes]);
+        self.part.clear();
+        for request in SpanPlace::all_of(&part, content_bytes) {
+            let Some(at) = self.kept.iter().position(|span| span.request == request) else { return self.ask(request) };
+            let span = self.kept.remove(at).expect("it was found there");
+            span.buffer.copy_part(request.index(), &part, &mut self.part);
+            let error = span.error.as_ref().map(ToString::to_string);
+            self.kept.push_front(span);
+            if let Some(error) = error {
+                let content = request.content_begin();
+                return Again::Impossible(format!("it cannot be read again at byte {content}: {error}"));
+            }
         }
-        match chunk.error {
-            // What is short was read for bytes before these: they have still to be asked for themselves.
-            _ if begin > 0 => self.ask(Request { offset, bytes: bytes.max(CHUNK_BYTES) }),
-            Some(error) => Again::Impossible(format!("it cannot be read again at byte {offset}: {error}")),
-            None => Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {offset}")),
+        if self.part.len() as u64 == part.end - part.start {
+            return Again::Bytes(&self.part);
         }
+        let (content, _) = Form::Ledgered.content_of(&part, Form::Ledgered.stream_bytes(content_bytes));
+        let (bytes, at) = (content.end - content.start, content.start);
+        Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
     }
 
     fn ask(&mut self, request: Request) -> Again<'static> {
@@ -126,21 +142,13 @@ impl ReadAgain {
         {
             log::warn!("no thread to read again with: {error}");
         }
-        let covered = self.asked.iter().any(|asked| asked.covers(request.offset, 1));
-        if !covered && self.asked.len() < REQUESTS {
+        if !self.asked.contains(&request) && self.asked.len() < REQUESTS {
             if self.requests.try_send(request).is_err() {
                 return Again::Impossible("the thread that reads it again has ended".to_owned());
             }
             self.asked.push(request);
         }
         Again::Pending
-    }
-}
-
-impl Request {
-    /// Whether the answer has these bytes.
-    fn covers(&self, offset: u64, bytes: usize) -> bool {
-        offset >= self.offset && offset + bytes as u64 <= self.offset + self.bytes as u64
     }
 }
 
@@ -153,25 +161,28 @@ impl std::fmt::Debug for Work {
     }
 }
 
-/// As much as is asked for, or all that can be read.
-fn read(positions: &impl ReadAt, request: Request) -> Chunk {
-    let mut bytes = vec![0; request.bytes];
-    let (mut have, mut failed) = (0, None);
-    while have < bytes.len() && failed.is_none() {
-        match positions.read_at(&mut bytes[have..], request.offset + have as u64) {
+/// As much as is asked for, or all that can be read, sealed.
+fn read(positions: &impl ReadAt, request: Request) -> Span {
+    let mut buffer = SpanBuffer::empty(SpanBuffer::default());
+    let mut failed = None;
+    while buffer.content_bytes() < request.content_bytes() && failed.is_none() {
+        let lacking = request.content_bytes() - buffer.content_bytes();
+        let offset = request.content_begin() + buffer.content_bytes() as u64;
+        match positions.read_at(&mut buffer.room()[..lacking], offset) {
             Ok(0) => break,
-            Ok(count) => have += count,
+            Ok(count) => buffer.filled(count),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => failed = Some(error),
         }
     }
-    bytes.truncate(have);
-    Chunk { request, bytes, error: failed }
+    buffer.seal(request.index());
+    Span { request, buffer, error: failed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::ledger::{Encoder, SPAN_BYTES};
     use std::io::{Read, SeekFrom, Write};
     use std::os::fd::OwnedFd;
 
@@ -202,10 +213,10 @@ mod tests {
         ReadAgain::new(Pattern { bytes, bad_from }, &Arc::new(Waker::new().expect("a descriptor")))
     }
 
-    /// What comes of asking until there is an answer.
-    fn wait(again: &mut ReadAgain, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
+    /// What comes of asking for a part of the stream until there is an answer.
+    fn wait(again: &mut ReadAgain, part: Range<u64>) -> Result<Vec<u8>, String> {
         loop {
-            match again.read(offset, bytes) {
+            match again.read(part.clone(), u64::MAX) {
                 Again::Bytes(bytes) => return Ok(bytes.to_vec()),
                 Again::Pending => thread::yield_now(),
                 Again::Impossible(why) => return Err(why),
@@ -213,14 +224,29 @@ mod tests {
         }
     }
 
+    /// The ledgered form of the pattern.
+    fn stream(bytes: u64) -> Vec<u8> {
+        let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
+        for begin in (0..bytes).step_by(SPAN_BYTES) {
+            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            let count = (bytes - begin).min(SPAN_BYTES as u64) as usize;
+            span.room()[..count].iter_mut().zip(begin..).for_each(|(byte, at)| *byte = byte_at(at));
+            span.filled(count);
+            encoder.seal(&mut span);
+            stream.extend_from_slice(span.as_bytes());
+        }
+        stream
+    }
+
     #[test]
     fn many_who_lack_different_bytes_all_get_theirs() {
+        let stream = stream(10_000_000);
         let mut again = again(10_000_000, u64::MAX);
         let mut missing: Vec<(u64, usize)> = (0..12).map(|one| (one * 700_001, 1468)).collect();
         while !missing.is_empty() {
             missing.retain_mut(|(offset, frames)| {
-                if let Again::Bytes(bytes) = again.read(*offset, 1468) {
-                    assert!(bytes.iter().zip(*offset..).all(|(byte, at)| *byte == byte_at(at)), "at {offset}");
+                if let Again::Bytes(bytes) = again.read(*offset..*offset + 1468, 10_000_000) {
+                    assert!(bytes == &stream[*offset as usize..][..1468], "at {offset}");
                     (*offset, *frames) = (*offset + 1468, *frames - 1);
                 }
                 *frames > 1000
@@ -235,7 +261,8 @@ mod tests {
         file.seek(SeekFrom::Start(14)).expect("a file has positions");
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let mut again = ReadAgain::new(RestOfFile::of(&file).expect("a file"), &waker);
-        assert_eq!(wait(&mut again, 4, 12), Ok(b"what is left".to_vec()));
+        let left = wait(&mut again, 56 + 4..56 + 16);
+        assert_eq!(left, Ok(b"what is left".to_vec()), "behind the ledger of one chunk");
         let mut rest = String::new();
         file.read_to_string(&mut rest).expect("text");
         assert_eq!(rest, "and what is left");
@@ -246,12 +273,12 @@ mod tests {
     #[test]
     fn the_end_is_not_crossed_and_an_error_of_the_disk_is_the_reason() {
         let mut short = again(1000, u64::MAX);
-        assert_eq!(wait(&mut short, 990, 10).map(|bytes| bytes.len()), Ok(10));
-        let why = wait(&mut short, 990, 11).expect_err("there are ten");
+        assert_eq!(wait(&mut short, 1046..1056), Ok(stream(1000)[1046..].to_vec()));
+        let why = wait(&mut short, 1046..1057).expect_err("there are ten");
         assert!(why.contains("shorter"), "{why}");
-        let mut broken = again(1_000_000, 600_000);
-        assert!(wait(&mut broken, 599_800, 100).is_ok() && wait(&mut broken, 599_900, 100).is_ok());
-        let why = wait(&mut broken, 600_000, 100).expect_err("a bad sector");
+        let mut broken = again(2_000_000, 1_600_000);
+        assert!(wait(&mut broken, 1_000_000..1_000_100).is_ok());
+        let why = wait(&mut broken, 1_600_000..1_600_100).expect_err("a bad sector");
         assert!(why.contains("Input/output error"), "{why}");
     }
 }

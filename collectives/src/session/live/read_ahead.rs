@@ -1,23 +1,22 @@
-//! A reader on a thread of its own, which reads ahead of the stream and digests on the way.
+//! A reader on a thread of its own, which reads ahead of the stream and puts the ledgers before what it has read.
 
 use super::Error;
 use super::read_again::{ReadAgain, ReadAt};
 use crate::session::Trailer;
-use crate::session::application::{Again, Next, Source, Tally};
+use crate::session::application::{Again, Next, Source};
+use crate::session::ledger::{Encoder, Form, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// Bytes read at once: large enough for BLAKE3 to use wide vectors, small enough to start quickly.
-const CHUNK_BYTES: usize = 256 << 10;
-/// Chunks read ahead: 2 MiB.
-const CHUNKS_AHEAD: usize = 8;
+/// Spans read ahead: 3 MiB.
+const SPANS_AHEAD: usize = 3;
 
 #[derive(Debug)]
-enum Chunk {
-    Bytes(Vec<u8>),
+enum Progress {
+    Span(SpanBuffer),
     End(Trailer),
     Failed(Error),
 }
@@ -25,14 +24,15 @@ enum Chunk {
 /// The source of a session whose bytes a [`Reader`] reads.
 #[derive(Debug)]
 pub struct ReadAhead {
-    chunks: Receiver<Chunk>,
-    used: SyncSender<Vec<u8>>,
-    chunk: Vec<u8>,
+    progress: Receiver<Progress>,
+    used: SyncSender<SpanBuffer>,
+    span: SpanBuffer,
     pushed: usize,
     error: Option<Error>,
     /// Reads what was read before, or why that cannot be.
     again: Result<ReadAgain, String>,
     what: String,
+    size: Option<u64>,
     waker: Arc<Waker>,
 }
 
@@ -42,54 +42,52 @@ pub struct Reader<R> {
     input: R,
     what: String,
     size: Option<u64>,
-    chunks: SyncSender<Chunk>,
-    used: Receiver<Vec<u8>>,
+    progress: SyncSender<Progress>,
+    used: Receiver<SpanBuffer>,
     waker: Arc<Waker>,
 }
 
-/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every chunk. Other
+/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every span. Other
 /// than `size` bytes, if that is given, are an error.
 pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<R>, ReadAhead) {
-    let (to_machine, chunks) = sync_channel(CHUNKS_AHEAD);
-    let (used, recycled) = sync_channel(CHUNKS_AHEAD);
+    let (to_machine, progress) = sync_channel(SPANS_AHEAD);
+    let (used, recycled) = sync_channel(SPANS_AHEAD);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
     let source = ReadAhead {
-        chunks,
+        progress,
         used,
-        chunk: Vec::new(),
+        span: SpanBuffer::default(),
         pushed: 0,
         error: None,
         again: Err(format!("{what} cannot be read again")),
         what: what.clone(),
+        size,
         waker: Arc::clone(&waker),
     };
-    (Reader { input, what, size, chunks: to_machine, used: recycled, waker }, source)
+    (Reader { input, what, size, progress: to_machine, used: recycled, waker }, source)
 }
 
 impl<R: Read> Reader<R> {
     /// Reads until the end, an error, or the end of the session.
     pub fn run(mut self) {
-        let mut tally = Tally::default();
+        let mut encoder = Encoder::default();
         loop {
-            let mut buffer = self.used.try_recv().unwrap_or_default();
-            buffer.resize(CHUNK_BYTES, 0);
-            let chunk = match fill(&mut self.input, &mut buffer) {
-                Ok(0) => self.end(&tally),
-                Ok(count) => {
-                    buffer.truncate(count);
-                    tally.add(&buffer);
-                    // Receivers take nothing beyond the size they were told.
-                    if self.size.is_some_and(|size| tally.bytes() > size) {
-                        self.end(&tally)
-                    } else {
-                        Chunk::Bytes(buffer)
-                    }
+            let mut span = SpanBuffer::empty(self.used.try_recv().unwrap_or_default());
+            let filled = fill(&mut self.input, &mut span);
+            let bytes = encoder.content_bytes() + span.content_bytes() as u64;
+            let progress = match filled {
+                Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
+                // Receivers take nothing beyond the size they were told.
+                Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
+                Ok(()) if span.content_bytes() == 0 => self.end(&encoder),
+                Ok(()) => {
+                    encoder.seal(&mut span);
+                    Progress::Span(span)
                 }
-                Err(cause) => Chunk::Failed(Error::Read { what: self.what.clone(), bytes: tally.bytes(), cause }),
             };
-            let more = matches!(chunk, Chunk::Bytes(_));
+            let more = matches!(progress, Progress::Span(_));
             // The other end is gone once the session is over.
-            let wanted = self.chunks.send(chunk).is_ok();
+            let wanted = self.progress.send(progress).is_ok();
             self.waker.wake();
             if !(more && wanted) {
                 return;
@@ -97,24 +95,28 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn end(&self, tally: &Tally) -> Chunk {
-        match self.size.filter(|&size| size != tally.bytes()) {
-            Some(announced) => {
-                Chunk::Failed(Error::SizeChanged { what: self.what.clone(), announced, read: tally.bytes() })
-            }
-            None => Chunk::End(tally.trailer()),
-        }
+    fn end(&self, encoder: &Encoder) -> Progress {
+        let read = encoder.content_bytes();
+        let changed = self.size.is_some_and(|size| size != read);
+        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(encoder.trailer()) }
+    }
+
+    fn changed(&self, read: u64) -> Error {
+        Error::SizeChanged { what: self.what.clone(), announced: self.size.unwrap_or_default(), read }
     }
 }
 
-/// Reads what there is: a full chunk of a file, whatever has come of a pipe.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
+/// Reads until the span is full or there is no more.
+fn fill(input: &mut impl Read, span: &mut SpanBuffer) -> io::Result<()> {
+    while !span.is_full() {
+        match input.read(span.room()) {
+            Ok(0) => break,
+            Ok(count) => span.filled(count),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            result => return result,
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 impl ReadAhead {
@@ -141,22 +143,30 @@ impl ReadAhead {
 }
 
 impl Source for ReadAhead {
+    fn form(&self) -> Form {
+        Form::Ledgered
+    }
+
     fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
-        if self.pushed == self.chunk.len() {
+        if self.pushed == self.span.as_bytes().len() {
             if self.pushed > 0 {
-                // A reader that has ended needs no buffers: dropping this one is right.
-                drop(self.used.try_send(std::mem::take(&mut self.chunk)));
+                // A reader that has ended needs no memory: dropping this one is right.
+                drop(self.used.try_send(std::mem::take(&mut self.span)));
                 self.pushed = 0;
             }
-            match self.chunks.try_recv() {
-                Ok(Chunk::Bytes(bytes)) => self.chunk = bytes,
-                Ok(Chunk::End(trailer)) => return Next::End(trailer),
-                Ok(Chunk::Failed(error)) => return self.fail(error),
+            match self.progress.try_recv() {
+                Ok(Progress::Span(span)) => self.span = span,
+                Ok(Progress::End(trailer)) => {
+                    // What grows behind its end later is not read again.
+                    self.size = Some(Form::Ledgered.content_bytes(trailer.bytes));
+                    return Next::End(trailer);
+                }
+                Ok(Progress::Failed(error)) => return self.fail(error),
                 Err(TryRecvError::Empty) => return Next::Nothing,
                 Err(TryRecvError::Disconnected) => return self.fail(Error::GaveUp("the reader panicked".to_owned())),
             }
         }
-        Next::Bytes(&self.chunk[self.pushed..])
+        Next::Bytes(&self.span.as_bytes()[self.pushed..])
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -165,7 +175,7 @@ impl Source for ReadAhead {
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         match &mut self.again {
-            Ok(again) => again.read(offset, bytes),
+            Ok(again) => again.read(offset..offset + bytes as u64, self.size.unwrap_or(u64::MAX)),
             Err(why) => Again::Impossible(why.clone()),
         }
     }
@@ -174,6 +184,7 @@ impl Source for ReadAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::ledger::{Decoder, Spans};
     use std::io::{Chain, Cursor};
     use std::thread;
 
@@ -213,25 +224,37 @@ mod tests {
         })
     }
 
+    /// The content of a stream that ends so.
+    fn decoded(stream: Vec<u8>, trailer: Trailer) -> Vec<u8> {
+        let mut decoder = Decoder::default();
+        let mut content = Vec::new();
+        for span in stream.chunks(Spans::MOST_BYTES) {
+            decoder.take(span.to_vec());
+            content.extend_from_slice(decoder.poll().expect("nothing is damaged").bytes());
+        }
+        decoder.finish(trailer).expect("all has come");
+        content
+    }
+
     #[test]
     fn all_bytes_come_in_order_with_their_digest() {
         let bytes: Vec<u8> = (0..5_000_001_u32).map(|at| (at >> 8) as u8).collect();
         let (taken, trailer) = drain(&bytes[..], Some(5_000_001));
-        assert!(taken == bytes);
-        let mut tally = Tally::default();
-        tally.add(&bytes);
-        assert_eq!(trailer.expect("the end"), tally.trailer());
+        let trailer = trailer.expect("the end");
+        assert_eq!(trailer.digest, *blake3::hash(&bytes).as_bytes());
+        assert!(decoded(taken, trailer) == bytes);
         assert_eq!(drain(io::empty(), None).1.expect("the end").bytes, 0);
     }
 
     #[test]
     fn a_failure_says_how_far_it_came_and_a_size_that_is_wrong_is_one() {
-        let half: Chain<Cursor<Vec<u8>>, Broken> = Cursor::new(vec![1; 300_000]).chain(Broken);
+        let half: Chain<Cursor<Vec<u8>>, Broken> = Cursor::new(vec![1; 1_300_000]).chain(Broken);
         let (taken, ended) = drain(half, None);
         let error = ended.expect_err("it is broken");
-        assert!(taken.len() == 300_000 && matches!(error, Error::Read { bytes: 300_000, .. }), "{error:?}");
+        let whole = Form::Ledgered.stream_bytes(1 << 20);
+        assert!(taken.len() as u64 == whole && matches!(error, Error::Read { bytes: 1_300_000, .. }), "{error:?}");
         let (taken, ended) = drain(io::repeat(1), Some(1 << 20));
-        assert!(taken.len() <= 1 << 20 && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
+        assert!(taken.len() as u64 <= whole && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
         let error = drain(&[1; 10][..], Some(11)).1.expect_err("one is missing");
         assert_eq!(
             error.to_string(),

@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::session::application::{Receiving, Sink};
-use crate::session::{ControlStats, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
+use crate::session::{ControlStats, Damage, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
@@ -31,6 +31,8 @@ pub struct SendReport {
     pub receivers: Vec<MemberReport>,
     /// Who asked to join and was turned away, or came too late.
     pub turned_away: Vec<TurnedAway>,
+    /// What came damaged to some of them and was sent again, and over which hop.
+    pub damages: Vec<Damage>,
     /// The receiver that most often took frames more slowly than they came, if one did.
     pub held_up_by: Option<String>,
 }
@@ -97,6 +99,8 @@ pub struct ReceiveReport {
     pub via: Option<Via>,
     /// What became of the bytes, if that is known.
     pub verdict: Option<Done>,
+    /// How often bytes came damaged and were sent again.
+    pub pieces_again: u64,
     /// From the first bytes to the verdict.
     pub took: Duration,
     /// Frames of the streams.
@@ -117,7 +121,8 @@ impl ReceiveReport {
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
-            verdict: receiving.verdict().cloned(),
+            verdict: receiving.content_verdict(),
+            pieces_again: receiving.pieces_again(),
             took: receiving.took(),
             stream: receiver.stream_stats(),
             control: receiver.control_stats(),

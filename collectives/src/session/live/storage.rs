@@ -1,5 +1,6 @@
 //! Where received bytes are put.
 
+use super::read_again::ReadAt;
 use crate::session::{Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
 
@@ -14,7 +15,13 @@ pub trait Storage {
         Ok(())
     }
 
-    /// Takes the next bytes, which are not verified yet.
+    /// What was written, at any position and at any time, for other receivers that lack it; none if it is not kept.
+    /// Asked for when the session has begun.
+    fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
+        None
+    }
+
+    /// Takes the next bytes, which are the sender's: each chunk of them has been checked.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -76,7 +83,7 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, verified or not.
+/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, chunk by chunk checked, complete or not.
 #[derive(Debug)]
 pub struct Output<W>(pub W);
 

@@ -1,50 +1,21 @@
-//! A writer on a thread of its own, which is given chunks, digests them, settles them when they are all verified, and
-//! publishes them when the root has accepted them.
+//! A sink whose spans a thread of its own checks and writes.
 
-use super::storage::{Storage, StorageError};
-use crate::session::application::{Sink, Tally};
+use super::read_again::{ReadAgain, ReadAt};
+use super::storage::Storage;
+use super::writer::{Order, Writer, WriterState};
+use crate::session::application::{Again, Sink, Tally};
+use crate::session::ledger::{Form, Spans};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
-use parking_lot::Mutex;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// Bytes of a chunk: every chunk costs two context switches, which count when seven receivers share two cores.
-const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
-const CHUNKS_WAITING: usize = 8;
-/// How long bytes of a slow stream may wait for a chunk to fill.
-const LINGER: Duration = Duration::from_millis(50);
-
-#[derive(Debug)]
-enum Order {
-    Begin { source: String, size: Option<u64> },
-    Write(Vec<u8>),
-    End(Trailer),
-    Publish,
-}
-
-/// What a writer and its sink share.
-#[derive(Debug)]
-struct WriterState {
-    /// Orders that wait.
-    waiting: AtomicUsize,
-    /// The storage is settling or publishing.
-    syncing: AtomicBool,
-    conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
-    waker: Arc<Waker>,
-}
-
-impl WriterState {
-    fn conclude(&self, verdict: Done, cause: Option<io::Error>) {
-        *self.conclusion.lock() = Some((verdict, cause));
-        self.waker.wake();
-    }
-}
+/// Spans that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
+const SPANS_WAITING: usize = 8;
 
 /// The sink of a session whose bytes a [`Writer`] writes.
 #[derive(Debug)]
@@ -54,103 +25,41 @@ pub struct WriteBehind {
     used: Receiver<Vec<u8>>,
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
-    chunk: Vec<u8>,
-    /// When the first bytes of the chunk came.
-    chunk_since: Instant,
+    spans: Spans,
     source: String,
     cause: Option<io::Error>,
     publishing: bool,
+    /// What the storage keeps for others, once it is there.
+    kept: Receiver<Box<dyn ReadAt>>,
+    again: Option<ReadAgain>,
 }
 
-/// The other end, to be [run](Writer::run) on a thread.
-#[derive(Debug)]
-pub struct Writer<S> {
-    shared: Arc<WriterState>,
-    storage: S,
-    orders: Receiver<Order>,
-    used: SyncSender<Vec<u8>>,
-    _alive: SyncSender<()>,
-}
-
-/// A sink and the writer that empties it into `storage`; `waker` is told when a chunk has been written and of the
-/// verdict.
+/// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
+/// is wanted again, and of the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
-    let (to_writer, orders) = sync_channel(CHUNKS_WAITING);
-    // All buffers are taken, and touched, at once: the peak of a long stream is that of a short one. One more is being
-    // written, one being filled.
-    let (recycle, used) = sync_channel(CHUNKS_WAITING + 2);
-    (0..CHUNKS_WAITING + 2).for_each(|_| recycle.try_send(vec![0; CHUNK_BYTES]).expect("there is room for so many"));
-    let (alive, ended) = sync_channel(0);
-    let (waiting, syncing, conclusion) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
-    let shared = Arc::new(WriterState { waiting, syncing, conclusion, waker: Arc::clone(waker) });
-    let writer = Writer { shared: Arc::clone(&shared), storage, orders, used: recycle, _alive: alive };
+    // What was wanted again does not wait behind the spans.
+    let (to_writer, orders) = sync_channel(SPANS_WAITING + 1);
+    // All memory is taken, and touched, at once: the peak of a long stream is that of a short one. One more span is
+    // being written, one being filled.
+    let (recycle, used) = sync_channel(SPANS_WAITING + 2);
+    let memory = || vec![0; Spans::MOST_BYTES];
+    (0..SPANS_WAITING + 2).for_each(|_| recycle.try_send(memory()).expect("there is room for so many"));
+    let ((keep, kept), (alive, ended)) = (sync_channel(1), sync_channel(0));
+    let shared = Arc::new(WriterState::new(waker));
+    let writer = Writer::new(Arc::clone(&shared), storage, orders, recycle, keep, alive);
     let sink = WriteBehind {
         shared,
         orders: Some(to_writer),
         used,
         ended,
-        chunk: Vec::new(),
-        chunk_since: Instant::START,
+        spans: Spans::default(),
         source: String::new(),
         cause: None,
         publishing: false,
+        kept,
+        again: None,
     };
     (writer, sink)
-}
-
-impl<S: Storage> Writer<S> {
-    /// Writes what comes until all is published, something fails, or the session ends.
-    pub fn run(self) {
-        let Writer { shared, mut storage, orders, used, _alive } = self;
-        let mut tally = Tally::default();
-        let mut last = None;
-        while last.is_none() {
-            let Ok(order) = orders.recv() else { break };
-            shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            let (is_end, is_publish) = (matches!(order, Order::End(_)), matches!(order, Order::Publish));
-            shared.syncing.store((is_end || is_publish) && storage.syncs(), Ordering::Relaxed);
-            let obeyed = obey(&mut storage, &mut tally, &order);
-            shared.syncing.store(false, Ordering::Relaxed);
-            if let Order::Write(chunk) = order {
-                drop(used.try_send(chunk));
-                shared.waker.wake();
-            } else if is_end && obeyed.is_ok() {
-                shared.conclude(tally.verdict(Outcome::Verified, ""), None);
-            }
-            last = Some(obeyed).filter(|obeyed| is_publish || obeyed.is_err());
-        }
-        // What is half done is gone before anybody hears of it.
-        drop(storage);
-        match last {
-            None => {}
-            Some(Ok(())) => shared.conclude(tally.verdict(Outcome::Delivered, ""), None),
-            Some(Err(error)) => {
-                let (outcome, text, cause) = error.into_parts();
-                shared.conclude(tally.verdict(outcome, text), cause);
-            }
-        }
-        // Whatever still comes after a failure is thrown away, so that the sink never waits.
-        for _ in orders {
-            shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Carries out one order.
-fn obey(storage: &mut impl Storage, tally: &mut Tally, order: &Order) -> Result<(), StorageError> {
-    match order {
-        Order::Begin { source, size } => storage.begin(source, *size),
-        Order::Write(chunk) => {
-            tally.add(chunk);
-            storage.write(chunk)
-        }
-        Order::End(trailer) => {
-            let verified = tally.verify(*trailer);
-            verified.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
-            storage.settle(*trailer)
-        }
-        Order::Publish => storage.publish(),
-    }
 }
 
 impl WriteBehind {
@@ -173,41 +82,48 @@ impl WriteBehind {
 
     /// Gives an order; there must be room.
     fn order(&self, order: Order) {
-        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        self.shared.order();
         if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
             log::debug!("the writer has ended");
         }
     }
 
-    fn flush(&mut self) {
-        if !self.chunk.is_empty() {
-            let chunk = std::mem::take(&mut self.chunk);
-            self.order(Order::Write(chunk));
-        }
+    /// How often something came damaged, and was asked for again.
+    pub fn damages(&self) -> u64 {
+        self.shared.damages()
     }
 }
 
 impl Sink for WriteBehind {
-    /// Whether two more orders (a last chunk and the end) can be given without waiting.
-    fn has_room(&self) -> bool {
-        self.orders.is_some() && self.shared.waiting.load(Ordering::Relaxed) + 2 <= CHUNKS_WAITING
+    fn form(&self) -> Form {
+        Form::Ledgered
     }
 
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        if self.chunk.is_empty() {
-            self.chunk = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));
-            self.chunk.clear();
-            self.chunk_since = now;
-        }
-        self.chunk.extend_from_slice(bytes);
-        // No room for another frame like this one.
-        if self.chunk.len() + bytes.len() > CHUNK_BYTES {
-            self.flush();
+    /// Whether two more orders (a last span and the end) can be given without waiting.
+    fn has_room(&self) -> bool {
+        self.orders.is_some() && self.shared.waiting() + 2 <= SPANS_WAITING
+    }
+
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.spans.is_empty() {
+                let memory = self.used.try_recv();
+                self.spans.begin(memory.unwrap_or_else(|_| Vec::with_capacity(Spans::MOST_BYTES)));
+            }
+            rest = self.spans.take(rest);
+            if self.spans.is_whole() {
+                let span = self.spans.end();
+                self.order(Order::Write(span));
+            }
         }
     }
 
     fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        self.flush();
+        if !self.spans.is_empty() {
+            let span = self.spans.end();
+            self.order(Order::Write(span));
+        }
         self.order(Order::End(trailer));
     }
 
@@ -219,19 +135,50 @@ impl Sink for WriteBehind {
     }
 
     fn is_syncing(&self) -> bool {
-        self.shared.syncing.load(Ordering::Relaxed)
+        self.shared.is_syncing()
     }
 
-    /// A slow stream (somebody's pipe) is handed on before a chunk is full.
-    fn idle(&mut self, now: Instant) {
-        if now.since(self.chunk_since) >= LINGER {
-            self.flush();
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        self.shared.wanted()
+    }
+
+    fn supply(&mut self, _now: Instant, at: u64, bytes: &[u8]) {
+        if self.shared.wanted().is_some() {
+            self.shared.is_supplied();
+            self.order(Order::Supply(at, bytes.to_vec()));
+        }
+    }
+
+    fn deny(&mut self, _now: Instant, why: &str) {
+        if self.shared.wanted().is_some() {
+            self.shared.is_supplied();
+            self.order(Order::Deny(why.to_owned()));
+        }
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let part = offset..offset + bytes as u64;
+        if self.again.is_none() {
+            let Ok(kept) = self.kept.try_recv() else { return Again::Impossible("nothing is kept here".to_owned()) };
+            self.again = Some(ReadAgain::new(kept, self.shared.waker()));
+        }
+        if self.shared.wanted().is_some_and(|wanted| wanted.start < part.end) {
+            return Again::Impossible("they came damaged here, too".to_owned());
+        }
+        let content_bytes = self.shared.content_bytes();
+        match &mut self.again {
+            Some(again) if part.end <= Form::Ledgered.stream_bytes(content_bytes) => again.read(part, content_bytes),
+            // What is not there when the writer ends never comes.
+            _ if self.ended.try_recv() == Err(TryRecvError::Disconnected) => {
+                Again::Impossible("they did not come here".to_owned())
+            }
+            _ => Again::Pending,
         }
     }
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {
         let has_ended = self.ended.try_recv() == Err(TryRecvError::Disconnected);
-        if let Some((verdict, cause)) = self.shared.conclusion.lock().take() {
+        if let Some((verdict, cause)) = self.shared.take_conclusion() {
             self.cause = cause;
             self.publishing = false;
             return Some(verdict);

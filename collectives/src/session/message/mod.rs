@@ -1,9 +1,12 @@
 //! The control messages of a session.
 
 mod codes;
+mod fetch;
 mod word;
 
 pub use codes::{MemberState, Outcome, Refusal, Stage};
+pub use fetch::{Fetch, Piece};
+pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
 pub use word::{Digest, Done, Status, Trailer, Verdict};
 
 use super::kind;
@@ -104,6 +107,10 @@ pub enum Message {
         /// Which they are, and whose.
         gap: Orphan,
     },
+    /// Bytes of the stream are asked for again.
+    Fetch(Fetch),
+    /// Some of them.
+    Piece(Piece),
     /// What became of the stream at a member.
     Done(Done),
     /// What the root knows of all members' reports.
@@ -152,6 +159,14 @@ impl Message {
                 (kind::VERDICT, out.bytes(heard).bytes(accepted))
             }
             Message::Abort { text } => (kind::ABORT, out.text(text)),
+            Message::Fetch(fetch) => {
+                fetch.write(out);
+                (kind::FETCH, out)
+            }
+            Message::Piece(piece) => {
+                piece.write(out);
+                (kind::PIECE, out)
+            }
         };
         (kind, body.into_bytes())
     }
@@ -199,6 +214,8 @@ impl Message {
                 Message::Verdict(Verdict { over, trailer: known.then_some(trailer), heard, accepted })
             }
             kind::ABORT => Message::Abort { text: from.text()? },
+            kind::FETCH => Message::Fetch(Fetch::read(from)?),
+            kind::PIECE => Message::Piece(Piece::read(from)?),
             _ => return None,
         })
     }
@@ -251,6 +268,11 @@ mod tests {
                 .prop_map(|(state, child, arrived, consumed)| {
                     Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed })
                 }),
+            (any::<[u16; 2]>(), any::<[u64; 2]>(), any::<u8>()).prop_map(|([rank, blamed], [from, to], attempt)| {
+                Message::Fetch(Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) })
+            }),
+            (any::<[u64; 2]>(), prop::collection::vec(any::<u8>(), 0..99))
+                .prop_map(|([from, end], bytes)| Message::Piece(Piece { from, end, bytes })),
             (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {
                 Message::Orphan { stream: StreamId(stream), gap: Orphan { rank: Rank(rank), from, to } }
             }),

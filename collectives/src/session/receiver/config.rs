@@ -1,6 +1,7 @@
 //! What a receiver is told at its creation.
 
 use crate::membership::{Station, Timing};
+use crate::session::ledger::Form;
 use crate::session::message::Message;
 use ethbcast_transport::Tuning;
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub struct ReceiverConfig {
     pub nonce: u64,
     /// Room for the data, in bytes.
     pub free_bytes: u64,
+    /// How the stream carries the data.
+    pub form: Form,
     /// How long to wait for a root; `None` for as long as it takes.
     pub patience: Option<Duration>,
     /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
@@ -27,8 +30,8 @@ pub struct ReceiverConfig {
 impl ReceiverConfig {
     /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
-        let (tuning, timing) = (Tuning::default(), Timing::default());
-        ReceiverConfig { station, nonce, free_bytes: u64::MAX, patience: None, once: false, tuning, timing }
+        let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
+        ReceiverConfig { station, nonce, free_bytes: u64::MAX, form, patience: None, once: false, tuning, timing }
     }
 
     /// What asks a root to take this host in.
@@ -39,7 +42,7 @@ impl ReceiverConfig {
             group: group.clone(),
             host: host.clone(),
             mtu_bytes: *mtu_bytes,
-            free_bytes: self.free_bytes,
+            free_bytes: self.form.stream_bytes(self.free_bytes),
             features: 0,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::roots::HeardRoot;
 use super::{ReceiverConfig, ReceiverEndpoint};
-use crate::measure::Responder;
+use crate::measure::{Responder, carries};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::jitter;
 use crate::session::message::ViewPart;
@@ -15,12 +15,13 @@ use std::time::Duration;
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 
 /// Asks to join again and again, until a view names this host; answers the root's probes meanwhile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: HeardRoot,
     assembler: Assembler,
     responder: Responder,
-    /// When the root last spoke to this host or of its session, invitations not counted: those can be replayed.
+    /// When the root last proved that it lives, or was asked. What it says to others, or has said before, proves
+    /// nothing: it may be replayed.
     answered_at: Instant,
     answered: bool,
     timers: TimerTable,
@@ -40,14 +41,9 @@ impl Joining {
         &self.root
     }
 
-    /// The root has said something that is no invitation.
-    pub(super) fn hear_answer(&mut self, now: Instant) {
-        (self.answered_at, self.answered) = (now, true);
-    }
-
-    /// Whether the root has ever answered.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answered
+    /// Until when its last proof that it lives is worth something, if it is worth so much.
+    pub(super) fn answered_until(&self, limit: Duration) -> Option<Instant> {
+        self.answered.then(|| self.answered_at + limit)
     }
 
     /// Whether the root has not answered for so long that another may be asked.
@@ -55,8 +51,16 @@ impl Joining {
         now.since(self.answered_at) >= ANSWER_LIMIT
     }
 
-    /// Takes a PROBE.
-    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
+    /// Takes a PROBE; one that carries this host's `nonce` proves that the root lives.
+    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, nonce: u64) {
+        if carries(frame, nonce) {
+            (self.answered_at, self.answered) = (now, true);
+        }
+        self.answer_probe(now, frame);
+    }
+
+    /// Sends back what a PROBE asks for.
+    pub(super) fn answer_probe(&mut self, now: Instant, frame: &Frame<'_>) {
         self.responder.handle_frame(now, frame);
     }
 

@@ -6,7 +6,7 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
 /// The root as this host knows it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,

@@ -5,6 +5,8 @@
 
 mod config;
 mod event;
+mod fetching;
+mod givers;
 mod joining;
 mod known_root;
 mod roots;
@@ -28,11 +30,12 @@ use ethbcast_transport::wire::{self, Rank};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use known_root::KnownRoot;
 use running::Running;
+use std::ops::Range;
 use waiting::{Waiting, WaitingStep};
 
 type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Phase {
     Waiting(Box<Waiting>),
     Running(Box<Running>),
@@ -41,7 +44,7 @@ enum Phase {
 }
 
 /// The receiver's state machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     endpoint: ReceiverEndpoint,
     phase: Phase,
@@ -131,6 +134,42 @@ impl Receiver {
         }
     }
 
+    /// The bytes of the stream that are to be fetched again; none: nothing is, any more. To be called in every turn.
+    pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.fetch(now, wanted);
+        }
+    }
+
+    /// Bytes that were fetched, and where the first of them is; or why they cannot be had. All of what was wanted, or
+    /// its first 128 KiB.
+    pub fn poll_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
+        if let Phase::Running(running) = &mut self.phase { running.take_fetched() } else { None }
+    }
+
+    /// The bytes of the stream that the root asks for, on behalf of a member that lacks them:
+    /// [`supply`](Receiver::supply) takes them.
+    pub fn wants_again(&self) -> Option<Range<u64>> {
+        if let Phase::Running(running) = &self.phase { running.wants_again() } else { None }
+    }
+
+    /// Takes the bytes that [`wants_again`](Receiver::wants_again) named.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub fn supply(&mut self, bytes: &[u8]) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.supply(bytes);
+        }
+    }
+
+    /// This host does not have what [`wants_again`](Receiver::wants_again) named, and never will.
+    pub fn deny(&mut self) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.deny();
+        }
+    }
+
     /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
     /// session.
     pub fn conclude(&mut self, now: Instant, report: Done) {
@@ -178,6 +217,14 @@ impl Receiver {
         let end = match message {
             Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
             Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
+            Message::Piece(piece) => {
+                running.on_piece(now, &piece);
+                None
+            }
+            Message::Fetch(question) => {
+                running.on_question(&question);
+                None
+            }
             Message::Abort { text } => Some(End::Aborted(text)),
             // There is no view yet, and the one that this host has is somebody else's.
             Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
@@ -254,7 +301,7 @@ impl Machine for Receiver {
         let end = match (&mut self.phase, &mut self.root) {
             (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
             (Phase::Running(running), Some(root)) => {
-                let end = running.handle_timeout(now, root.mac(), &mut self.endpoint);
+                let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
                 let limit = timing.dead + timing.patience;
                 root.watch(now, limit, &mut self.endpoint);
                 let silent = root.silence(now) >= limit;
@@ -272,7 +319,7 @@ impl Machine for Receiver {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer),
+            Phase::Running(running) => running.poll_transmit(now, buffer, &mut self.endpoint),
             Phase::Ended(_) => None,
         })
     }

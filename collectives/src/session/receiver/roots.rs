@@ -46,7 +46,7 @@ pub(super) enum Heard {
 }
 
 /// The roots heard lately.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<HeardRoot>,
 }

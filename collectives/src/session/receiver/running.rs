@@ -1,22 +1,28 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
+use super::fetching::Fetching;
+use super::givers::Givers;
 use super::joining::Joining;
 use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::membership::timers::{TimerTable, Wait};
-use crate::membership::timing::{CLAIM_PERIOD, turn};
+use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
-use crate::session::message::{Digest, Done, MemberState, Message, Outcome, Status, Trailer, Verdict, ViewPart};
+use crate::session::message::{
+    Digest, Done, Fetch, MemberState, Message, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
+};
 use crate::session::view::{Assembler, Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use std::ops::Range;
 use std::time::Duration;
 
 /// The shortest time between two reports of what a child lacks and this host has freed.
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
 /// A member of the session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     digest: Digest,
@@ -28,6 +34,8 @@ pub(super) struct Running {
     /// Answers the root until the first frame comes: this host may be none of its members yet.
     joining: Option<Box<Joining>>,
     blocks: Blocks,
+    fetching: Fetching,
+    givers: Givers,
     /// The application has consumed the stream's end.
     complete: bool,
     /// The application waits for its disk.
@@ -40,8 +48,8 @@ pub(super) struct Running {
     confirmed: bool,
     /// When a child's gap was reported last.
     reported_gap_at: Option<Instant>,
-    /// When the view was confirmed last.
-    confirmed_view_at: Option<Instant>,
+    /// The view that was confirmed last, and when.
+    confirmed_view: Option<(Digest, Instant)>,
     timers: TimerTable,
 }
 
@@ -54,7 +62,8 @@ impl Running {
         joining: Box<Joining>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Running {
-        let (receivers, via, size) = (view.members.len() - 1, view.via, view.size);
+        let (receivers, via) = (view.members.len() - 1, view.via);
+        let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
         endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size });
         Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
@@ -70,6 +79,8 @@ impl Running {
         timers.set(Wait::Status, now + offset);
         Running {
             digest: view.digest(),
+            fetching: Fetching::default(),
+            givers: Givers::new(&view),
             view,
             rank,
             assembler: Assembler::default(),
@@ -82,7 +93,7 @@ impl Running {
             accepted: false,
             confirmed: false,
             reported_gap_at: None,
-            confirmed_view_at: None,
+            confirmed_view: None,
             timers,
         }
     }
@@ -106,6 +117,42 @@ impl Running {
         ending
     }
 
+    /// The bytes of the stream that the application wants to be fetched again.
+    pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
+        let (givers, view) = (&self.givers, &self.view);
+        self.fetching.want(now, wanted, |bytes| givers.of(bytes, self.rank, view));
+    }
+
+    /// What has been fetched, or why it cannot be had.
+    pub(super) fn take_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
+        self.fetching.take()
+    }
+
+    /// Takes a piece of what was asked for.
+    pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
+        self.fetching.on_piece(now, piece);
+    }
+
+    /// The root asks for bytes on behalf of another member.
+    pub(super) fn on_question(&mut self, question: &Fetch) {
+        self.fetching.on_question(question);
+    }
+
+    /// The bytes that the root asks for.
+    pub(super) fn wants_again(&self) -> Option<Range<u64>> {
+        self.fetching.wants_again()
+    }
+
+    /// Takes them.
+    pub(super) fn supply(&mut self, bytes: &[u8]) {
+        self.fetching.supply(bytes, Piece::fitting(self.blocks.payload_bytes()));
+    }
+
+    /// This host does not have them.
+    pub(super) fn deny(&mut self) {
+        self.fetching.deny();
+    }
+
     /// Whether the application, which has everything, waits for its disk.
     pub(super) fn set_syncing(&mut self, syncing: bool) {
         self.syncing = syncing;
@@ -117,6 +164,7 @@ impl Running {
             return false;
         }
         if !report.is_success() {
+            self.fetching.stop();
             // Long enough for the root to answer and the others to take over; not so long that a user waits.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
@@ -137,7 +185,7 @@ impl Running {
         if self.joining.is_some() && self.blocks.frames() > 0 {
             self.joining = None;
         }
-        for (stream, gap) in self.blocks.take_orphans() {
+        for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
@@ -148,7 +196,7 @@ impl Running {
 
     /// Takes a PROBE: the root asks who is to be a member.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.joining.iter_mut().for_each(|joining| joining.on_probe(now, frame));
+        self.joining.iter_mut().for_each(|joining| joining.answer_probe(now, frame));
     }
 
     /// Takes a part of a view; how the session ends if this host is no part of it any more.
@@ -176,7 +224,9 @@ impl Running {
                 return Some(self.end(End::Dropped));
             }
             endpoint.adopt(self.rank, view.epoch);
+            self.givers.before(&view, self.rank, &self.view, &self.blocks);
             self.blocks.reshape(now, self.rank, &view);
+            self.givers.after(self.rank, &view, &self.blocks);
             (self.digest, self.view) = (part.digest, view);
         }
         self.confirm(now, part, endpoint);
@@ -205,10 +255,16 @@ impl Running {
     /// A view is confirmed once for each repetition, whichever of its parts come by. The root hears of it, too, when it
     /// tells an older one, or another of the same number: then it was not the root that told this one.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
-        if part.epoch <= self.view.epoch {
-            let again = self.confirmed_view_at.map(|at| at + endpoint.config().timing.view / 2);
-            let turn = now + self.turn();
-            self.timers.set_unless_set(Wait::View, again.map_or(turn, |again| again.max(turn)));
+        if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view.is_some()) {
+            let half = endpoint.config().timing.view / 2;
+            let (turn, seed) = (now + self.turn(), endpoint.config().nonce ^ now.as_nanos());
+            let at = match self.confirmed_view {
+                None => turn,
+                // What collided with the others' at the root's port must not do so again.
+                Some((digest, at)) if digest == self.digest => turn.max(at + half) + jitter(half / 2, seed),
+                Some((_, at)) => turn.max(at + half),
+            };
+            self.timers.set_unless_set(Wait::View, at);
         }
     }
 
@@ -239,17 +295,18 @@ impl Running {
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
-        root: MacAddr,
+        (root, silence): (MacAddr, Duration),
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let timing = endpoint.config().timing;
+        self.fetching.handle_timeout(now, (root, silence >= timing.suspect), timing.stall, endpoint);
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });
-            self.confirmed_view_at = Some(now);
+            self.confirmed_view = Some((self.digest, now));
         }
         if self.timers.take_due(Wait::Status, now) {
-            endpoint.send(root, &Message::Status(self.status()));
+            endpoint.send(root, &Message::Status(self.status(now)));
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now)
@@ -257,19 +314,41 @@ impl Running {
         {
             endpoint.send(root, &Message::Done(report.clone()));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
-            self.timers.set(Wait::Verdict, now + again);
+            // All have everything at the same moment, and a switch's port may not hold what they say.
+            let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());
+            if !planted!("report-said-once") {
+                self.timers.set(Wait::Verdict, now + again + apart);
+            }
         }
         self.blocks.handle_timeout(now);
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
-    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<usize> {
         let answer = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer));
-        answer.or_else(|| self.blocks.poll_transmit(now, buffer))
+        if answer.is_some() {
+            return answer;
+        }
+        let before = self.fetching.poll(now, true);
+        if before.is_none()
+            && let Some(length) = self.blocks.poll_transmit(now, buffer)
+        {
+            self.fetching.main_sent(now);
+            return Some(length);
+        }
+        let piece = before.or_else(|| self.fetching.poll(now, false))?;
+        let root = self.view.members[Rank::ROOT.index()].mac;
+        Some(endpoint.write(buffer, root, &Message::Piece(piece)))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.timers.next().into_iter().chain(self.blocks.poll_timeout(now)).min()
+        let timeouts = [self.timers.next(), self.blocks.poll_timeout(now), self.fetching.poll_timeout(now)];
+        timeouts.into_iter().flatten().min()
     }
 
     /// How a session ends without a word of the root: by whether it has this host's last report; without one,
@@ -282,9 +361,9 @@ impl Running {
         }
     }
 
-    fn status(&self) -> Status {
+    fn status(&self, now: Instant) -> Status {
         let (arrived, backlog) = (self.blocks.frames(), self.blocks.backlog_frames());
-        let waits_for = self.blocks.held_up_by();
+        let blocked_by = self.blocks.blocked_by(now);
         let state = match &self.report {
             Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
             Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
@@ -292,10 +371,11 @@ impl Running {
             None if self.complete && self.syncing => MemberState::Syncing,
             None if self.complete => MemberState::Verifying,
             None if backlog > self.blocks.slots() / 2 => MemberState::Blocked,
-            None if waits_for.is_some() && self.blocks.is_full() => MemberState::WaitsForChild,
+            None if blocked_by.is_some() => MemberState::WaitsForChild,
             None if backlog == 0 => MemberState::Starved,
             None => MemberState::Alive,
         };
+        let waits_for = blocked_by.or_else(|| self.blocks.held_up_by());
         Status { state, waits_for, arrived, consumed: arrived - backlog }
     }
 

@@ -20,7 +20,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASK_LATER: Duration = Duration::from_secs(5);
 
 /// Waits for a root, or for one that was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
     roots: Roots,
@@ -69,9 +69,8 @@ impl Waiting {
             endpoint.count_stranger();
             return WaitingStep::Wait;
         };
-        joining.hear_answer(now);
         if frame.header.kind == PROBE {
-            joining.on_probe(now, frame);
+            joining.on_probe(now, frame, endpoint.config().nonce);
             return WaitingStep::Wait;
         }
         let why = match endpoint.read(frame) {
@@ -143,7 +142,8 @@ impl Waiting {
         endpoint.enter(root.session);
         *known = Some(KnownRoot::new(now, root.mac, root.session));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
-            let (host, source, size) = (root.host.clone(), root.source.clone(), root.size);
+            let (host, source) = (root.host.clone(), root.source.clone());
+            let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
             endpoint.tell(ReceiverEvent::Invited { host, source, size });
         }
         self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
@@ -214,11 +214,14 @@ impl Waiting {
 
     /// Whether no root has answered for as long as its user will wait.
     fn is_out_of_patience(&self, now: Instant, config: &ReceiverConfig) -> bool {
-        !self.is_answered() && config.patience.is_some_and(|patience| now.since(self.began) >= patience)
+        self.gives_up_at(config).is_some_and(|at| at <= now)
     }
 
-    fn is_answered(&self) -> bool {
-        self.joining.as_ref().is_some_and(|joining| joining.is_answered())
+    /// When waiting ends: with its user's patience, but not while a root is there that takes this host.
+    fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
+        let Timing { forgotten: dead, patience, .. } = config.timing;
+        let answered_until = self.joining.as_ref().and_then(|joining| joining.answered_until(dead + patience));
+        Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -226,8 +229,7 @@ impl Waiting {
     }
 
     pub(super) fn poll_timeout(&self, config: &ReceiverConfig) -> Option<Deadline> {
-        let patience =
-            config.patience.filter(|_| !self.is_answered()).map(|patience| Wait::Announce.at(self.began + patience));
+        let patience = self.gives_up_at(config).map(|at| Wait::Announce.at(at));
         // A root that is silent, or does not answer, is looked at whenever it is asked.
         let own = match &self.joining {
             Some(joining) => joining.poll_timeout(),

@@ -45,7 +45,7 @@ struct Rival {
     since: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Candidate {
     applicant: Applicant,
     standing: Standing,
@@ -69,7 +69,7 @@ pub(super) enum Answer {
 }
 
 /// All who have asked to join.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Applicants {
     candidates: BTreeMap<MacAddr, Candidate>,
     /// The first admitted of each name.

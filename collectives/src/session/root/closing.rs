@@ -6,7 +6,7 @@ use crate::session::message::Message;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 
 /// Repeats the last word: the verdict on all, or that the root gives up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Closing {
     last_word: Message,
     /// Whom what is sent to all does not reach.

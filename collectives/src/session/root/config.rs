@@ -2,6 +2,7 @@
 
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
+use crate::session::ledger::Form;
 use crate::session::message::{Message, Stage};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
@@ -90,8 +91,10 @@ pub struct RootConfig {
     pub session: u32,
     /// What is being sent, for the receivers' information.
     pub source: String,
-    /// Bytes in the stream, if known in advance.
+    /// Bytes of the content, if known in advance.
     pub size: Option<u64>,
+    /// How the stream carries the content.
+    pub form: Form,
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
     /// The only hosts that are let in, if there are any here.
@@ -125,6 +128,7 @@ impl RootConfig {
             session,
             source: source.to_owned(),
             size: None,
+            form: Form::default(),
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
             hosts: Vec::new(),
             route: Route::default(),
@@ -158,6 +162,11 @@ impl RootConfig {
         Err(NamesError::Together { bytes, room_bytes, mtu_bytes: *mtu_bytes })
     }
 
+    /// Bytes of the stream, if known in advance.
+    pub(super) fn stream_size(&self) -> Option<u64> {
+        self.size.map(|bytes| self.form.stream_bytes(bytes))
+    }
+
     /// The hosts that have to be there, if they are known by name.
     pub(super) fn expected_hosts(&self) -> Vec<String> {
         if !self.hosts.is_empty() {
@@ -182,7 +191,7 @@ impl RootConfig {
             group: group.clone(),
             host: host.clone(),
             source: self.source.clone(),
-            size: self.size,
+            size: self.stream_size(),
             mtu_bytes: *mtu_bytes,
             stage,
             age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),

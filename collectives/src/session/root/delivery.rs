@@ -4,14 +4,19 @@
 use super::refill::Refills;
 use super::rereading::Extent;
 use super::side::Sides;
+use super::trial::Trials;
 use super::{RootConfig, RootEndpoint};
+use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
-use crate::session::message::Trailer;
+use crate::session::fetch::Answering;
+use crate::session::message::{Fetch, Message, Piece, Trailer};
 use crate::session::view::{Standing, View};
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Whether data may flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +30,25 @@ enum Flow {
 
 /// For whom something is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needy {
+pub(super) enum Needy {
     /// One that is aside.
     Aside(Rank),
     /// One that lacks frames of the stream at this place.
     Gap(Rank, usize),
+    /// One that has asked for it.
+    Fetch(Rank),
+}
+
+impl Needy {
+    /// Who it is.
+    pub(super) fn rank(self) -> Rank {
+        let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
+        rank
+    }
 }
 
 /// The root's streams and what goes into them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Delivery {
     identity: Identity,
     tuning: Tuning,
@@ -45,6 +60,10 @@ pub(super) struct Delivery {
     trailer: Option<Trailer>,
     sides: Sides,
     refills: Refills,
+    answering: Answering,
+    trials: Trials,
+    /// Whether the stream consists of messages.
+    has_messages: bool,
     /// Where the members are to whom lacking frames go, by rank.
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
@@ -62,6 +81,9 @@ impl Delivery {
             trailer,
             sides: Sides::default(),
             refills: Refills::default(),
+            answering: Answering::default(),
+            trials: Trials::default(),
+            has_messages: false,
             macs: view.members.iter().map(|member| member.mac).collect(),
             first_data: None,
         }
@@ -76,9 +98,9 @@ impl Delivery {
         self.trailer
     }
 
-    /// When the first data frame was sent.
-    pub(super) fn first_data(&self) -> Option<Instant> {
-        self.first_data
+    /// From the first data frame on; zero if there was none.
+    pub(super) fn since_first_data(&self, now: Instant) -> Duration {
+        self.first_data.map(|start| now.since(start)).unwrap_or_default()
     }
 
     /// Frames of all streams so far.
@@ -95,7 +117,7 @@ impl Delivery {
         held
     }
 
-    /// The last word has been said: no more data.
+    /// The last word has been said: no more data, and no new view.
     pub(super) fn shut(&mut self) {
         self.flow = Flow::Shut;
     }
@@ -134,6 +156,7 @@ impl Delivery {
     /// Ends a message with what was pushed last; false while there is no room.
     pub(super) fn end_message(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
+        self.has_messages = true;
         if ready {
             self.blocks.push(&self.partial, ending);
             self.partial.clear();
@@ -163,40 +186,75 @@ impl Delivery {
         Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer)
     }
 
+    /// How many bytes of the source so many frames are; of a last one that is not full no more than have been pushed.
+    pub(super) fn bytes_of(&self, frames: u64) -> u64 {
+        let bytes = frames.saturating_mul(self.blocks.payload_bytes() as u64);
+        self.trailer.map_or(bytes, |trailer| bytes.min(trailer.bytes))
+    }
+
+    /// Bytes of the source that have been pushed, in whole frames.
+    pub(super) fn pushed_bytes(&self) -> u64 {
+        self.bytes_of(self.blocks.frames())
+    }
+
     /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
-    fn needy(&self) -> Option<(Needy, Range<u64>)> {
+    pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
+        if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
+            return None; // As at every turn of most sessions.
+        }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
+        let fetch = || self.answering.next().map(|fetch| (Needy::Fetch(fetch.rank), fetch.bytes.clone()));
         let aside = || self.sides.wanted(&self.extent(Dealing::single()));
-        gap.or_else(|| aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes))).filter(|_| self.flow != Flow::Shut)
+        let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
+        gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
     }
 
-    /// The bytes of the source that are to be read again.
-    pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        self.needy().map(|(_, bytes)| bytes)
-    }
-
-    /// Takes the bytes that are wanted.
+    /// Takes the bytes that are needed.
     ///
     /// # Panics
     /// If there are not as many.
     pub(super) fn supply(&mut self, bytes: &[u8]) {
-        let Some((needy, range)) = self.needy() else { return };
+        let Some((need, range)) = self.needy() else { return };
         assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
-        match needy {
-            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, self.blocks.payload_bytes()),
-            Needy::Aside(rank) => self.sides.supply(rank, bytes),
+        self.supply_to(need, range.start, bytes);
+    }
+
+    /// Takes bytes that were needed when they were asked for; nothing if they are not any more.
+    pub(super) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
+        let payload_bytes = self.blocks.payload_bytes();
+        let wanted = match need {
+            Needy::Gap(rank, at) => self.refills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
+            Needy::Aside(rank) => self.sides.wanted_by(rank, &self.extent(Dealing::single())),
+            Needy::Fetch(rank) => return self.answering.supply(rank, from, bytes, Piece::fitting(payload_bytes)),
+        };
+        let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
+        let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];
+        match need {
+            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, payload_bytes),
+            _ => self.sides.supply(need.rank(), bytes),
         }
         self.end_streams();
     }
 
-    /// Who cannot be served unless the source is read again.
-    pub(super) fn needy_ranks(&self) -> Vec<Rank> {
-        let mut ranks = self.refills.ranks();
-        ranks.extend(self.needy().map(|(Needy::Gap(rank, _) | Needy::Aside(rank), _)| rank));
-        ranks.sort_unstable();
-        ranks.dedup();
-        ranks
+    /// A member asks for bytes that have been pushed.
+    pub(super) fn fetch(&mut self, fetch: &Fetch) {
+        self.answering.ask(fetch);
+    }
+
+    /// The question of a member that is the need, if it is one.
+    pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
+        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
+    }
+
+    /// Nobody has the bytes from here on that a member has asked for.
+    pub(super) fn deny(&mut self, rank: Rank, from: u64) {
+        self.answering.deny(rank, from);
+    }
+
+    /// Nobody has given them for now.
+    pub(super) fn skip(&mut self, rank: Rank, from: u64) {
+        self.answering.skip(rank, from);
     }
 
     /// One more member is here.
@@ -207,7 +265,7 @@ impl Delivery {
     /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // Nobody has got further than the stream.
-        self.sides.invite(rank, first.min(self.blocks.frames()));
+        self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
         self.sides.open(self.identity, view, &self.tuning);
         self.end_streams();
     }
@@ -216,7 +274,20 @@ impl Delivery {
     pub(super) fn stop_serving(&mut self, view: &View, rank: Rank) {
         self.sides.retain(|served| served != rank);
         self.refills.retain(|served| served != rank);
+        self.answering.retain(|served| served != rank);
         self.sides.open(self.identity, view, &self.tuning);
+    }
+
+    /// Finds out how fast a member can take frames that has `arrived` of them, by way of somebody slow.
+    pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
+        if !self.has_messages && !view.via.is_in_blocks() {
+            self.trials.begin(&self.blocks, rank, arrived);
+        }
+    }
+
+    /// Frames that everybody whom the root serves has been sent, and those of trials.
+    pub(super) fn frames_sent(&self) -> u64 {
+        self.blocks.frames_sent() + self.trials.sent()
     }
 
     /// Whether a member that is aside is being served.
@@ -234,12 +305,12 @@ impl Delivery {
     }
 
     /// Takes a frame of a stream.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
-            self.sides.handle_frame(now, frame);
+            self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
-            for (stream, gap) in self.blocks.take_orphans() {
+            for (stream, gap) in self.blocks.orphans_after(frame) {
                 self.on_gap(now, stream, gap);
             }
         }
@@ -249,10 +320,12 @@ impl Delivery {
     /// Follows a new view.
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
+        self.trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
         self.sides.retain(|rank| stands(rank, Standing::Aside));
         self.sides.open(self.identity, view, &self.tuning);
         self.refills.retain(|rank| stands(rank, Standing::InPlace));
+        self.answering.retain(|rank| !stands(rank, Standing::Gone));
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -262,7 +335,12 @@ impl Delivery {
         self.end_streams();
     }
 
-    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        endpoint: &mut RootEndpoint,
+    ) -> Option<usize> {
         if self.flow != Flow::Open {
             return None;
         }
@@ -274,19 +352,37 @@ impl Delivery {
         {
             return Some(length);
         }
+        if self.answering.is_due()
+            && let Some(length) = self.answer(now, false, buffer, endpoint)
+        {
+            return Some(length);
+        }
         if let Some(length) = self.blocks.poll_transmit(now, buffer) {
             if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
                 self.first_data = Some(now);
             }
             self.sides.main_sent(now);
+            self.answering.main_sent(now);
             return Some(length);
         }
-        let over = !self.sides.is_empty() && self.blocks.is_settled();
-        self.sides.poll_transmit(now, over, buffer)
+        if let Some((rank, frame)) = self.trials.poll(&self.blocks) {
+            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
+        }
+        let settled = self.blocks.is_settled();
+        let over = !self.sides.is_empty() && settled;
+        let side = self.sides.poll_transmit(now, over, buffer);
+        side.or_else(|| self.answer(now, settled, buffer, endpoint))
+    }
+
+    /// Writes the next piece of what somebody has asked for.
+    fn answer(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
+        let (rank, piece) = self.answering.poll(now, over)?;
+        Some(endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece)))
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let answer = self.answering.free_at(now).map(|at| Wait::Fetch.at(at));
         let timeouts = [self.blocks.poll_timeout(now), self.sides.poll_timeout(now), self.refills.poll_timeout()];
-        timeouts.into_iter().flatten().min()
+        timeouts.into_iter().chain([answer]).flatten().min()
     }
 }

@@ -1,5 +1,6 @@
 //! What the root's user learns.
 
+use super::damage::Damage;
 use super::members::MemberReport;
 use super::refusals::TurnedAway;
 use crate::membership::OtherBuild;
@@ -67,6 +68,8 @@ pub enum RootEvent {
         /// Why, to be read after its name.
         text: String,
     },
+    /// Bytes came damaged to some members, and are sent again.
+    Damaged(Damage),
     /// A member's fate is known.
     Reported(MemberReport),
     /// Every member's fate is known.

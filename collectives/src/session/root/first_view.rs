@@ -46,7 +46,7 @@ pub(super) fn first_view(
         policy,
         push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
         payload_bytes,
-        size: config.size,
+        size: config.stream_size(),
         members: members.collect(),
     };
     // The report names the segment that is really used.
@@ -82,6 +82,7 @@ fn choose_plan(config: &RootConfig, names: &[&str], calibration: Option<Calibrat
         topology: &topology,
         root_host: members[0],
         members: &members,
+        // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
         size_bytes: config.size,
         frame_payload_bytes,
         calibration: &calibration,

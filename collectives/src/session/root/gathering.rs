@@ -26,7 +26,7 @@ const GREET_EVERY: Duration = Duration::from_secs(1);
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
     applicants: Applicants,
@@ -106,8 +106,8 @@ impl Gathering {
         let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
         match answer {
             Answer::Wait => {}
-            Answer::Check => self.checks.begin(from),
-            Answer::Greet => self.checks.greet(from),
+            Answer::Check => self.checks.begin(from, *nonce),
+            Answer::Greet => self.checks.greet(from, *nonce),
             Answer::Refused(why, text) => {
                 refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), why, text }, endpoint);
             }

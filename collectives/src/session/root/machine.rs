@@ -55,7 +55,7 @@ impl Machine for Root {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
             Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer),
+            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer, &mut self.endpoint),
             Phase::Closing(..) | Phase::Ended(_) => None,
         })
     }

@@ -1,11 +1,14 @@
 //! During a session: what the root knows of each member.
 
+use super::pace::Pace;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
+use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::Instant;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -30,20 +33,22 @@ pub struct MemberReport {
 
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
-    pub(super) fn new(host: &str, rank: Rank, done: Done, took: Duration) -> MemberReport {
+    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
         let Done { outcome, bytes, digest, text } = done;
+        let bytes = form.content_bytes(bytes);
         MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
     }
 }
 
 /// A member as the root sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     rank: Rank,
     standing: Standing,
     /// The last view it has confirmed.
     ready_epoch: u32,
     status: Status,
+    pace: Pace,
     /// What it has verified is what was sent.
     accepted: bool,
     /// What it has said ends its part, and since when.
@@ -62,6 +67,7 @@ impl Entry {
             standing,
             ready_epoch: 0,
             status: Status::default(),
+            pace: Pace::new(now),
             accepted: false,
             claimed: None,
             moved_at: now,
@@ -83,6 +89,11 @@ impl Entry {
         self.status
     }
 
+    /// How fast it takes frames.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
     /// Whether it has confirmed view `epoch`.
     pub(super) fn is_ready(&self, epoch: u32) -> bool {
         self.ready_epoch == epoch
@@ -94,6 +105,11 @@ impl Entry {
 
     pub(super) fn is_reported(&self) -> bool {
         self.report.is_some()
+    }
+
+    /// Whether it is known what it says of itself by this.
+    pub(super) fn has_said(&self, outcome: Outcome) -> bool {
+        self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
 
     /// Since when nothing has moved.
@@ -137,10 +153,17 @@ fn phase(state: MemberState) -> u8 {
 }
 
 /// All members but the root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Members {
     entries: Vec<Entry>,
     presence: Presence,
+    /// How long a member may be slower than the others.
+    slow_after: Duration,
+    /// The most frames per second that a member in place has taken since the view changed last.
+    best_rate: f64,
+    /// What the root has sent of late, and the most per second since the view changed last.
+    sent: Pace,
+    best_sent: f64,
 }
 
 impl Members {
@@ -152,7 +175,8 @@ impl Members {
             .together_within(timing.status)
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
-        Members { entries: (1..=receivers).map(entry).collect(), presence }
+        let entries = (1..=receivers).map(entry).collect();
+        Members { entries, presence, slow_after: timing.slow, best_rate: 0.0, sent: Pace::new(now), best_sent: 0.0 }
     }
 
     /// One more has come, and stands aside; false if too many are still on their way in.
@@ -233,6 +257,7 @@ impl Members {
     /// What a member says of itself when `frames` frames have been sent. Progress is more than it said before, not more
     /// than it ever said: one false word does not cover what follows. Numbers that cannot be are no word of its.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
+        let slow_after = self.slow_after;
         let Some(entry) = self.entry_mut(rank) else { return };
         if status.arrived > frames || status.consumed > status.arrived {
             return;
@@ -246,6 +271,33 @@ impl Members {
             entry.claimed = None;
         }
         entry.status = status;
+        entry.pace.note(now, &status, slow_after);
+        if entry.standing == Standing::InPlace {
+            self.best_rate = entry.pace.arriving().map_or(self.best_rate, |rate| self.best_rate.max(rate));
+        }
+    }
+
+    /// The root has sent so many frames.
+    pub(super) fn note_sent(&mut self, now: Instant, frames: u64) {
+        let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
+        self.sent.note(now, &sent, self.slow_after);
+        self.best_sent = self.sent.arriving().map_or(self.best_sent, |rate| self.best_sent.max(rate));
+    }
+
+    /// The most frames per second that a member in place has taken since the view changed last. Whoever waited for one
+    /// lost frame takes many at once when it comes: none can keep taking more than the root has sent.
+    pub(super) fn best_rate(&self) -> f64 {
+        self.best_rate.min(self.best_sent)
+    }
+
+    /// The most frames per second that the root has sent since the view changed last.
+    pub(super) fn best_sent(&self) -> f64 {
+        self.best_sent
+    }
+
+    /// The view has changed: how fast frames can be taken is to be seen anew.
+    pub(super) fn forget_best_rate(&mut self) {
+        (self.best_rate, self.best_sent) = (0.0, 0.0);
     }
 
     /// A member says that its part is over. Whether it is the same as it said some time ago: once may be anybody.
@@ -312,6 +364,7 @@ impl Members {
     /// Whether every member's fate is known.
     pub(super) fn all_reported(&self) -> bool {
         self.entries.iter().all(Entry::is_reported)
+            || planted!("over-after-one-report") && self.entries.iter().any(Entry::is_reported)
     }
 
     /// Those whose fate is not known, if all of them have been silent for so long.

@@ -6,26 +6,33 @@
 mod applicants;
 mod closing;
 mod config;
+mod damage;
 mod delivery;
 mod event;
+mod fetches;
 mod first_view;
 mod gathering;
 mod machine;
 mod members;
 mod offer;
+mod pace;
 mod path_check;
 mod phase;
+mod questions;
 mod refill;
 mod refusals;
 mod rereading;
 mod rivals;
 mod running;
 mod side;
+mod slow;
 mod strangers;
 mod telling;
+mod trial;
 mod watch;
 
 pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
+pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
@@ -51,7 +58,7 @@ use strangers::Strangers;
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
 /// The root's state machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,
@@ -145,6 +152,12 @@ impl Root {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
 
+    /// Bytes that came damaged to a member and were sent again, with the hop, as far as that is known by now.
+    pub fn damages(&self) -> Vec<Damage> {
+        let form = self.endpoint.config().form;
+        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
+    }
+
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
         self.phase.running().is_some_and(|running| running.delivery().wants_data())
@@ -188,7 +201,7 @@ impl Root {
     /// The bytes of the source that are to be read again, for members that lack them: [`supply`](Root::supply) takes
     /// them.
     pub fn wants_again(&self) -> Option<Range<u64>> {
-        self.phase.running().and_then(|running| running.delivery().wanted())
+        self.phase.running().and_then(|running| running.fetches().wanted(running.delivery()))
     }
 
     /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
@@ -201,7 +214,8 @@ impl Root {
         }
     }
 
-    /// What [`wants_again`](Root::wants_again) named cannot be read again: whoever lacks it is lost, and this says why.
+    /// What [`wants_again`](Root::wants_again) named cannot be read again: members are asked for it that may have kept
+    /// it. If none has, whoever lacks it is lost, and this says why.
     pub fn deny(&mut self, now: Instant, text: &str) {
         if let Phase::Running(running) = &mut self.phase {
             running.deny(now, text, &mut self.endpoint);
@@ -248,7 +262,7 @@ impl Root {
         let mut members = self.phase.take();
         let deaf = members.iter().flat_map(|members| members.deaf()).collect();
         let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, deaf);
-        members.iter_mut().for_each(|members| members.stop());
+        members.iter_mut().for_each(|members| members.delivery_mut().shut());
         self.phase = Phase::Closing(closing, members);
     }
 
@@ -256,6 +270,11 @@ impl Root {
         let Some(message) = self.endpoint.read(frame) else { return };
         let Message::Join { nonce, group, host, features, .. } = &message else { return };
         if *group != self.endpoint.station().group {
+            self.endpoint.count_stranger();
+            return;
+        }
+        if matches!(self.phase, Phase::Ended(_)) {
+            // All has been said. Who is left without an answer asks somebody else.
             self.endpoint.count_stranger();
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::RootConfig;
 use crate::membership::codec::MAX_NAME_BYTES;
+use crate::session::ledger::Form;
 use crate::session::message::Refusal;
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::topology::Topology;
@@ -10,7 +11,7 @@ use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
 
 /// The names that matter: of the hosts that are wanted, and of those of the topology.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HostNames {
     wanted: BTreeSet<String>,
     known: Option<BTreeSet<String>>,
@@ -28,6 +29,7 @@ impl HostNames {
             root: &config.station.host,
             mtu_bytes: config.station.mtu_bytes,
             size: config.size,
+            form: config.form,
             wanted_hosts: &self.wanted,
             known_hosts: self.known.as_ref(),
             most: most_receivers(config.station.mtu_bytes),
@@ -42,6 +44,7 @@ pub(super) struct Offer<'a> {
     pub root: &'a str,
     pub mtu_bytes: u16,
     pub size: Option<u64>,
+    pub form: Form,
     /// The only hosts that are wanted, if they were named.
     pub wanted_hosts: &'a BTreeSet<String>,
     /// The hosts of the topology, if there is one.
@@ -76,6 +79,7 @@ impl Offer<'_> {
             );
             return Some((Refusal::SmallMtu, text));
         }
+        let free_bytes = self.form.content_bytes(free_bytes);
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
             let text = format!(
                 "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another \

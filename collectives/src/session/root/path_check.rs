@@ -23,6 +23,8 @@ const FIRST_TEST: u32 = 1 << 31;
 /// One that is being checked.
 #[derive(Clone, Copy, Debug)]
 struct Check {
+    /// Names the run of its receiver that asks.
+    nonce: u64,
     tries: u32,
     first_test: u32,
     /// When the last PROBE left.
@@ -30,7 +32,7 @@ struct Check {
 }
 
 /// The checks under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PathChecks {
     identity: Identity,
     payload_bytes: usize,
@@ -38,7 +40,7 @@ pub(super) struct PathChecks {
     /// Who is to be sent a PROBE.
     queue: VecDeque<MacAddr>,
     /// Who is to be sent a short one, to know that its root is alive.
-    greetings: VecDeque<MacAddr>,
+    greetings: VecDeque<(MacAddr, u64)>,
     /// Who was sent one, and when.
     sent: VecDeque<(Instant, MacAddr)>,
     credit: u32,
@@ -62,17 +64,18 @@ impl PathChecks {
         }
     }
 
-    /// Checks the way to a host, unless that is under way.
-    pub(super) fn begin(&mut self, host: MacAddr) {
-        self.checks.entry(host).or_insert_with(|| {
+    /// Checks the way to a host, unless that is under way; the PROBE carries its nonce.
+    pub(super) fn begin(&mut self, host: MacAddr, nonce: u64) {
+        let check = self.checks.entry(host).or_insert_with(|| {
             self.queue.push_back(host);
-            Check { tries: 0, first_test: 0, sent_at: None }
+            Check { nonce, tries: 0, first_test: 0, sent_at: None }
         });
+        check.nonce = nonce;
     }
 
-    /// Lets a host know that its root is alive; it need not answer.
-    pub(super) fn greet(&mut self, host: MacAddr) {
-        self.greetings.push_back(host);
+    /// Lets a host know, by its nonce, that its root is alive; it need not answer.
+    pub(super) fn greet(&mut self, host: MacAddr, nonce: u64) {
+        self.greetings.push_back((host, nonce));
     }
 
     /// Nobody wants to know any more.
@@ -113,8 +116,8 @@ impl PathChecks {
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if let Some(host) = self.greetings.pop_front() {
-            return Some(self.write(buffer, host, 0));
+        if let Some((host, nonce)) = self.greetings.pop_front() {
+            return Some(self.write(buffer, host, nonce, 0));
         }
         while self.credit > 0 {
             let host = self.queue.pop_front()?;
@@ -124,17 +127,18 @@ impl PathChecks {
                 check.first_test = test;
             }
             (check.tries, check.sent_at) = (check.tries + 1, Some(now));
+            let nonce = check.nonce;
             self.sent.push_back((now, host));
             self.credit -= 1;
-            return Some(self.write(buffer, host, self.payload_bytes));
+            return Some(self.write(buffer, host, nonce, self.payload_bytes));
         }
         None
     }
 
-    fn write(&mut self, buffer: &mut [u8], to: MacAddr, payload_bytes: usize) -> usize {
+    fn write(&mut self, buffer: &mut [u8], to: MacAddr, nonce: u64, payload_bytes: usize) -> usize {
         let test = self.next_test;
         self.next_test = test.checked_add(1).unwrap_or(FIRST_TEST);
-        write_ping(buffer, &self.identity, to, test, payload_bytes)
+        write_ping(buffer, &self.identity, to, (test, nonce), payload_bytes)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
@@ -182,12 +186,12 @@ mod tests {
     #[test]
     fn a_thousand_that_are_there_are_reached_at_once_however_many_are_not() {
         let mut checks = PathChecks::new(identity(0), 8968);
-        (1..=1000).for_each(|host| checks.begin(identity(host).mac));
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
         assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
         assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
         assert!(checks.handle_timeout(at(100)).is_empty());
         // Every second one is a ghost: they cost a while, and no more.
-        (1..=1000).for_each(|host| checks.begin(identity(host).mac));
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
         let mut reached = 0;
         for tick in 0..20 {
             checks.handle_timeout(at(400 + 10 * tick));
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn whom_only_short_frames_reach_is_found_out_after_some_tries() {
         let mut checks = PathChecks::new(identity(0), 8968);
-        checks.begin(identity(1).mac);
+        checks.begin(identity(1).mac, 1);
         for tick in 1..=12 {
             assert!(run(&mut checks, at(100 * tick - 100), |_, length| length <= 1514).is_empty());
             let unreached = checks.handle_timeout(at(100 * tick));

@@ -5,7 +5,7 @@ use super::gathering::Gathering;
 use super::running::Running;
 
 /// How far a root is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Phase {
     Gathering(Box<Gathering>),
     Running(Box<Running>),

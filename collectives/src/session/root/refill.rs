@@ -3,6 +3,7 @@
 
 use super::rereading::Extent;
 use crate::session::blocks::LackingFrame;
+use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
@@ -20,7 +21,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(25);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// A member's gap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Gap {
     rank: Rank,
     /// The place of the stream that lacks them.
@@ -37,7 +38,7 @@ struct Gap {
 }
 
 /// All gaps that are being filled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
     /// Frames that are ready to go, and to whom.
@@ -69,18 +70,26 @@ impl Refills {
         self.ready.retain(|&(rank, _)| keep(rank));
     }
 
-    /// Whose gaps there are.
-    pub(super) fn ranks(&self) -> Vec<Rank> {
-        self.gaps.iter().filter(|gap| gap.certain).map(|gap| gap.rank).collect()
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
     }
 
     /// What of the source is to be read: for whom, in which stream, and where it is.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
-        self.gaps.iter().filter(|gap| gap.certain && self.ready.len() < WINDOW as usize).find_map(|gap| {
-            let end = gap.to.min(gap.from + WINDOW);
-            let frames = end.checked_sub(gap.next).filter(|&frames| frames > 0)?;
-            Some((gap.rank, gap.at, extent.bytes_of(gap.at, gap.next, frames)?))
-        })
+        self.gaps.iter().find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))
+    }
+
+    /// The same for one member and stream.
+    pub(super) fn wanted_by(&self, rank: Rank, at: usize, extent: &Extent) -> Option<Range<u64>> {
+        let gap = self.gaps.iter().find(|gap| (gap.rank, gap.at) == (rank, at))?;
+        self.wanted_for(gap, extent)
+    }
+
+    fn wanted_for(&self, gap: &Gap, extent: &Extent) -> Option<Range<u64>> {
+        let room = gap.certain && self.ready.len() < WINDOW as usize;
+        let end = gap.to.min(gap.from + WINDOW);
+        let frames = end.checked_sub(gap.next).filter(|&frames| frames > 0 && room)?;
+        extent.bytes_of(gap.at, gap.next, frames)
     }
 
     /// Takes what was wanted.
@@ -89,7 +98,7 @@ impl Refills {
         for payload in bytes.chunks(payload_bytes) {
             let frame = LackingFrame { at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
             self.ready.push_back((rank, frame));
-            gap.next += 1;
+            gap.next += 1 + u64::from(planted!("refill-skips-frames"));
         }
     }
 

@@ -22,14 +22,14 @@ pub struct TurnedAway {
     pub text: String,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     last: TurnedAway,
     told_at: Instant,
 }
 
 /// All who were turned away and have not been let in since, by address.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
     entries: BTreeMap<MacAddr, Entry>,
 }

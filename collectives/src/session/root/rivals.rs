@@ -14,7 +14,7 @@ const TRIES: u32 = 5;
 /// Nobody keeps this root waiting for longer than that, however many seem to be there.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rival {
     mac: MacAddr,
     session: u32,
@@ -25,7 +25,7 @@ struct Rival {
 }
 
 /// Those that are being asked, or have not answered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rivals {
     rivals: Vec<Rival>,
     since: Option<Instant>,

@@ -3,44 +3,59 @@
 use super::rereading::Extent;
 use crate::session::blocks::{FIRST_STREAM, SIDE, alone};
 use crate::session::message::Trailer;
+use crate::session::share::Share;
 use crate::session::view::View;
 use ethbcast_transport::stream::{Ending, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Part, Tuning};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Duration;
 
 /// Members served at the same time: each takes a feed; the others wait.
 const MOST_SIDES: usize = 16;
 
-/// Frames of the main stream for each one of those aside, while both have some: a fifth of the link is theirs.
-const MAIN_FRAMES: u32 = 4;
+/// Frames of the main stream for each one of those aside, while both have some: 4 % of the link is theirs.
+const MAIN_FRAMES: u32 = 24;
 
-/// Turns that those aside may have saved up.
-const MOST_SAVED: u32 = 32 * MAIN_FRAMES;
-
-/// When the main stream has had nothing to send for so long it is somebody else who holds it up, and the link is free.
-const IDLE: Duration = Duration::from_millis(5);
+/// How often a member can turn out to stand below where it was said to: READY may be somebody else's, and so may the
+/// acknowledgement that contradicts it.
+const MOST_RESTARTS: u32 = 8;
 
 /// A member that is served alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Side {
     rank: Rank,
+    /// The frame with which it began.
+    first: u64,
+    restarts: u32,
     stream: Stream,
 }
 
+impl Side {
+    /// What of the source it has room for next.
+    fn wanted(&self, extent: &Extent) -> Option<Range<u64>> {
+        let feed = self.stream.feed();
+        let room = feed.limit() - feed.head();
+        extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())
+    }
+
+    /// Takes a frame of the member; the frame that it needs, if that lies before all there are here.
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
+        self.stream.handle_frame(now, frame);
+        let needed = self.stream.take_orphans().first()?.from;
+        (needed < self.first && self.restarts < MOST_RESTARTS).then_some(needed)
+    }
+}
+
 /// All members that are served alone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sides {
     sides: Vec<Side>,
     /// Who waits to be served, and from which frame on.
     waiting: VecDeque<(Rank, u64)>,
     /// The side whose turn it is.
     turn: usize,
-    /// Frames of the main stream since the last of a side.
-    saved: u32,
-    main_at: Instant,
+    share: Share<MAIN_FRAMES>,
     /// Frames of sides that have been closed.
     closed: StreamStats,
 }
@@ -64,8 +79,7 @@ impl Sides {
             && let Some((rank, first)) = self.waiting.pop_front()
         {
             log::info!("rank {rank} is served alone from frame {first}");
-            let identity = Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity };
-            self.sides.push(Side { rank, stream: alone(identity, view, rank, first, tuning) });
+            self.sides.push(Side { rank, first, restarts: 0, stream: stream(identity, view, rank, first, tuning) });
         }
         self.sides.iter_mut().for_each(|side| side.stream.set_epoch(view.epoch as u8));
     }
@@ -90,15 +104,15 @@ impl Sides {
 
     /// What of the source is to be read for whom, and from which frame on.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
-        let wanted = |side: &Side| {
-            let feed = side.stream.feed();
-            let room = feed.limit() - feed.head();
-            let bytes = extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())?;
-            Some((side.rank, bytes))
-        };
         // Whoever has least in stock first.
-        let open = self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), wanted(side)?)));
-        open.min_by_key(|&(head, _)| head).map(|(_, wanted)| wanted)
+        let open =
+            self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), side.rank, side.wanted(extent)?)));
+        open.min_by_key(|&(head, ..)| head).map(|(_, rank, wanted)| (rank, wanted))
+    }
+
+    /// The same for one member.
+    pub(super) fn wanted_by(&self, rank: Rank, extent: &Extent) -> Option<Range<u64>> {
+        self.sides.iter().find(|side| side.rank == rank)?.wanted(extent)
     }
 
     /// Takes what was wanted for a member.
@@ -120,10 +134,23 @@ impl Sides {
         }
     }
 
-    /// Takes a frame of a member that is served alone.
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) {
-            side.stream.handle_frame(now, frame);
+    /// Takes a frame of a member that is served alone. If it stands below where it was said to, it is served from there
+    /// on.
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        identity: Identity,
+        view: &View,
+        tuning: &Tuning,
+    ) {
+        let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) else { return };
+        if let Some(first) = side.handle_frame(now, frame) {
+            log::info!("rank {} is served alone from frame {first} on, not {}", side.rank, side.first);
+            self.closed = self.closed + side.stream.stats();
+            side.stream = stream(identity, view, side.rank, first, tuning);
+            side.stream.set_epoch(view.epoch as u8);
+            (side.first, side.restarts) = (first, side.restarts + 1);
         }
     }
 
@@ -133,18 +160,17 @@ impl Sides {
 
     /// A frame of the main stream has been sent.
     pub(super) fn main_sent(&mut self, now: Instant) {
-        self.main_at = now;
-        self.saved = (self.saved + 1).min(MOST_SAVED);
+        self.share.main_sent(now);
     }
 
     /// Whether a side has its turn before the main stream.
     pub(super) fn are_due(&self) -> bool {
-        !self.sides.is_empty() && self.saved >= MAIN_FRAMES
+        !self.sides.is_empty() && self.share.is_due()
     }
 
     /// Writes the next frame of a side, if it may go: in its turn, or because the main stream is `over` or idle.
     pub(super) fn poll_transmit(&mut self, now: Instant, over: bool, buffer: &mut [u8]) -> Option<usize> {
-        if self.sides.is_empty() || !(over || self.saved >= MAIN_FRAMES || self.main_at + IDLE <= now) {
+        if self.sides.is_empty() || !(over || self.share.may_go(now)) {
             return None;
         }
         let count = self.sides.len();
@@ -154,13 +180,18 @@ impl Sides {
             Some((at, length))
         })?;
         self.turn = (at + 1) % count;
-        self.saved = self.saved.saturating_sub(MAIN_FRAMES);
+        self.share.take();
         Some(length)
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let idle = (!self.sides.is_empty()).then_some(self.main_at + IDLE).filter(|&at| at > now);
+        let idle = self.share.free_at(now).filter(|_| !self.sides.is_empty());
         let idle = idle.map(|at| crate::membership::timers::Wait::Side.at(at));
         self.sides.iter().filter_map(|side| side.stream.poll_timeout(now)).chain(idle).min()
     }
+}
+
+/// The stream on which the member `rank` is served alone.
+fn stream(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
+    alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity }, view, rank, first, tuning)
 }

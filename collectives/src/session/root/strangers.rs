@@ -5,9 +5,9 @@ use super::phase::Phase;
 use super::refusals::Refusals;
 use super::running::Running;
 use super::{RootEndpoint, RootEvent, TurnedAway};
-use crate::session::message::{Message, Refusal, Stage};
+use crate::session::message::{Message, Outcome, Refusal, Stage};
 use crate::session::other_build::OtherBuilds;
-use ethbcast_transport::wire::{Frame, Reject};
+use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
 /// What a root knows of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     refusals: Refusals,
     other_builds: OtherBuilds,
@@ -54,7 +54,7 @@ impl Strangers {
         let names = HostNames::new(endpoint.config());
         let offer = names.offer(endpoint.config());
         let known = running.view().members.iter().any(|member| member.host == *host || member.mac == from);
-        let why = offer.refusal(host, *mtu_bytes, *free_bytes);
+        let why = offer.refusal(host, *mtu_bytes, *free_bytes).or_else(|| given_up(running, host, *nonce, from));
         if let Some((why, text)) = why {
             let away = TurnedAway { host: host.clone(), why, text };
             self.refusals.refuse(now, from, *nonce, away, endpoint);
@@ -112,6 +112,17 @@ impl Strangers {
             endpoint.send_to_group(&endpoint.config().invitation(stage, age));
         }
     }
+}
+
+/// Why a receiver that was a member already, in this very run, is none again: one that cannot be reached, and so never
+/// learns that it was given up, would ask for ever, and each time be waited for anew. Whoever left may come back.
+fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
+    let members = &running.view().members;
+    let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
+    let mut reports = running.members().reports();
+    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died)?;
+    let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
+    Some((Refusal::Late, text))
 }
 
 /// Another root asks whether this one is there, which has its group.

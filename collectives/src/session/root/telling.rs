@@ -1,9 +1,10 @@
 //! A view on its way to the members.
 
 use super::RootEndpoint;
-use crate::session::message::{Digest, Message};
+use crate::session::message::{Digest, Message, ViewPart};
 use crate::session::view::View;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::planted;
 
 /// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
 /// it.
@@ -12,34 +13,38 @@ const TIMES_TO_ALL: u32 = 3;
 /// So many are sent it alone at a time.
 const MOST_ALONE: usize = 4;
 
-/// The present view, as it is told.
-#[derive(Debug, Default)]
+/// The present view, as it is told: what has changed since then is told with the next, never under this number.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Telling {
-    digest: Digest,
+    parts: Vec<ViewPart>,
     times: u32,
 }
 
 impl Telling {
     /// Begins to tell a view.
     pub(super) fn tell(&mut self, view: &View) {
-        *self = Telling { digest: view.digest(), times: 0 };
+        *self = Telling { parts: view.parts(view.payload_bytes.into()).collect(), times: 0 };
     }
 
     /// The view's digest.
     pub(super) fn digest(&self) -> Digest {
-        self.digest
+        self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
     /// Sends the view's parts, each time beginning with another, in case the last of a burst are always lost; `lacking`
     /// are those who are heard and have not confirmed it.
-    pub(super) fn send(&mut self, view: &View, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
-        let mut parts: Vec<_> = view.parts(view.payload_bytes.into()).collect();
-        let first = self.times as usize % parts.len().max(1);
-        parts.rotate_left(first);
-        let most = if self.times < TIMES_TO_ALL { 0 } else { MOST_ALONE };
+    pub(super) fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
+        let (before, from) = self.parts.split_at(self.times as usize % self.parts.len().max(1));
+        let most = if planted!("quadratic-views") {
+            usize::MAX
+        } else if self.times < TIMES_TO_ALL {
+            0
+        } else {
+            MOST_ALONE
+        };
         let alone: Vec<MacAddr> = lacking.take(most).collect();
-        for part in parts {
-            let message = Message::View(part);
+        for part in from.iter().chain(before) {
+            let message = Message::View(part.clone());
             endpoint.send_to_group(&message);
             alone.iter().for_each(|&mac| endpoint.send(mac, &message));
         }

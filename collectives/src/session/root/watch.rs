@@ -1,26 +1,22 @@
-//! Who makes no progress though it is heard, who holds up the others, and what is to be done about it.
+//! Who makes no progress though it is heard, and what is to be done about it.
 
 use super::delivery::Delivery;
 use super::members::{Entry, Members};
 use crate::membership::Timing;
 use crate::session::message::MemberState;
 use crate::session::view::{Standing, View};
-use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 /// Without progress for so long a member is spoken of.
-const TOLD_AFTER: Duration = Duration::from_secs(2);
+pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// And again each time after so much more.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
 /// A root that looks so late has slept itself, however short the dead limit is: a busy one is late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
-
-const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
-const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
 /// What a look at the members has found.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,70 +184,5 @@ impl Scene<'_> {
         entry
             .is_to_be_told(self.now, TOLD_EVERY)
             .then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
-    }
-
-    /// The member in place that is slower than the rest and holds them up; and why.
-    pub(super) fn slowest(&self, members: &Members) -> Option<(Rank, &'static str)> {
-        let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
-        let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
-        if in_place.len() < 2 {
-            return None;
-        }
-        let blocked: Vec<&&Entry> =
-            in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).collect();
-        if let Some(entry) = blocked.first().filter(|_| blocked.len() * 2 < in_place.len()) {
-            return Some((entry.rank(), SLOW_DISK));
-        }
-        let first = self.delivery.blocks().held_up_by()?;
-        if self.view.via == Via::Cast {
-            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
-            arrived.sort_unstable();
-            let behind = members.entry(first)?.status().arrived + self.delivery.blocks().slots() / 4
-                < arrived[arrived.len() / 2];
-            return behind.then_some((first, SLOW_CABLE));
-        }
-        // A relay's feed is full only because of who comes behind it.
-        let full = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::WaitsForChild);
-        let (from, at) = self.bottleneck(members)?;
-        (full(from) && !full(at)).then_some((at, SLOW_CABLE))
-    }
-
-    /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
-    /// them, for then which end is at fault does not show.
-    pub(super) fn ends(&self, members: &Members, slow: Rank) -> Vec<Rank> {
-        let stuck = members.entry(slow).is_some_and(|entry| entry.stuck_for(self.now) >= TOLD_AFTER / 2);
-        let from = self.bottleneck(members).filter(|&(from, at)| stuck && at == slow && from != Rank::ROOT);
-        from.map(|(from, _)| from).into_iter().chain([slow]).collect()
-    }
-}
-
-/// For how long somebody has been slower than the others.
-#[derive(Debug, Default)]
-pub(super) struct Slow {
-    found: Option<(Rank, Duration)>,
-}
-
-impl Slow {
-    /// Takes what a look has found, `period` after the last; the same, once it has been found for `limit`. Now and then
-    /// it may be missed: what was found then counts down.
-    pub(super) fn take_turn(
-        &mut self,
-        slow: Option<(Rank, &'static str)>,
-        period: Duration,
-        limit: Duration,
-    ) -> Option<(Rank, &'static str)> {
-        let (rank, lasted) = match (slow, self.found) {
-            (Some((rank, _)), Some((known, lasted))) if rank == known => (rank, lasted + period),
-            (_, Some((known, lasted))) if lasted > period => (known, lasted - period),
-            (Some((rank, _)), _) => (rank, period),
-            (None, _) => {
-                self.found = None;
-                return None;
-            }
-        };
-        self.found = Some((rank, lasted));
-        let enough = slow.filter(|&(found, _)| found == rank && lasted >= limit)?;
-        self.found = None;
-        Some(enough)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::session::message::{Digest, ViewPart};
+use ethbcast_transport::planted;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Views that are collected at the same time: a stray part does not make a receiver forget what it has.
@@ -11,14 +12,14 @@ const VIEWS: usize = 4;
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
 /// The parts of a few views, in whatever order they come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Assembler {
     /// The one whose part came last is the last.
     views: VecDeque<Parts>,
 }
 
 /// The parts of one view that are here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Parts {
     digest: Digest,
     count: u16,
@@ -44,6 +45,8 @@ impl Assembler {
             return None;
         }
         let whole: Vec<u8> = view.parts.into_values().flatten().collect();
-        (*blake3::hash(&whole).as_bytes() == view.digest).then(|| View::decode(&whole)).flatten()
+        (*blake3::hash(&whole).as_bytes() == view.digest || planted!("view-digest-not-compared"))
+            .then(|| View::decode(&whole))
+            .flatten()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::View;
 use ethbcast_planning::plan;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
 /// The tree of one stream. A member that is not in place is bridged: its nearest ancestor that is serves its children.
@@ -60,7 +61,11 @@ impl<'a> Tree<'a> {
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
         let mut children: Vec<Rank> = match self.block {
             Some(block) => self.children_in_block(block, rank),
-            None => self.view.ranks().filter(|&child| self.parent(child) == Some(rank)).collect(),
+            None => {
+                let parent =
+                    |child| if planted!("bridge-forgotten") { self.planned_parent(child) } else { self.parent(child) };
+                self.view.ranks().filter(|&child| parent(child) == Some(rank)).collect()
+            }
         };
         children.sort_by_cached_key(|&child| (self.order(child), child));
         children

@@ -1,9 +1,10 @@
 //! A host that is no member and lies: it changes counters and nothing else.
 
+use super::StopOnDrop;
 use super::vandal::Vandal;
 use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 #[test]
@@ -35,12 +36,4 @@ fn frames_of_liars_and_madmen_change_counters_only() {
             "{frames} frames of garbage, {forged} with the session's number: too few to prove anything"
         );
     });
-}
-
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

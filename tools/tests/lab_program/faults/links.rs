@@ -5,6 +5,7 @@ use super::{CULPRIT, QUARTER_BYTES, impatient, relays};
 use crate::harness::Site;
 use ethbcast_collectives::session::kind;
 use ethbcast_lab::{LabConfig, LinkFault};
+use ethbcast_tests::lab::KIND_BYTE;
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
@@ -13,9 +14,6 @@ const WORDS: [&str; 10] =
     ["silent", "stall", "progress", "acknowledg", "waits", "waiting", "reach", "starved", "verif", "nothing"];
 /// More than --stall, --patience, the dead limit and the transfer take together: past it, it hangs.
 const ENDS_WITHIN: Duration = Duration::from_secs(14);
-
-/// Where a frame says its kind.
-const KIND_BYTE: usize = 17;
 
 fn of(fault: LinkFault, kind: Kind) -> LinkFault {
     fault.byte(KIND_BYTE, &[kind.0])

@@ -1,6 +1,7 @@
 //! Hosts that die, users that stop them, latecomers and liars: who still gets the file, who says what, and that nothing
 //! is left.
 
+mod corruption;
 mod deaths;
 mod flood;
 mod garbage;
@@ -15,6 +16,7 @@ mod write_back;
 
 use crate::harness::{MEBIBYTE, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What has arrived somewhere when something happens to the transfer: the middle of it.
 const MIDDLE_BYTES: u64 = 4 << 20;
@@ -50,4 +52,13 @@ fn half_way(site: &Site, via: &'static str, witness: &str) -> Session {
     let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via).start();
     session.wait_for_bytes(witness, MIDDLE_BYTES);
     session
+}
+
+/// Tells a thread to end, also when an assertion fails: a scope waits for its threads.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -9,6 +9,7 @@ pub use ethbcast_tests::lab::{
 pub use outcome::Outcome;
 pub use transfer::{Reader, Session, Transfer};
 
+use ethbcast_collectives::session::ledger::Form;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
@@ -60,4 +61,9 @@ pub fn namespaces(prefix: &str) -> Vec<String> {
     let mut names = if Path::new("/run/netns").exists() { names_in(Path::new("/run/netns")) } else { Vec::new() };
     names.retain(|name| name.starts_with(prefix));
     names
+}
+
+/// The frames that carry a content with its ledgers; the end is one more.
+pub fn full_frames(content_bytes: usize, payload_bytes: usize) -> u64 {
+    Form::Ledgered.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
 }

@@ -4,7 +4,7 @@
 mod plans;
 mod ways;
 
-use crate::harness::{Ended, Ethbcast, LIMIT, PAYLOAD_BYTES, Run, Site, Transfer};
+use crate::harness::{Ended, Ethbcast, LIMIT, PAYLOAD_BYTES, Run, Site, Transfer, full_frames};
 use ethbcast_lab::LabConfig;
 use ethbcast_planning::topology::Topology;
 use serde_json::Value;
@@ -133,7 +133,7 @@ fn text(path: &Path) -> &str {
 /// Full frames, the rest, and the trailer; of a message in blocks each of the six has a trailer.
 fn frames(via: &str, bytes: usize) -> u64 {
     let in_blocks = matches!(via, "scatter-allgather" | "recursive-doubling");
-    bytes.div_ceil(PAYLOAD_BYTES) as u64 + if in_blocks { 6 } else { 1 }
+    full_frames(bytes, PAYLOAD_BYTES) + if in_blocks { 6 } else { 1 }
 }
 
 fn predicted_seconds(report: &Value) -> f64 {

@@ -1,7 +1,8 @@
 //! Every way of the list: the exact bytes, the frames its plan promises, loss, and a relay that dies.
 
 use super::{BYTES, OTHERS, ROOT, Row, WAYS, frames, predicted_seconds, row};
-use crate::harness::{MEBIBYTE, Outcome, PAYLOAD_BYTES, content};
+use crate::harness::{MEBIBYTE, Outcome, PAYLOAD_BYTES, content, full_frames};
+use ethbcast_collectives::session::ledger::Form;
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -54,15 +55,16 @@ fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
         let outcome = row.calibrated(via, &content).receivers(&["n5"]).run();
         outcome.assert_verified();
         let blocks = if matches!(via, "scatter-allgather" | "recursive-doubling") { 2 } else { 1 };
-        assert_eq!(outcome.frames("data_sent"), content.len().div_ceil(PAYLOAD_BYTES) as u64 + blocks, "{via}");
+        assert_eq!(outcome.frames("data_sent"), full_frames(content.len(), PAYLOAD_BYTES) + blocks, "{via}");
     }
 }
 
 #[test]
 fn four_hosts_double_what_they_have() {
     let row = Row::up("doubling", row());
-    // Two blocks of 256 frames for each of the four.
-    let content = Arc::new(content(10, 8 * 256 * PAYLOAD_BYTES));
+    // Two blocks of 256 frames for each of the four, ledgers and all.
+    let bytes = Form::Ledgered.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
+    let content = Arc::new(content(10, bytes as usize));
     let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
     outcome.assert_verified();
     assert_eq!(outcome.root.json()["segment_bytes"], 256 * PAYLOAD_BYTES);

@@ -1,5 +1,6 @@
 //! The simulator itself on trial, with machines of a few lines.
 
+mod drivers;
 mod faulty;
 mod hosts;
 mod running;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::sim::{NetworkError, NoFaults, QueueLimit, StormControl, SwitchSettings};
+use crate::sim::{NetworkError, NoFaults, PauseFrames, QueueLimit, StormControl, SwitchSettings};
 
 #[test]
 fn an_unknown_host_is_flooded_for_until_it_has_spoken() {
@@ -54,7 +54,7 @@ fn joining_and_leaving_a_group_changes_the_filter() {
 
 /// Two senders at full rate to one receiver, who has told the switch where it is.
 fn incast(port_queue: QueueLimit) -> (Network, Simulation<Postbox, NoFaults>) {
-    let network = star(3).with_switches(SwitchSettings { port_queue, storm_control: None });
+    let network = star(3).with_switches(SwitchSettings { port_queue, ..SwitchSettings::default() });
     let senders = [
         Postbox::sending(full_frames(0, host_mac(2), 100)),
         Postbox::sending(full_frames(1, host_mac(2), 100)),
@@ -139,4 +139,54 @@ fn switches_must_form_a_tree() {
     let refused = network.connect(ids[0], ids[2], Cable::GIGABIT);
     assert_eq!(refused, Err(NetworkError::Loop { first: 0, second: 2 }));
     assert!(network.connect(ids[1], ids[1], Cable::GIGABIT).is_err());
+}
+
+#[test]
+fn ports_that_share_a_buffer_hold_no_more_than_it_has_together() {
+    let settings = SwitchSettings { shared_bytes: Some(20 * 1514), ..SwitchSettings::default() };
+    let mut network = Network::new();
+    let switch = network.add_switch(settings);
+    for rate in [1_000_000_000, 1_000_000_000, 10_000_000, 10_000_000] {
+        let host = HostSettings { groups: vec![GROUP], ..HostSettings::default() };
+        network.add_host(switch, Cable::new(rate, Duration::from_micros(1)), host);
+    }
+    // Towards two slow hosts: all but what the buffer holds, and what leaves meanwhile, is lost.
+    let senders = [2, 3].map(|to| Postbox::sending(full_frames(to - 2, host_mac(to), 50)));
+    let mut simulation = Simulation::new(&network, postboxes(4, senders), NoFaults);
+    // They speak first; what comes before that is flooded and takes room at both ports.
+    (2..4).for_each(|host| simulation.machine_mut(host).outbox.push_back(frame(host, host_mac(0), 0, 60)));
+    settle(&mut simulation);
+    let arrived: usize = simulation.machines()[2..].iter().map(|host| host.inbox.len()).sum();
+    assert!((8..=26).contains(&arrived), "{arrived}");
+}
+
+#[test]
+fn pause_frames_stop_whoever_fills_a_queue_and_nothing_is_lost() {
+    let pause = PauseFrames { high_frames: 4, lasts: Duration::from_micros(500) };
+    let settings =
+        SwitchSettings { pause: Some(pause), port_queue: QueueLimit::Frames(8), ..SwitchSettings::default() };
+    let mut network = Network::new();
+    let switch = network.add_switch(settings);
+    for rate in [1_000_000_000, 100_000_000] {
+        network.add_host(switch, Cable::new(rate, Duration::from_micros(1)), HostSettings::default());
+    }
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), 60))];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let stats = simulation.stats();
+    assert_eq!(simulation.machines()[1].labels(), (0..60).collect::<Vec<u8>>());
+    assert!(stats.drops.total() == 0 && stats.pauses > 5, "{stats:?}");
+}
+
+#[test]
+fn a_host_whose_ring_fills_stops_the_switch() {
+    let mut network = star(2);
+    let host = network.host_mut(1);
+    (host.per_frame_cost, host.nic_receive_frames) = (Duration::from_micros(100), 8);
+    host.pause = Some(PauseFrames { high_frames: 4, lasts: Duration::from_micros(300) });
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), 60))];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    assert_eq!(simulation.machines()[1].inbox.len(), 60);
+    assert_eq!(simulation.stats().drops.total(), 0);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 const ROUND_TRIP_MARGIN: Duration = Duration::from_micros(500);
 
 /// The choice of the designated receiver at the root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Designation {
     /// The present one; it needs not be told that it is the first at the beginning.
     rank: Rank,

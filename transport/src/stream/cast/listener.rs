@@ -12,7 +12,7 @@ use std::time::Duration;
 const IN_A_ROW: u8 = 3;
 
 /// One receiver of a cast: a reader of the root's feed, and how much it loses.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Listener {
     remote: Remote,
     /// One past the highest frame whose loss has been counted, so that each counts once.

@@ -17,7 +17,7 @@ const BURST_FRAMES: u32 = 32;
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The losses of one listener since a frame, under one pace.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PacedRound {
     /// The pace it runs under.
     generation: u32,
@@ -43,7 +43,7 @@ pub(super) struct LossReport {
 }
 
 /// The pace of a cast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pace {
     round_frames: u64,
     tolerated_permille: u64,

@@ -16,6 +16,10 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer, Rank};
 
 impl Readers for Cast {
+    fn boxed(&self) -> Box<dyn Readers> {
+        Box::new(self.clone())
+    }
+
     fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
         let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
         let (ack, forged) = Sent { below: self.next, newest, credit: feed.slots() }.believe(ack);
@@ -124,6 +128,10 @@ impl Readers for Cast {
 
     fn have_been_sent(&self, head: u64) -> bool {
         self.next == head
+    }
+
+    fn sending(&self, _boundaries: &Boundaries) -> (bool, u64) {
+        (false, self.next)
     }
 
     fn memory(&self) -> Memory {

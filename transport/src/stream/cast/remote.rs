@@ -13,7 +13,7 @@ use crate::wire::{Ack, Peer, Rank};
 use std::time::Duration;
 
 /// One reader of the feed that gets its new frames by cast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Remote {
     peer: Peer,
     reader: ReaderId,
@@ -155,7 +155,7 @@ impl Remote {
         self.cursor = ack.cursor;
         // What was once true of all behind it stays true: an older word that comes late, or a graft there, takes
         // nothing back.
-        self.below = self.below.max(ack.body.below);
+        self.below = if planted!("late-below") { ack.body.below } else { self.below.max(ack.body.below) };
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
         self.holes.clear();

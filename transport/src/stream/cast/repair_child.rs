@@ -17,7 +17,7 @@ use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
 /// What has arrived here: when each frame did that is kept, as a stamp.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
@@ -42,7 +42,7 @@ impl OwnArrivals {
 
     /// How much longer a frame may be on its way to a repair child, of which so much is tolerated.
     fn wait(&self, now: Instant, sequence: u64, tolerance: Duration) -> Duration {
-        tolerance.saturating_sub(Stamp::of(now).since(self.get(sequence)))
+        tolerance.saturating_sub(self.get(sequence).age(now))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -51,7 +51,7 @@ impl OwnArrivals {
 }
 
 /// A receiver that acknowledges to this one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RepairChild {
     remote: Remote,
     /// The newest stamp sent to it.
@@ -157,10 +157,9 @@ impl RepairChild {
         let rtt = self.remote.rtt();
         let answer_within =
             rtt.smoothed().unwrap_or_default() * 2 + self.remote.tolerance_from_elsewhere(rtt.reordering_max());
-        let since = |stamp: Stamp| Stamp::of(now).since(stamp);
         let beyond = ack.covered();
-        let should_be_there = feed.keeps(beyond) && since(arrivals.get(beyond)) > answer_within;
-        if since(self.asked) > answer_within && (self.remote.outstanding().is_sent() || should_be_there) {
+        let should_be_there = feed.keeps(beyond) && arrivals.get(beyond).age(now) > answer_within;
+        if self.asked.age(now) > answer_within && (self.remote.outstanding().is_sent() || should_be_there) {
             self.question.ask();
         }
     }

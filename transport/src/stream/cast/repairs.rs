@@ -32,7 +32,7 @@ impl Losers {
 }
 
 /// A place for each slot of the feed, so that no loss at all makes it grow.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Repairs {
     queued: Bits,
     losers: Box<[Losers]>,
@@ -158,7 +158,7 @@ impl Owed {
 }
 
 /// The repairs that one reader is owed, in rising order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<Owed>,
 }

@@ -8,7 +8,7 @@ use crate::wire::Identity;
 use std::time::Duration;
 
 /// Decides how long a report of a loss waits: by place among few, at random among many.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ReportBackoff {
     /// Among few, a time of its own for each.
     stagger: Duration,
@@ -16,7 +16,7 @@ pub(super) struct ReportBackoff {
 }
 
 /// RFC 5401's truncated exponential distribution: most wait long, so that the first to speak does so for the others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RandomBackoff {
     longest: Duration,
     /// ln(group size) + 1: the larger the group, the fewer speak early.

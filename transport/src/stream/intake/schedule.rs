@@ -5,7 +5,7 @@ use crate::wire::Rank;
 use std::time::Duration;
 
 /// Every how many frames a receiver acknowledges, and after how long; more often if it is the designated one of a cast.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AckSchedule {
     rank: Rank,
     every: u64,

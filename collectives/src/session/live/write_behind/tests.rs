@@ -1,55 +1,80 @@
 //! A storage that is slow, full, or told twice.
 
 use super::*;
-use crate::session::live::Output;
+use crate::session::ledger::{CHUNK_BYTES, Encoder, SPAN_BYTES, SpanBuffer};
+use crate::session::live::{Output, StorageError};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Gives `sink` so many bytes and their end, as its `trailer` says; its verdict.
-fn take(sink: &mut WriteBehind, bytes: &[u8], trailer: Trailer) -> Done {
+/// The ledgered form of `content`, and its trailer.
+fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
+    let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
+    for part in content.chunks(SPAN_BYTES) {
+        let mut span = SpanBuffer::empty(SpanBuffer::default());
+        span.room()[..part.len()].copy_from_slice(part);
+        span.filled(part.len());
+        encoder.seal(&mut span);
+        stream.extend_from_slice(span.as_bytes());
+    }
+    (stream, encoder.trailer())
+}
+
+/// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
+fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
     sink.on_event(Instant::START, &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None });
-    bytes.chunks(1468).for_each(|frame| {
+    stream.chunks(1468).for_each(|frame| {
         while !sink.has_room() {
-            thread::yield_now();
+            mend(sink, truth);
         }
         sink.write(Instant::START, frame, false);
     });
     sink.finish(Instant::START, trailer);
-    match verdict(sink) {
+    match verdict(sink, truth) {
         settled if settled.outcome == Outcome::Verified => {
             assert!(!sink.publish(Instant::START), "its thread publishes");
-            verdict(sink)
+            verdict(sink, truth)
         }
         failed => failed,
     }
 }
 
-fn verdict(sink: &mut WriteBehind) -> Done {
+fn mend(sink: &mut WriteBehind, truth: &[u8]) {
+    match sink.wanted() {
+        Some(wanted) => {
+            sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
+        }
+        None => thread::yield_now(),
+    }
+}
+
+fn verdict(sink: &mut WriteBehind, truth: &[u8]) -> Done {
     loop {
         match sink.verdict(Instant::START) {
             Some(verdict) => return verdict,
-            None => thread::yield_now(),
+            None => mend(sink, truth),
         }
     }
 }
 
-fn stored<S: Storage + Send>(storage: S, bytes: &[u8], trailer: Trailer) -> (Done, Option<io::Error>) {
+/// What becomes of a stream, and how often something of it came damaged.
+fn stored<S: Storage + Send>(
+    storage: S,
+    stream: &[u8],
+    truth: &[u8],
+    trailer: Trailer,
+) -> (Done, Option<io::Error>, u64) {
     let waker = Arc::new(Waker::new().expect("a descriptor"));
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(storage, &waker);
         scope.spawn(move || writer.run());
-        let verdict = take(&mut sink, bytes, trailer);
+        let verdict = take(&mut sink, stream, truth, trailer);
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
-        (verdict, sink.take_cause())
+        (verdict, sink.take_cause(), sink.damages())
     })
-}
-
-fn trailer(bytes: &[u8]) -> Trailer {
-    let mut tally = Tally::default();
-    tally.add(bytes);
-    tally.trailer()
 }
 
 struct Full;
@@ -101,18 +126,18 @@ fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
         thread::scope(|scope| {
             let (writer, mut sink) = write_behind(storage, &waker);
             scope.spawn(move || writer.run());
-            sink.finish(Instant::START, trailer(b""));
+            sink.finish(Instant::START, encoded(b"").1);
             while !sink.is_syncing() {
                 thread::yield_now();
             }
             go.store(true, Ordering::SeqCst);
-            assert_eq!(verdict(&mut sink).outcome, Outcome::Verified);
+            assert_eq!(verdict(&mut sink, &[]).outcome, Outcome::Verified);
             assert!(!sink.is_syncing());
             assert_eq!((settled.load(Ordering::SeqCst), published.load(Ordering::SeqCst)), (1, 0));
             if accepted {
                 // Told twice it does it once.
                 (0..2).for_each(|_| assert!(!sink.publish(Instant::START) && sink.is_publishing()));
-                let failed = verdict(&mut sink);
+                let failed = verdict(&mut sink, &[]);
                 assert_eq!(failed.outcome, Outcome::WriteFailed, "{}", failed.text);
                 assert!(!sink.is_publishing());
             }
@@ -125,19 +150,97 @@ fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
 #[test]
 fn all_bytes_are_written_in_order_and_judged_by_their_digest() {
     let bytes: Vec<u8> = (0..40_000_000_u32).map(|at| (at >> 11) as u8).collect();
+    let (stream, trailer) = encoded(&bytes);
     let mut written = Vec::new();
-    let (verdict, _) = stored(Output(&mut written), &bytes, trailer(&bytes));
-    assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Delivered, 40_000_000));
+    let (verdict, ..) = stored(Output(&mut written), &stream, &stream, trailer);
+    assert_eq!((verdict.outcome, verdict.bytes, verdict.digest), (Outcome::Delivered, trailer.bytes, trailer.digest));
     assert!(written == bytes);
-    let (verdict, _) = stored(Output(io::sink()), &bytes[1..], trailer(&bytes));
-    assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 39_999_999));
-    assert!(verdict.text.contains("do not match"), "{}", verdict.text);
+    let short = &stream[..stream.len() - 200_000];
+    let (verdict, ..) = stored(Output(io::sink()), short, &stream, trailer);
+    assert_eq!(verdict.outcome, Outcome::Damaged);
+    assert!(verdict.text.contains("send again"), "{}", verdict.text);
+}
+
+#[test]
+fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
+    let bytes: Vec<u8> = (0..20_000_000_u32).map(|at| (at >> 9) as u8).collect();
+    let (stream, trailer) = encoded(&bytes);
+    let mut damaged = stream.clone();
+    // Two chunks of one span, a ledger, the last byte of all.
+    for at in [2_000_000, 2_000_000 + CHUNK_BYTES, 5 * Spans::MOST_BYTES + 100, stream.len() - 1] {
+        damaged[at] ^= 0x10;
+    }
+    let mut written = Vec::new();
+    let (verdict, _, damages) = stored(Output(&mut written), &damaged, &stream, trailer);
+    assert_eq!((verdict.outcome, verdict.digest, damages), (Outcome::Delivered, trailer.digest, 4));
+    assert!(written == bytes);
+    let (verdict, _, damages) = stored(Output(io::sink()), &damaged, &damaged, trailer);
+    assert_eq!((verdict.outcome, damages), (Outcome::Damaged, 4), "what is sent again is damaged, too");
+    assert!(verdict.text.contains("came damaged 4 times"), "{}", verdict.text);
+}
+
+/// Keeps what it is given in a file.
+struct Keeping(File);
+
+impl Storage for Keeping {
+    fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
+        Some(Box::new(self.0.try_clone().expect("a handle")))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
+    }
+
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 3) as u8).collect();
+    let (truth, trailer) = encoded(&bytes);
+    let mut stream = truth.clone();
+    stream[2 * Spans::MOST_BYTES] ^= 1;
+    let waker = Arc::new(Waker::new().expect("a descriptor"));
+    thread::scope(|scope| {
+        let (writer, mut sink) = write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
+        scope.spawn(move || writer.run());
+        let size = Some(3_000_000);
+        let started = ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size };
+        sink.on_event(Instant::START, &started);
+        stream.chunks(9000).for_each(|frame| sink.write(Instant::START, frame, false));
+        sink.finish(Instant::START, trailer);
+        while sink.wanted().is_none() {
+            thread::yield_now();
+        }
+        let (at, count) = (Spans::MOST_BYTES - 1000, 100_000);
+        assert_eq!(again(&mut sink, at, count), Ok(truth[at..at + count].to_vec()));
+        let why = again(&mut sink, 2 * Spans::MOST_BYTES - 10, 20).expect_err("it is damaged");
+        assert!(why.contains("damaged"), "{why}");
+        mend(&mut sink, &truth);
+        assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
+        assert_eq!(again(&mut sink, truth.len() - 10, 10), Ok(truth[truth.len() - 10..].to_vec()));
+        assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+        assert!(again(&mut sink, truth.len() - 10, 11).is_err(), "there is no more");
+    });
+}
+
+fn again(sink: &mut WriteBehind, at: usize, count: usize) -> Result<Vec<u8>, String> {
+    loop {
+        match sink.read_again(Instant::START, at as u64, count) {
+            Again::Bytes(bytes) => return Ok(bytes.to_vec()),
+            Again::Pending => thread::yield_now(),
+            Again::Impossible(why) => return Err(why),
+        }
+    }
 }
 
 #[test]
 fn what_the_storage_says_is_the_verdict_and_its_cause_is_kept() {
     let bytes = vec![7; 30_000_000];
-    let (verdict, cause) = stored(Full, &bytes, trailer(&bytes));
+    let (stream, trailer) = encoded(&bytes);
+    let (verdict, cause, _) = stored(Full, &stream, &stream, trailer);
     assert_eq!(verdict.outcome, Outcome::NoSpace);
     assert!(verdict.text.ends_with("; make room"), "{}", verdict.text);
     assert_eq!(cause.map(|cause| cause.kind()), Some(ErrorKind::StorageFull));

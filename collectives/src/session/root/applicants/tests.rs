@@ -1,14 +1,22 @@
 //! Who is let in, who is not, and how much a flood may cost.
 
 use super::*;
+use crate::session::ledger::Form;
 use std::collections::BTreeSet;
 
 fn join(host: &str, nonce: u64) -> Message {
     Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000, features: 0 }
 }
 
-const OFFER: Offer<'_> =
-    Offer { root: "n0", mtu_bytes: 1500, size: Some(1000), wanted_hosts: &NOBODY, known_hosts: None, most: 9 };
+const OFFER: Offer<'_> = Offer {
+    root: "n0",
+    mtu_bytes: 1500,
+    size: Some(1000),
+    form: Form::Plain,
+    wanted_hosts: &NOBODY,
+    known_hosts: None,
+    most: 9,
+};
 static NOBODY: BTreeSet<String> = BTreeSet::new();
 const GREET: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,5 @@
-//! Ctrl-C during a bench: held back, asked for at every turn, so that the lab is taken down on the way out.
+//! Ctrl-C during a bench or a long run of tests: held back, asked for at every turn, so that the lab is taken down on
+//! the way out.
 
 use std::io;
 
@@ -26,7 +27,7 @@ impl Interrupt {
     /// Goes on unless a signal has come.
     ///
     /// # Errors
-    /// If one has come: the bench is to end, and to clean up as it does.
+    /// If one has come: the program is to end, and to clean up as it does.
     pub fn check(&self) -> anyhow::Result<()> {
         match self.pending.read_signal()? {
             None => Ok(()),

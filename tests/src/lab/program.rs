@@ -1,4 +1,4 @@
-//! The program `ethbcast` that a bench runs.
+//! The program `ethbcast`, where a bench or a program of tests finds it.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program at `given`; without it, the one beside this bench.
+    /// The program at `given`; without it, the one beside this program.
     ///
     /// # Errors
     /// If there is none, or its path is not valid UTF-8.

@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use ethbcast_lab::Lab;
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -21,7 +23,14 @@ pub enum Stdout {
     /// It is kept.
     Kept,
     /// It is written to this file, so many bytes per second, and no more after so many.
-    Read { into: PathBuf, bytes_per_second: Option<u64>, at_most_bytes: Option<u64> },
+    Read {
+        /// The file.
+        into: PathBuf,
+        /// How fast; without it, as fast as it comes.
+        bytes_per_second: Option<u64>,
+        /// How much; without it, all.
+        at_most_bytes: Option<u64>,
+    },
 }
 
 /// A line on stderr.
@@ -127,6 +136,31 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The ids of all processes in a host's namespace.
+///
+/// # Errors
+/// If `ip` cannot say.
+pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
+    let output = Command::new("ip").args(["netns", "pids", &lab.namespace(host)?]).output()?;
+    let ids = String::from_utf8(output.stdout).context("process ids")?;
+    ids.split_whitespace().map(|id| Ok(Pid::from_raw(id.parse()?))).collect()
+}
+
+/// Ends every process in a host's namespace at once, as a power failure does.
+///
+/// # Errors
+/// If they cannot be found, or not be ended.
+pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
+    for id in processes_on(lab, host)? {
+        match kill(id, Signal::SIGKILL) {
+            // It has ended meanwhile.
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(errno) => return Err(errno).context("ending all processes of a host"),
+        }
+    }
+    Ok(())
 }
 
 fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,165 @@
+//! Whoever has bytes of the stream sends them to those who ask: one question of each waits, and one answer at a time is
+//! held.
+
+use crate::session::message::{Fetch, MOST_FETCH_BYTES, Piece};
+use crate::session::share::Share;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Frames of the main stream for each one of an answer, while both have some: a fifth of the link. Whoever asks stands
+/// still soon, and with it all behind it.
+const MAIN_FRAMES: u32 = 4;
+
+/// Questions and answers. What they take is bounded by the number of those who may ask, and 128 KiB.
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct Answering {
+    /// The newest question of each who asks, in the order in which they came.
+    questions: VecDeque<Fetch>,
+    /// The answer to one, and to whom it goes.
+    ready: VecDeque<(Rank, Piece)>,
+    share: Share<MAIN_FRAMES>,
+}
+
+impl Answering {
+    /// Takes a question; an older one of the same rank is forgotten.
+    ///
+    /// # Panics
+    /// If it is for more than may be asked for at a time.
+    pub(in crate::session) fn ask(&mut self, question: &Fetch) {
+        assert!(question.is_bounded(), "questions are checked before they are taken");
+        if self.is_coming(question) {
+            return;
+        }
+        match self.questions.iter_mut().find(|other| other.rank == question.rank) {
+            Some(other) => *other = question.clone(),
+            None => self.questions.push_back(question.clone()),
+        }
+    }
+
+    /// Whether all of the answer waits to be sent.
+    fn is_coming(&self, question: &Fetch) -> bool {
+        let mut pieces = self.ready.iter().filter(|(rank, _)| *rank == question.rank).map(|(_, piece)| piece);
+        pieces.next().is_some_and(|piece| piece.from <= question.bytes.start && question.bytes.end <= piece.end)
+    }
+
+    /// The question that is to be answered next, once the answer to the last one has gone.
+    pub(in crate::session) fn next(&self) -> Option<&Fetch> {
+        self.questions.front().filter(|_| self.ready.is_empty())
+    }
+
+    /// Takes the bytes that are the answer to the next question, and sends so many at a time. If that is another by
+    /// now, or its bytes begin elsewhere, they are nothing.
+    pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
+        debug_assert!(bytes.len() as u64 <= MOST_FETCH_BYTES, "no more was asked for");
+        if self.take(rank, from).is_none() {
+            return;
+        }
+        let end = from + bytes.len() as u64;
+        let pieces = (from..).step_by(piece_bytes).zip(bytes.chunks(piece_bytes));
+        self.ready.extend(pieces.map(|(from, bytes)| (rank, Piece { from, end, bytes: bytes.to_vec() })));
+    }
+
+    /// The answer to the next question is that the bytes cannot be had.
+    pub(in crate::session) fn deny(&mut self, rank: Rank, from: u64) {
+        if self.take(rank, from).is_some() {
+            self.ready.push_back((rank, Piece::denial(from)));
+        }
+    }
+
+    /// The next question is not answered: whoever asks, asks again.
+    pub(in crate::session) fn skip(&mut self, rank: Rank, from: u64) {
+        self.take(rank, from);
+    }
+
+    fn take(&mut self, rank: Rank, from: u64) -> Option<Range<u64>> {
+        self.next().filter(|next| next.rank == rank && next.bytes.start == from)?;
+        self.questions.pop_front().map(|question| question.bytes)
+    }
+
+    /// Forgets the questions of all but those of whom this holds.
+    pub(in crate::session) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
+        self.questions.retain(|question| keep(question.rank));
+        self.ready.retain(|&(rank, _)| keep(rank));
+    }
+
+    /// A frame of the main stream has been sent.
+    pub(in crate::session) fn main_sent(&mut self, now: Instant) {
+        self.share.main_sent(now);
+    }
+
+    /// Whether an answer goes before the main stream.
+    pub(in crate::session) fn is_due(&self) -> bool {
+        !self.ready.is_empty() && self.share.is_due()
+    }
+
+    /// The next piece, if it may go: in its turn, or because the main stream is `over` or idle.
+    pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, Piece)> {
+        if !(over || self.share.may_go(now)) {
+            return None;
+        }
+        let piece = self.ready.pop_front()?;
+        self.share.take();
+        Some(piece)
+    }
+
+    /// When a piece may go, if one waits for its turn.
+    pub(in crate::session) fn free_at(&self, now: Instant) -> Option<Instant> {
+        self.share.free_at(now).filter(|_| !self.ready.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn question(rank: u16, bytes: Range<u64>) -> Fetch {
+        Fetch { rank: Rank(rank), bytes, attempt: 1, blamed: Rank::ROOT }
+    }
+
+    fn sent(answering: &mut Answering, now: Instant) -> Vec<(u16, u64, usize)> {
+        let pieces = std::iter::from_fn(|| answering.poll(now, false));
+        pieces.map(|(rank, piece)| (rank.0, piece.from, piece.bytes.len())).collect()
+    }
+
+    #[test]
+    fn of_each_who_asks_the_newest_question_waits_and_all_have_their_turn() {
+        let idle = Instant::START + Duration::from_secs(1);
+        let mut answering = Answering::default();
+        (0..1000).for_each(|at| answering.ask(&question(1, at..at + 100)));
+        answering.ask(&question(2, 50..60));
+        assert_eq!(answering.next(), Some(&question(1, 999..1099)));
+        answering.supply(Rank(2), 50, &[0; 10], 40);
+        answering.supply(Rank(1), 998, &[0; 100], 40);
+        assert_eq!(answering.poll(idle, true), None, "it was not what is to be answered next");
+        answering.supply(Rank(1), 999, &[7; 100], 40);
+        answering.ask(&question(1, 1039..1099));
+        assert_eq!(answering.next(), None, "one answer at a time");
+        assert_eq!(sent(&mut answering, idle), [(1, 999, 40), (1, 1039, 40), (1, 1079, 20)]);
+        answering.ask(&question(1, 0..9));
+        assert_eq!(answering.next(), Some(&question(2, 50..60)), "whoever was answered stands at the end again");
+        answering.deny(Rank(2), 50);
+        assert_eq!(answering.poll(idle, false), Some((Rank(2), Piece::denial(50))));
+        answering.retain(|rank| rank == Rank(2));
+        assert_eq!(answering.next(), None);
+    }
+
+    #[test]
+    fn answers_take_a_small_part_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
+        let mut answering = Answering::default();
+        answering.ask(&question(1, 0..4000));
+        answering.supply(Rank(1), 0, &[1; 4000], 100);
+        let at = |micros: u64| Instant::START + Duration::from_micros(1000 + micros);
+        let mut pieces = 0;
+        for frame in 0..100 {
+            answering.main_sent(at(frame));
+            pieces += u32::from(answering.poll(at(frame), false).is_some());
+        }
+        assert_eq!(pieces, 4, "for each 24 frames one");
+        assert_eq!(answering.poll(at(100), false), None);
+        assert_eq!(answering.free_at(at(100)), Some(at(99 + 5000)));
+        assert_eq!(sent(&mut answering, at(99 + 5000)).len(), 36);
+    }
+}

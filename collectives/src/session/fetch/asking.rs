@@ -1,0 +1,185 @@
+//! Whoever lacks bytes of the stream asks for them, until all have come.
+
+use crate::session::message::{MOST_FETCH_BYTES, Piece};
+use ethbcast_transport::Instant;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Without an answer for so long the question is repeated, and each time after twice as much, up to the longest.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Bytes that are being asked for.
+#[derive(Clone, Debug)]
+pub(in crate::session) struct Asking {
+    first: u64,
+    bytes: Vec<u8>,
+    /// What has not come yet, in order.
+    lacking: Vec<Range<u64>>,
+    /// What was asked for last.
+    asked: Range<u64>,
+    /// When to ask again unless something comes.
+    again_at: Instant,
+    timeout: Duration,
+    /// When something new came last, or this began.
+    heard_at: Instant,
+    /// How often it was said that they cannot be had.
+    denials: u32,
+}
+
+impl Asking {
+    /// Asks for `wanted`, or as much of it from its beginning as can be asked for at a time.
+    pub(in crate::session) fn new(now: Instant, wanted: &Range<u64>) -> Asking {
+        let first = wanted.start;
+        let end = wanted.end.clamp(first, first.saturating_add(MOST_FETCH_BYTES));
+        Asking {
+            first,
+            bytes: vec![0; (end - first) as usize],
+            lacking: Vec::from_iter((first < end).then_some(first..end)),
+            asked: first..first,
+            again_at: now,
+            timeout: FIRST_TIMEOUT,
+            heard_at: now,
+            denials: 0,
+        }
+    }
+
+    /// The first of the bytes.
+    pub(in crate::session) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// All of the bytes.
+    pub(in crate::session) fn range(&self) -> Range<u64> {
+        self.first..self.first + self.bytes.len() as u64
+    }
+
+    /// How often it was said that they cannot be had.
+    pub(in crate::session) fn denials(&self) -> u32 {
+        self.denials
+    }
+
+    /// For how long nothing new has come.
+    pub(in crate::session) fn silence(&self, now: Instant) -> Duration {
+        now.since(self.heard_at)
+    }
+
+    /// Time in which nobody can answer does not count.
+    pub(in crate::session) fn pause(&mut self, now: Instant) {
+        self.heard_at = now;
+    }
+
+    /// What is to be asked for now, if anything: the first bytes in a row that are lacking.
+    pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
+        let lacking = self.lacking.first().filter(|_| self.again_at <= now)?.clone();
+        if lacking == self.asked {
+            self.timeout = (self.timeout * 2).min(LONGEST_TIMEOUT);
+        }
+        self.again_at = now + self.timeout;
+        self.asked = lacking.clone();
+        Some(lacking)
+    }
+
+    /// When there may be something to ask for; nothing once all is there.
+    pub(in crate::session) fn again_at(&self) -> Option<Instant> {
+        (!self.lacking.is_empty()).then_some(self.again_at)
+    }
+
+    /// Takes what has come of them; what lies elsewhere is nothing.
+    pub(in crate::session) fn take(&mut self, now: Instant, piece: &Piece) {
+        if piece.is_denial() {
+            self.denials += u32::from(self.lacking.first().is_some_and(|lacking| lacking.start == piece.from));
+            return;
+        }
+        let Some(came) = piece.range().filter(|came| self.asked.start <= came.start && came.end <= self.asked.end)
+        else {
+            return;
+        };
+        let mut left = Vec::with_capacity(self.lacking.len() + 1);
+        let mut new = false;
+        for lacking in std::mem::take(&mut self.lacking) {
+            let both = lacking.start.max(came.start)..lacking.end.min(came.end);
+            if both.is_empty() {
+                left.push(lacking);
+                continue;
+            }
+            new = true;
+            let here = (both.start - self.first) as usize..(both.end - self.first) as usize;
+            let there = (both.start - came.start) as usize..(both.end - came.start) as usize;
+            self.bytes[here].copy_from_slice(&piece.bytes[there]);
+            left.extend([lacking.start..both.start, both.end..lacking.end].into_iter().filter(|rest| !rest.is_empty()));
+        }
+        self.lacking = left;
+        if new {
+            (self.heard_at, self.timeout, self.denials) = (now, FIRST_TIMEOUT, 0);
+            // Pieces come in order: behind the last one no other is on its way.
+            self.again_at = if came.end == self.asked.end { now } else { now + self.timeout };
+        }
+    }
+
+    /// All of the bytes, once they are there.
+    pub(in crate::session) fn take_bytes(&mut self) -> Option<Vec<u8>> {
+        self.lacking.is_empty().then(|| std::mem::take(&mut self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(bytes: Range<u64>, end: u64) -> Piece {
+        Piece { from: bytes.start, end, bytes: bytes.map(|at| at as u8).collect() }
+    }
+
+    #[test]
+    fn what_is_lost_is_asked_for_again_at_once_where_it_shows_and_ever_less_often_where_not() {
+        let at = |millis: u64| Instant::START + Duration::from_millis(millis);
+        let mut asking = Asking::new(at(0), &(1000..1_000_000));
+        assert_eq!(asking.poll(at(0)), Some(1000..1000 + MOST_FETCH_BYTES), "so many at a time");
+        let mut asking = Asking::new(at(0), &(1000..2000));
+        let asked: Vec<u64> = (0..4000).filter(|&millis| asking.poll(at(millis)).is_some()).collect();
+        assert_eq!(asked, [0, 20, 60, 140, 300, 620, 1260, 2260, 3260], "milliseconds");
+        asking.take(at(4000), &piece(1000..1200, 2000));
+        asking.take(at(4000), &piece(1500..2000, 2000));
+        assert_eq!(asking.poll(at(4000)), Some(1200..1500), "the last has come: nothing else is on its way");
+        assert_eq!((asking.poll(at(4019)), asking.silence(at(4019))), (None, Duration::from_millis(19)));
+        asking.take(at(4020), &piece(1600..1700, 2000));
+        asking.take(at(4020), &Piece { bytes: vec![9; 500], ..piece(1200..1201, 2000) });
+        assert_eq!(asking.take_bytes(), None, "the one was there, the other is not what it says");
+        asking.take(at(4020), &piece(1200..1500, 1500));
+        assert_eq!((asking.poll(at(9000)), asking.again_at()), (None, None));
+        assert_eq!(asking.take_bytes(), Some((1000..2000).map(|at| at as u8).collect()));
+    }
+
+    #[test]
+    fn of_what_cannot_be_had_each_word_counts_that_answers_a_question() {
+        let mut asking = Asking::new(Instant::START, &(10..20));
+        asking.poll(Instant::START);
+        [9, 10, 20].into_iter().for_each(|from| asking.take(Instant::START, &Piece::denial(from)));
+        assert_eq!(asking.denials(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_whatever_order_the_bytes_are_those_that_came(
+            pieces in prop::collection::vec((90..220u64, 0..60u64, 90..230u64), 0..60),
+        ) {
+            let mut asking = Asking::new(Instant::START, &(100..200));
+            let mut now = Instant::START;
+            for (from, length, end) in pieces {
+                now += Duration::from_secs(2);
+                let asked = asking.poll(now);
+                asking.take(now, &piece(from..from + length, end));
+                prop_assert!(asked.is_none_or(|asked| 100 <= asked.start && asked.end <= 200));
+            }
+            for _ in 0..200 {
+                now += Duration::from_secs(2);
+                let Some(asked) = asking.poll(now) else { break };
+                let end = asked.end;
+                asking.take(now, &piece(asked, end));
+            }
+            prop_assert_eq!(asking.take_bytes(), Some((100..200).map(|at| at as u8).collect()));
+        }
+    }
+}

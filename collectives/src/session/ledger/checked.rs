@@ -1,0 +1,172 @@
+//! A sink that is given a content of which every chunk has been checked.
+
+use super::decoder::{Damage, Decoder};
+use super::layout::Form;
+use super::ledgered::{fill, read_again};
+use super::spans::Spans;
+use crate::session::application::{Again, Sink};
+use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Spans that may wait for one that is damaged.
+const SPANS_WAITING: usize = 2;
+
+/// A [`Sink`] for the ledgered form of a content, which it gives to another. For simulations: on real hosts the thread
+/// that writes does this.
+#[derive(Clone, Debug)]
+pub struct Checked<K> {
+    content: K,
+    decoder: Decoder,
+    spans: Spans,
+    /// Spans behind the one that is damaged.
+    waiting: VecDeque<Vec<u8>>,
+    /// The end has come, and waits, too.
+    trailer: Option<Trailer>,
+    failed: Option<Done>,
+    damages: Vec<Damage>,
+    /// What another receiver is given.
+    again: Vec<u8>,
+}
+
+impl<K: Sink> Checked<K> {
+    /// Gives what is right to `content`.
+    pub fn new(content: K) -> Checked<K> {
+        Checked {
+            content,
+            decoder: Decoder::default(),
+            spans: Spans::default(),
+            waiting: VecDeque::new(),
+            trailer: None,
+            failed: None,
+            damages: Vec::new(),
+            again: Vec::new(),
+        }
+    }
+
+    /// The sink of the content.
+    pub fn content(&self) -> &K {
+        &self.content
+    }
+
+    /// The sink of the content.
+    pub fn content_mut(&mut self) -> &mut K {
+        &mut self.content
+    }
+
+    /// What has come damaged, in the order in which that was noticed.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Goes on as far as all is right.
+    fn go_on(&mut self, now: Instant) {
+        loop {
+            self.damages.extend(self.decoder.poll_damage());
+            if let Some(content) = self.decoder.poll() {
+                self.content.write(now, content.bytes(), false);
+            }
+            if self.decoder.failed().is_some() || self.decoder.wanted().is_some() {
+                break;
+            }
+            let Some(span) = self.waiting.pop_front() else { break };
+            self.decoder.take(span);
+        }
+        if let Some(text) = self.decoder.failed() {
+            self.fail(text.to_owned());
+        } else if let Some(trailer) = self.trailer.take_if(|_| self.decoder.wanted().is_none()) {
+            match self.decoder.finish(trailer) {
+                Ok(()) => self.content.finish(now, Trailer { bytes: self.decoder.content_bytes(), ..trailer }),
+                Err(mismatch) => self.fail(mismatch.to_string()),
+            }
+        }
+    }
+
+    fn fail(&mut self, text: String) {
+        let Trailer { bytes, digest } = self.decoder.trailer();
+        self.failed.get_or_insert(Done { outcome: Outcome::Damaged, bytes, digest, text });
+    }
+}
+
+impl<K: Sink> Sink for Checked<K> {
+    fn form(&self) -> Form {
+        Form::Ledgered
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.len() < SPANS_WAITING && self.trailer.is_none() && self.content.has_room()
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = self.spans.take(rest);
+            if self.spans.is_whole() {
+                self.waiting.push_back(self.spans.end());
+                self.go_on(now);
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        if !self.spans.is_empty() {
+            self.waiting.push_back(self.spans.end());
+        }
+        self.trailer = Some(trailer);
+        self.go_on(now);
+    }
+
+    fn publish(&mut self, now: Instant) -> bool {
+        self.content.publish(now)
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.content.is_syncing()
+    }
+
+    fn idle(&mut self, now: Instant) {
+        self.content.idle(now);
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        let verdict = self.content.verdict(now);
+        let content = verdict.map(|done| Done { bytes: Form::Ledgered.stream_bytes(done.bytes), ..done });
+        self.failed.take().or(content)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        self.content.verdict_at()
+    }
+
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        self.decoder.wanted()
+    }
+
+    fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
+        self.decoder.supply(at, bytes);
+        self.go_on(now);
+    }
+
+    fn deny(&mut self, now: Instant, why: &str) {
+        self.decoder.deny(why);
+        self.go_on(now);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let content_bytes = self.decoder.content_bytes();
+        let part = offset..offset + bytes as u64;
+        if self.decoder.failed().is_some() || self.decoder.wanted().is_some_and(|wanted| wanted.start < part.end) {
+            return Again::Impossible("they came damaged here, too".to_owned());
+        } else if part.end > self.decoder.stream_bytes() {
+            return Again::Pending;
+        }
+        read_again(&mut self.again, content_bytes, part, |begin, most, span| {
+            fill(span, self.content.read_again(now, begin, most))
+        })
+    }
+
+    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
+        self.content.on_event(now, event);
+    }
+}

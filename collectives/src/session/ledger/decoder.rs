@@ -1,0 +1,226 @@
+//! From the ledgered form back to the content, every chunk of it checked.
+
+use super::Form;
+use super::hash::{ChunkHash, Merged, is_ledger, value_in};
+use super::layout::{SpanPlace, amount};
+use crate::session::application::Mismatch;
+use crate::session::{Digest, Trailer};
+use std::ops::Range;
+
+/// How often the same bytes are asked for again before the content is given up.
+pub const MOST_ATTEMPTS: u8 = 3;
+
+/// Bytes that came damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Which bytes of the content: a chunk, or the whole span whose ledger it is.
+    pub content: Range<u64>,
+    /// Whether it is the ledger.
+    pub is_ledger: bool,
+    /// How often they have come so.
+    pub times: u8,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (bytes, at) = (amount(self.content.end - self.content.start), self.content.start);
+        let ledger = if self.is_ledger { "the ledger of " } else { "" };
+        write!(formatter, "{ledger}{bytes} at byte {at} came damaged")?;
+        if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
+    }
+}
+
+/// A span that has been checked.
+#[derive(Clone, Debug)]
+pub struct Content {
+    span: Vec<u8>,
+    ledger_bytes: usize,
+}
+
+impl Content {
+    /// The next bytes of the content.
+    pub fn bytes(&self) -> &[u8] {
+        &self.span[self.ledger_bytes..]
+    }
+
+    /// The memory, to be used again.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.span
+    }
+}
+
+/// A span that is being checked.
+#[derive(Clone, Debug)]
+struct Held {
+    place: SpanPlace,
+    span: Vec<u8>,
+    ledger_is_right: bool,
+    /// What its first chunks hash to, which are right.
+    right: Vec<ChunkHash>,
+    /// How often the part that is wanted has come damaged.
+    times: u8,
+}
+
+/// Checks spans one after the other. One that is damaged is held until what is wanted of it has come again.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    spans: u64,
+    content_bytes: u64,
+    merged: Merged,
+    held: Option<Held>,
+    /// What has been noticed and not said.
+    damage: Option<Damage>,
+    /// Why no more can be had.
+    failed: Option<String>,
+}
+
+impl Decoder {
+    /// Takes the next span: a whole one, or the last. Its content comes from [`poll`](Decoder::poll), unless something
+    /// of it is [wanted](Decoder::wanted).
+    ///
+    /// # Panics
+    /// If one is held already.
+    pub fn take(&mut self, span: Vec<u8>) {
+        assert!(self.held.is_none(), "one span is checked at a time");
+        let Some(place) = SpanPlace::of_stream(self.spans, span.len()) else {
+            let at = self.content_bytes;
+            self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
+            return;
+        };
+        let right = Vec::with_capacity(place.chunks());
+        self.held = Some(Held { place, span, ledger_is_right: false, right, times: 0 });
+        self.check();
+    }
+
+    /// The content of the span that was taken, once all of it is right.
+    pub fn poll(&mut self) -> Option<Content> {
+        let Held { place, span, right, .. } = self.held.take_if(|held| held.is_right())?;
+        right.iter().for_each(|chunk| self.merged.push(chunk));
+        self.spans += 1;
+        self.content_bytes += place.content_bytes() as u64;
+        Some(Content { span, ledger_bytes: place.ledger_bytes() })
+    }
+
+    /// The bytes of the stream that have to come again.
+    pub fn wanted(&self) -> Option<Range<u64>> {
+        let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
+        let part = held.part();
+        Some(held.place.begin() + part.start as u64..held.place.begin() + part.end as u64)
+    }
+
+    /// Takes all bytes that are wanted, which begin at `at`; they may be damaged again.
+    pub fn supply(&mut self, at: u64, bytes: &[u8]) {
+        if self.wanted() != Some(at..at + bytes.len() as u64) {
+            return;
+        }
+        let held = self.held.as_mut().expect("something of it is wanted");
+        let part = held.part();
+        held.span[part].copy_from_slice(bytes);
+        self.check();
+    }
+
+    /// What is wanted cannot be had.
+    pub fn deny(&mut self, why: &str) {
+        if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
+            self.failed = Some(format!("{}, and they cannot be had again: {why}", held.damage()));
+        }
+    }
+
+    /// Checks what is held as far as it is right, and takes note of what is damaged.
+    fn check(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        if held.check() {
+            return;
+        }
+        held.times += 1;
+        let damage = held.damage();
+        if held.times > MOST_ATTEMPTS {
+            self.failed = Some(format!("{damage}: a host or cable on the way is bad; send again without it"));
+        }
+        self.damage = Some(damage);
+    }
+
+    /// What has been found damaged since this was asked last.
+    pub fn poll_damage(&mut self) -> Option<Damage> {
+        self.damage.take()
+    }
+
+    /// Why no more can be had, in a sentence.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Bytes of content that have come and are right.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Bytes of the stream that carry these.
+    pub fn stream_bytes(&self) -> u64 {
+        Form::Ledgered.stream_bytes(self.content_bytes)
+    }
+
+    /// The BLAKE3 of these.
+    pub fn digest(&self) -> Digest {
+        self.merged.digest()
+    }
+
+    /// What the end of a stream of these bytes says.
+    pub fn trailer(&self) -> Trailer {
+        Trailer { bytes: self.stream_bytes(), digest: self.digest() }
+    }
+
+    /// Whether all has come, and is what the sender meant.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn finish(&self, trailer: Trailer) -> Result<(), Mismatch> {
+        if trailer == self.trailer() {
+            return Ok(());
+        }
+        Err(Mismatch::new(self.content_bytes, Form::Ledgered.content_bytes(trailer.bytes)))
+    }
+}
+
+impl Held {
+    fn is_right(&self) -> bool {
+        self.ledger_is_right && self.right.len() == self.place.chunks()
+    }
+
+    /// The part that is checked next, from the beginning of the ledger.
+    fn part(&self) -> Range<usize> {
+        if self.ledger_is_right { self.place.chunk(self.right.len()) } else { 0..self.place.ledger_bytes() }
+    }
+
+    /// Whether all is right from the present part on; if not, the present part is the first that is damaged.
+    fn check(&mut self) -> bool {
+        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
+        if !self.ledger_is_right {
+            if !is_ledger(&self.place, ledger) {
+                return false;
+            }
+            (self.ledger_is_right, self.times) = (true, 0);
+        }
+        while self.right.len() < self.place.chunks() {
+            let number = self.right.len();
+            let chunk = ChunkHash::of(self.place.chunk_offset(number), &self.span[self.place.chunk(number)]);
+            if chunk.value() != value_in(ledger, number) {
+                return false;
+            }
+            self.right.push(chunk);
+            self.times = 0;
+        }
+        true
+    }
+
+    fn damage(&self) -> Damage {
+        let content = if self.ledger_is_right {
+            let chunk = self.place.chunk(self.right.len());
+            let from = self.place.chunk_offset(self.right.len());
+            from..from + chunk.len() as u64
+        } else {
+            self.place.content()
+        };
+        Damage { content, is_ledger: !self.ledger_is_right, times: self.times }
+    }
+}

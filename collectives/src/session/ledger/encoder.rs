@@ -1,0 +1,104 @@
+//! From a content to its ledgered form.
+
+use super::Form;
+use super::hash::{ChunkHash, Merged, write_ledger};
+use super::layout::{MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace, WHOLE_BYTES};
+use crate::session::Trailer;
+use std::ops::Range;
+
+/// A span that is filled with content where it will be sent from: room for its ledger is kept before it.
+#[derive(Clone, Debug, Default)]
+pub struct SpanBuffer {
+    bytes: Vec<u8>,
+    /// Where the ledger begins, once there is one.
+    begin: Option<usize>,
+    content_bytes: usize,
+}
+
+impl SpanBuffer {
+    /// An empty one in the memory of one that was used, if there is one.
+    pub fn empty(used: SpanBuffer) -> SpanBuffer {
+        // Of new memory only what is filled is touched.
+        let bytes = if used.bytes.is_empty() { vec![0; WHOLE_BYTES] } else { used.bytes };
+        SpanBuffer { bytes, begin: None, content_bytes: 0 }
+    }
+
+    /// Where the next content goes.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[MOST_LEDGER_BYTES + self.content_bytes..]
+    }
+
+    /// So many bytes of the room were filled.
+    pub fn filled(&mut self, bytes: usize) {
+        self.content_bytes += bytes;
+        debug_assert!(self.content_bytes <= SPAN_BYTES);
+    }
+
+    /// Whether the span has all that it can have.
+    pub fn is_full(&self) -> bool {
+        self.content_bytes == SPAN_BYTES
+    }
+
+    /// Bytes of content in it.
+    pub fn content_bytes(&self) -> usize {
+        self.content_bytes
+    }
+
+    /// Writes the ledger before the content of span `index`; nothing if there is no content.
+    pub fn seal(&mut self, index: u64) {
+        self.seal_with(index, |_| ());
+    }
+
+    fn seal_with(&mut self, index: u64, mut each: impl FnMut(&ChunkHash)) {
+        if self.content_bytes == 0 {
+            return;
+        }
+        let place = SpanPlace::new(index, self.content_bytes);
+        let begin = MOST_LEDGER_BYTES - place.ledger_bytes();
+        let span = &mut self.bytes[begin..];
+        let hash = |number| ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)]);
+        let chunks: Vec<ChunkHash> = (0..place.chunks()).map(hash).collect();
+        chunks.iter().for_each(&mut each);
+        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()]);
+        self.begin = Some(begin);
+    }
+
+    /// Appends what span `index`, which this is, has of a part of the stream.
+    pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
+        let (begin, bytes) = (index * WHOLE_BYTES as u64, self.as_bytes());
+        let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());
+        to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
+    }
+
+    /// Ledger and content, once it is sealed; empty before.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES + self.content_bytes])
+    }
+}
+
+/// Seals the spans of a content one after the other, and says at last what they add up to.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    spans: u64,
+    content_bytes: u64,
+    merged: Merged,
+}
+
+impl Encoder {
+    /// Seals the next span: a full one, unless it is the last.
+    pub fn seal(&mut self, span: &mut SpanBuffer) {
+        span.seal_with(self.spans, |chunk| self.merged.push(chunk));
+        self.spans += 1;
+        self.content_bytes += span.content_bytes as u64;
+    }
+
+    /// Bytes of content in all spans that were sealed.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// What the end of the stream says: the bytes of the stream, the digest of the content.
+    pub fn trailer(&self) -> Trailer {
+        Trailer { bytes: Form::Ledgered.stream_bytes(self.content_bytes), digest: self.merged.digest() }
+    }
+}

@@ -1,0 +1,93 @@
+//! Chaining values of chunks, and the digest that they add up to.
+
+use super::layout::{HEAD_BYTES, SEAL_BYTES, SpanPlace, VALUE_BYTES};
+use crate::session::Digest;
+use blake3::Hasher;
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+/// What a chunk hashes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkHash {
+    value: [u8; VALUE_BYTES],
+    /// The digest of a content that is nothing but this chunk; only the first can be that.
+    alone: Option<Digest>,
+}
+
+impl ChunkHash {
+    /// Of the chunk that begins at `offset` of the content.
+    pub(super) fn of(offset: u64, bytes: &[u8]) -> ChunkHash {
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(offset).update(bytes);
+        let alone = (offset == 0).then(|| *hasher.finalize().as_bytes());
+        ChunkHash { value: hasher.finalize_non_root(), alone }
+    }
+
+    /// Its chaining value.
+    pub(super) fn value(&self) -> &[u8; VALUE_BYTES] {
+        &self.value
+    }
+}
+
+/// Adds chunks up to the digest of the whole: BLAKE3's tree above them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Merged {
+    /// Subtrees that are complete, the largest first.
+    stack: Vec<[u8; VALUE_BYTES]>,
+    chunks: u64,
+    alone: Option<Digest>,
+}
+
+impl Merged {
+    /// Adds the next chunk; all before it are full.
+    pub(super) fn push(&mut self, chunk: &ChunkHash) {
+        // Two subtrees of one size are one only when something follows them: until then they may be the root's.
+        while self.stack.len() > self.chunks.count_ones() as usize {
+            let (right, left) = (self.stack.pop().expect("counted"), self.stack.pop().expect("counted"));
+            self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
+        }
+        self.stack.push(chunk.value);
+        self.alone = self.alone.or(chunk.alone);
+        self.chunks += 1;
+    }
+
+    /// The BLAKE3 of all that was added.
+    pub(super) fn digest(&self) -> Digest {
+        let Some((last, others)) = self.stack.split_last() else { return *blake3::hash(&[]).as_bytes() };
+        let Some((first, between)) = others.split_first() else {
+            return self.alone.expect("the only one is the first");
+        };
+        let right = between.iter().rev().fold(*last, |right, left| merge_subtrees_non_root(left, &right, Mode::Hash));
+        *merge_subtrees_root(first, &right, Mode::Hash).as_bytes()
+    }
+}
+
+/// Writes the ledger of a span whose chunks hash to these.
+pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut [u8]) {
+    let bytes = u32::try_from(place.content_bytes()).expect("a span is small");
+    ledger[..4].copy_from_slice(&bytes.to_be_bytes());
+    ledger[4..HEAD_BYTES].fill(0);
+    for (to, chunk) in ledger[HEAD_BYTES..].chunks_exact_mut(VALUE_BYTES).zip(chunks) {
+        to.copy_from_slice(&chunk.value);
+    }
+    let (body, end) = ledger.split_at_mut(place.ledger_bytes() - SEAL_BYTES);
+    end.copy_from_slice(&seal(place, body));
+}
+
+/// Whether this is a ledger of a span at this place.
+pub(super) fn is_ledger(place: &SpanPlace, ledger: &[u8]) -> bool {
+    let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);
+    let (bytes, zero) = body[..HEAD_BYTES].split_at(4);
+    bytes == (place.content_bytes() as u32).to_be_bytes() && zero == [0; 4] && end == seal(place, body)
+}
+
+/// What a ledger has of one of its chunks.
+pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8] {
+    &ledger[HEAD_BYTES + number * VALUE_BYTES..][..VALUE_BYTES]
+}
+
+fn seal(place: &SpanPlace, body: &[u8]) -> [u8; SEAL_BYTES] {
+    let mut hasher = Hasher::new();
+    hasher.update(body).update(&place.content_begin().to_be_bytes());
+    let digest = hasher.finalize();
+    *digest.as_bytes().first_chunk().expect("a digest is longer than a seal")
+}

@@ -1,0 +1,35 @@
+//! The ledgered form of a content: before each span of it stands a *ledger*, which says what the span's chunks hash to.
+//! A receiver checks each chunk as it comes, names a damaged one and asks for it again; and as the hashes are those of
+//! BLAKE3's own tree, they add up to the digest of the whole: no host hashes a byte twice.
+//!
+//! ```text
+//! content   │ span 0, 1 MiB                              │ span 1            │ … │ span n, what is left │
+//! stream    │ ledger │ chunk 0, 64 KiB │ … │ chunk 15    │ ledger │ chunk …  │ … │ ledger │ chunk …     │
+//! ledger    │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal   │
+//! ```
+//!
+//! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper §2.1;
+//! [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the ledger before it and the span's offset in the
+//! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
+//! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
+//!
+//! No thread, clock or file: [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
+//! comes in any pieces. [`Ledgered`] and [`Checked`] put it between a session and a source or sink.
+
+mod checked;
+mod decoder;
+mod encoder;
+mod hash;
+mod layout;
+mod ledgered;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+pub use checked::Checked;
+pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
+pub use encoder::{Encoder, SpanBuffer};
+pub(in crate::session) use layout::amount;
+pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
+pub use ledgered::Ledgered;
+pub use spans::Spans;

@@ -1,0 +1,255 @@
+//! A writer on a thread of its own: checks the spans it is given, asks again for what came damaged, writes what is
+//! right, settles it when all is there, and publishes it when the root has accepted it.
+
+use super::read_again::ReadAt;
+use super::storage::{Storage, StorageError};
+use crate::session::ledger::Decoder;
+use crate::session::{Done, Outcome, Trailer};
+use ethbcast_transport::packet::Waker;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// What a sink tells its writer.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// The session has begun.
+    Begin { source: String, size: Option<u64> },
+    /// The next span.
+    Write(Vec<u8>),
+    /// What was wanted again, from there on.
+    Supply(u64, Vec<u8>),
+    /// Why that cannot be had.
+    Deny(String),
+    /// That was all.
+    End(Trailer),
+    /// The root has accepted it.
+    Publish,
+}
+
+/// What a writer and its sink share.
+#[derive(Debug)]
+pub(super) struct WriterState {
+    waker: Arc<Waker>,
+    /// Orders that wait, those behind a damaged span among them.
+    waiting: AtomicUsize,
+    /// The storage is settling or publishing.
+    syncing: AtomicBool,
+    /// What of the stream is to come again.
+    wanted: Mutex<Option<Range<u64>>>,
+    /// Content bytes that are right and with the storage.
+    content_bytes: AtomicU64,
+    /// How often something came damaged.
+    damages: AtomicU64,
+    conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
+}
+
+impl WriterState {
+    pub(super) fn new(waker: &Arc<Waker>) -> WriterState {
+        WriterState {
+            waker: Arc::clone(waker),
+            waiting: AtomicUsize::new(0),
+            syncing: AtomicBool::new(false),
+            wanted: Mutex::default(),
+            content_bytes: AtomicU64::new(0),
+            damages: AtomicU64::new(0),
+            conclusion: Mutex::default(),
+        }
+    }
+
+    /// What is told when something has happened here.
+    pub(super) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// Orders that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// One more order waits.
+    pub(super) fn order(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn obeyed(&self, orders: usize) {
+        self.waiting.fetch_sub(orders, Ordering::Relaxed);
+    }
+
+    /// Whether the storage is settling or publishing.
+    pub(super) fn is_syncing(&self) -> bool {
+        self.syncing.load(Ordering::Relaxed)
+    }
+
+    /// What of the stream is to come again.
+    pub(super) fn wanted(&self) -> Option<Range<u64>> {
+        self.wanted.lock().clone()
+    }
+
+    /// What was wanted is on its way to the writer, which says what else it wants.
+    pub(super) fn is_supplied(&self) {
+        *self.wanted.lock() = None;
+    }
+
+    /// Content bytes that are right and with the storage.
+    pub(super) fn content_bytes(&self) -> u64 {
+        self.content_bytes.load(Ordering::Acquire)
+    }
+
+    /// How often something came damaged.
+    pub(super) fn damages(&self) -> u64 {
+        self.damages.load(Ordering::Relaxed)
+    }
+
+    /// What it came to, said once.
+    pub(super) fn take_conclusion(&self) -> Option<(Done, Option<io::Error>)> {
+        self.conclusion.lock().take()
+    }
+
+    fn conclude(&self, verdict: Done, cause: Option<io::Error>) {
+        *self.conclusion.lock() = Some((verdict, cause));
+        self.waker.wake();
+    }
+}
+
+/// The other end of a [`WriteBehind`](super::WriteBehind), to be [run](Writer::run) on a thread.
+#[derive(Debug)]
+pub struct Writer<S> {
+    shared: Arc<WriterState>,
+    storage: S,
+    decoder: Decoder,
+    orders: Receiver<Order>,
+    /// Orders behind a span that is damaged.
+    waiting: VecDeque<Order>,
+    used: SyncSender<Vec<u8>>,
+    kept: SyncSender<Box<dyn ReadAt>>,
+    _alive: SyncSender<()>,
+}
+
+impl<S: Storage> Writer<S> {
+    pub(super) fn new(
+        shared: Arc<WriterState>,
+        storage: S,
+        orders: Receiver<Order>,
+        used: SyncSender<Vec<u8>>,
+        kept: SyncSender<Box<dyn ReadAt>>,
+        _alive: SyncSender<()>,
+    ) -> Writer<S> {
+        let (decoder, waiting) = (Decoder::default(), VecDeque::new());
+        Writer { shared, storage, decoder, orders, waiting, used, kept, _alive }
+    }
+
+    /// Writes what comes until all is published, something fails, or the session ends.
+    pub fn run(mut self) {
+        let last = self.work();
+        let Writer { shared, storage, decoder, orders, waiting, _alive, .. } = self;
+        // What is half done is gone before anybody hears of it.
+        drop(storage);
+        match last {
+            None => {}
+            Some(Ok(())) => shared.conclude(verdict(&decoder, Outcome::Delivered, String::new()), None),
+            Some(Err(error)) => {
+                let (outcome, text, cause) = error.into_parts();
+                shared.conclude(verdict(&decoder, outcome, text), cause);
+            }
+        }
+        // Whatever still comes after a failure is thrown away, so that the sink never waits.
+        shared.obeyed(waiting.len());
+        orders.iter().for_each(|_| shared.obeyed(1));
+    }
+
+    /// Obeys until all is published or something fails; none if the session ends before.
+    fn work(&mut self) -> Option<Result<(), StorageError>> {
+        loop {
+            match self.orders.recv().ok()? {
+                Order::Supply(at, bytes) => {
+                    self.shared.obeyed(1);
+                    self.decoder.supply(at, &bytes);
+                }
+                Order::Deny(why) => {
+                    self.shared.obeyed(1);
+                    self.decoder.deny(&why);
+                }
+                order => self.waiting.push_back(order),
+            }
+            match self.go_on() {
+                Ok(false) => {}
+                Ok(true) => return Some(Ok(())),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Obeys all orders that do not wait for something damaged; whether all is published.
+    fn go_on(&mut self) -> Result<bool, StorageError> {
+        loop {
+            self.write_checked()?;
+            if let Some(wanted) = self.decoder.wanted() {
+                *self.shared.wanted.lock() = Some(wanted);
+                self.shared.waker.wake();
+                return Ok(false);
+            }
+            let Some(order) = self.waiting.pop_front() else { return Ok(false) };
+            self.shared.obeyed(1);
+            if self.obey(order)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Carries out one order; whether it was the last.
+    fn obey(&mut self, order: Order) -> Result<bool, StorageError> {
+        match order {
+            Order::Begin { source, size } => {
+                self.storage.begin(&source, size)?;
+                self.storage.kept().map(|kept| self.kept.try_send(kept));
+            }
+            Order::Write(span) => self.decoder.take(span),
+            Order::End(trailer) => {
+                let complete = self.decoder.finish(trailer);
+                complete.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
+                let content = Trailer { bytes: self.decoder.content_bytes(), ..trailer };
+                self.sync(|storage| storage.settle(content))?;
+                self.shared.conclude(verdict(&self.decoder, Outcome::Verified, String::new()), None);
+            }
+            Order::Publish => return self.sync(Storage::publish).map(|()| true),
+            Order::Supply(..) | Order::Deny(_) => {}
+        }
+        Ok(false)
+    }
+
+    fn sync(&mut self, work: impl FnOnce(&mut S) -> Result<(), StorageError>) -> Result<(), StorageError> {
+        self.shared.syncing.store(self.storage.syncs(), Ordering::Relaxed);
+        let done = work(&mut self.storage);
+        self.shared.syncing.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// Writes the span that was taken last, if all of it is right.
+    fn write_checked(&mut self) -> Result<(), StorageError> {
+        while let Some(damage) = self.decoder.poll_damage() {
+            log::warn!("{damage}");
+            self.shared.damages.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(text) = self.decoder.failed() {
+            return Err(StorageError::new(Outcome::Damaged, text));
+        }
+        if let Some(content) = self.decoder.poll() {
+            self.storage.write(content.bytes())?;
+            self.shared.content_bytes.store(self.decoder.content_bytes(), Ordering::Release);
+            drop(self.used.try_send(content.into_memory()));
+            self.shared.waker.wake();
+        }
+        Ok(())
+    }
+}
+
+/// A verdict on what has come and is right.
+fn verdict(decoder: &Decoder, outcome: Outcome, text: String) -> Done {
+    let Trailer { bytes, digest } = decoder.trailer();
+    Done { outcome, bytes, digest, text }
+}

@@ -1,0 +1,138 @@
+//! Bytes that came damaged, or not at all: this host asks the root for them again, and answers when the root asks it
+//! for bytes that another lacks.
+
+use super::ReceiverEndpoint;
+use crate::membership::timers::Wait;
+use crate::session::fetch::{Answering, Asking};
+use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::ops::Range;
+use std::time::Duration;
+
+/// When the root has said so often that it cannot have them, they cannot be had: once may be anybody's word.
+const ENOUGH_DENIALS: u32 = 2;
+
+/// What is being asked for, and what of it has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fetching {
+    asking: Option<Asking>,
+    /// Where what was fetched last began, and how often it was fetched.
+    attempts: Option<(u64, u8)>,
+    /// Who sent what is lacking.
+    blamed: Rank,
+    /// What has come, or why it cannot be had, until the application takes it.
+    fetched: Option<Result<(u64, Vec<u8>), String>>,
+    answering: Answering,
+}
+
+impl Fetching {
+    /// What the application wants; of what it did before and does not want any more nothing is asked. `blamed` says who
+    /// sent bytes.
+    pub(super) fn want(&mut self, now: Instant, wanted: Option<Range<u64>>, blamed: impl Fn(&Range<u64>) -> Rank) {
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else { return self.stop() };
+        if self.fetched.is_some() || self.asking.as_ref().is_some_and(|asking| asking.first() == wanted.start) {
+            return;
+        }
+        let before = self.attempts.filter(|&(first, _)| first == wanted.start).map_or(0, |(_, attempts)| attempts);
+        if before >= MOST_ATTEMPTS {
+            self.fetched = Some(Err(format!("what was sent again was damaged, too, {before} times")));
+            return;
+        }
+        self.attempts = Some((wanted.start, before + 1));
+        let asking = Asking::new(now, &wanted);
+        self.blamed = blamed(&asking.range());
+        self.asking = Some(asking);
+    }
+
+    /// Nothing is wanted any more.
+    pub(super) fn stop(&mut self) {
+        (self.asking, self.fetched) = (None, None);
+    }
+
+    /// What has come, or why it cannot be had.
+    pub(super) fn take(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
+        self.fetched.take()
+    }
+
+    /// Takes a piece of what was asked for.
+    pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
+        let Some(asking) = &mut self.asking else { return };
+        asking.take(now, piece);
+        let first = asking.first();
+        if let Some(bytes) = asking.take_bytes() {
+            (self.asking, self.fetched) = (None, Some(Ok((first, bytes))));
+        } else if asking.denials() >= ENOUGH_DENIALS {
+            self.give_up("the sender cannot read them again, and nobody else has kept them".to_owned());
+        }
+    }
+
+    fn give_up(&mut self, text: String) {
+        (self.asking, self.fetched) = (None, Some(Err(text)));
+    }
+
+    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`. While the root is
+    /// silent nobody can answer.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        (root, is_silent): (MacAddr, bool),
+        limit: Duration,
+        endpoint: &mut ReceiverEndpoint,
+    ) {
+        let Some(asking) = &mut self.asking else { return };
+        if is_silent {
+            asking.pause(now);
+        }
+        if asking.silence(now) >= limit {
+            self.give_up(format!("they were asked for again, and for {} s nothing came", limit.as_secs()));
+        } else if let Some(bytes) = asking.poll(now) {
+            let (rank, attempt) = (endpoint.identity().rank, self.attempts.map_or(1, |(_, attempts)| attempts));
+            endpoint.send(root, &Message::Fetch(Fetch { rank, bytes, attempt, blamed: self.blamed }));
+        }
+    }
+
+    /// The root asks for bytes on behalf of another member.
+    pub(super) fn on_question(&mut self, question: &Fetch) {
+        if question.is_bounded() {
+            self.answering.ask(&Fetch { rank: Rank::ROOT, ..question.clone() });
+        }
+    }
+
+    /// The bytes that the root asks for.
+    pub(super) fn wants_again(&self) -> Option<Range<u64>> {
+        self.answering.next().map(|question| question.bytes.clone())
+    }
+
+    /// Takes them, and sends them `piece_bytes` at a time.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub(super) fn supply(&mut self, bytes: &[u8], piece_bytes: usize) {
+        let Some(wanted) = self.wants_again() else { return };
+        assert_eq!(bytes.len() as u64, wanted.end - wanted.start, "what was wanted is supplied");
+        self.answering.supply(Rank::ROOT, wanted.start, bytes, piece_bytes);
+    }
+
+    /// This host does not have them.
+    pub(super) fn deny(&mut self) {
+        let wanted = self.wants_again();
+        wanted.into_iter().for_each(|wanted| self.answering.deny(Rank::ROOT, wanted.start));
+    }
+
+    /// A frame of the stream has been sent.
+    pub(super) fn main_sent(&mut self, now: Instant) {
+        self.answering.main_sent(now);
+    }
+
+    /// The next piece for the root, before the stream's frames if it is its turn.
+    pub(super) fn poll(&mut self, now: Instant, before: bool) -> Option<Piece> {
+        let waits = before && !self.answering.is_due();
+        if waits { None } else { self.answering.poll(now, false).map(|(_, piece)| piece) }
+    }
+
+    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let again = self.asking.as_ref().and_then(Asking::again_at);
+        again.into_iter().chain(self.answering.free_at(now)).min().map(|at| Wait::Fetch.at(at))
+    }
+}

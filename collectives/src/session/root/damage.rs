@@ -1,0 +1,164 @@
+//! Where bytes were damaged: everybody behind that hop asks for them again, and the uppermost names it.
+
+use crate::session::ledger::{Form, amount};
+use crate::session::message::Fetch;
+use crate::session::view::View;
+use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Hosts above may need so much longer to find the damage than those below them: two signs of life.
+const TOLD_AFTER: Duration = Duration::from_millis(200);
+
+/// Damages whose hop is looked for; of more it is only known how many there were.
+const MOST_RECORDS: usize = 256;
+
+/// Bytes that came damaged over a hop, and were sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Which bytes of the content they are.
+    pub bytes: Range<u64>,
+    /// Whether it is not these that came damaged, but their ledger.
+    pub is_ledger: bool,
+    /// Who sent them, if it was one host alone.
+    pub from: Option<String>,
+    /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
+    pub to: Vec<String>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { bytes: Range { start, end }, is_ledger, from, to } = self;
+        let (ledger, were) = if *is_ledger { ("the ledger of ", "was") } else { ("", "were") };
+        let from = from.as_ref().map_or(String::new(), |from| format!("from {from} "));
+        let (bytes, to) = (amount(end - start), nodeset::fold(to));
+        write!(formatter, "{ledger}{bytes} at byte {start} came damaged {from}to {to} and {were} sent again")
+    }
+}
+
+/// Who asked for the same bytes.
+#[derive(Clone, Debug)]
+struct Record {
+    bytes: Range<u64>,
+    noted_at: Instant,
+    askers: BTreeSet<Rank>,
+    /// Of each who asked, who had sent them.
+    hops: BTreeSet<(Rank, Rank)>,
+    /// The senders that the user knows of.
+    told: BTreeSet<Rank>,
+}
+
+impl Record {
+    /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
+    /// no others.
+    fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
+        let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
+        let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
+        let first = self.hops.iter().filter(|(from, _)| !self.askers.contains(from));
+        let mut senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
+        if senders.len() > 1 {
+            senders.remove(&Rank::NONE);
+        }
+        let damage = |from: Rank| {
+            let to = first.clone().filter(|(sender, _)| *sender == from).filter_map(|&(_, to)| host(to)).collect();
+            (from, Damage { bytes: bytes.clone(), is_ledger, from: host(from), to })
+        };
+        senders.into_iter().map(damage).collect()
+    }
+}
+
+/// All damages of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Damages {
+    records: Vec<Record>,
+}
+
+impl Damages {
+    /// A member has asked for bytes that came damaged.
+    pub(super) fn note(&mut self, now: Instant, fetch: &Fetch) {
+        let Fetch { rank, bytes, blamed, .. } = fetch;
+        let meets = |record: &Record| bytes.start < record.bytes.end && record.bytes.start < bytes.end;
+        let at = self.records.iter().position(meets).unwrap_or(self.records.len());
+        if at == self.records.len() {
+            if at >= MOST_RECORDS {
+                return;
+            }
+            let (askers, hops, told) = Default::default();
+            self.records.push(Record { bytes: bytes.clone(), noted_at: now, askers, hops, told });
+        }
+        let record = &mut self.records[at];
+        if record.askers.insert(*rank) {
+            record.hops.insert((*blamed, *rank));
+        }
+    }
+
+    /// What the user is to be told now; if all is `over`, whatever there is.
+    pub(super) fn news(&mut self, now: Instant, over: bool, view: &View, form: Form) -> Vec<Damage> {
+        let due = |record: &&mut Record| over || now.since(record.noted_at) >= TOLD_AFTER;
+        let mut news = Vec::new();
+        for record in self.records.iter_mut().filter(due) {
+            let damages = record.damages(view, form).into_iter();
+            news.extend(damages.filter(|(from, _)| record.told.insert(*from)).map(|(_, damage)| damage));
+        }
+        news
+    }
+
+    /// All of them, as far as they are known.
+    pub(super) fn all(&self, view: &View, form: Form) -> Vec<Damage> {
+        self.records.iter().flat_map(|record| record.damages(view, form)).map(|(_, damage)| damage).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::view::tests::chain;
+
+    fn fetch(rank: u16, blamed: u16, bytes: Range<u64>) -> Fetch {
+        Fetch { rank: Rank(rank), bytes, attempt: 1, blamed: Rank(blamed) }
+    }
+
+    fn told(damages: &mut Damages, millis: u64, over: bool) -> Vec<String> {
+        let now = Instant::START + Duration::from_millis(millis);
+        damages.news(now, over, &chain(8), Form::Plain).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_uppermost_of_those_who_ask_names_the_hop_once() {
+        let mut damages = Damages::default();
+        // In whatever order they ask; a second damage meanwhile, and what is lacking of the first.
+        for (rank, blamed) in [(5, 4), (7, 6), (4, 3), (6, 5)] {
+            damages.note(Instant::START, &fetch(rank, blamed, 65_536..131_072));
+        }
+        damages.note(Instant::START, &fetch(2, 1, 0..65_536));
+        damages.note(Instant::START, &fetch(7, 6, 100_000..131_072));
+        assert_eq!(told(&mut damages, 100, false), [""; 0], "another may still ask");
+        let words =
+            |at: u32, from, to| format!("64 KiB at byte {at} came damaged from {from} to {to} and were sent again");
+        assert_eq!(told(&mut damages, 200, false), [words(65_536, "n3", "n4"), words(0, "n1", "n2")]);
+        assert_eq!(told(&mut damages, 900, true), [""; 0], "once");
+        assert_eq!(damages.all(&chain(8), Form::Plain).len(), 2);
+    }
+
+    #[test]
+    fn a_cast_names_the_root_and_all_whom_it_did_not_reach_well() {
+        let mut damages = Damages::default();
+        (1..8).for_each(|rank| damages.note(Instant::START, &fetch(rank, 0, 10..20)));
+        assert_eq!(
+            told(&mut damages, 1, true),
+            ["10 bytes at byte 10 came damaged from n0 to n[1-7] and were sent again"]
+        );
+        damages.note(Instant::START, &Fetch { blamed: Rank::NONE, ..fetch(3, 0, 30..40) });
+        assert_eq!(told(&mut damages, 1, true), ["10 bytes at byte 30 came damaged to n3 and were sent again"]);
+        (0..100_000).for_each(|at| damages.note(Instant::START, &fetch(1, 0, at * 10..at * 10 + 5)));
+        assert_eq!(
+            damages.all(&chain(8), Form::Plain).len(),
+            MOST_RECORDS,
+            "whoever asks for everything fills no memory"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! Bytes that members ask for again, because they came damaged: what of their questions is believed, whom the root asks
+//! in turn, and what that says of who corrupted.
+
+use super::damage::{Damage, Damages};
+use super::delivery::{Delivery, Needy};
+use super::members::{Entry, Members};
+use super::questions::{Questions, Step};
+use super::{RootEndpoint, RootEvent};
+use crate::membership::timers::Wait;
+use crate::session::ledger::Form;
+use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
+use crate::session::view::{Standing, View};
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Deadline, Instant};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// So many members are asked for the same bytes.
+const MOST_KEEPERS: usize = 64;
+
+/// What the root knows of them; the answers themselves are delivered with the rest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fetches {
+    questions: Questions,
+    damages: Damages,
+    /// How far each member has come with what it asks for, for the first, second and third time.
+    furthest: BTreeMap<Rank, [Option<u64>; MOST_ATTEMPTS as usize]>,
+}
+
+impl Fetches {
+    /// All damages so far.
+    pub(super) fn damages(&self, view: &View, form: Form) -> Vec<Damage> {
+        self.damages.all(view, form)
+    }
+
+    /// Takes a member's question.
+    pub(super) fn on_fetch(
+        &mut self,
+        now: Instant,
+        fetch: &Fetch,
+        (view, members, delivery): (&View, &mut Members, &mut Delivery),
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Fetch { rank, bytes, attempt, blamed } = fetch;
+        let asks = |entry: &Entry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
+        let sound = fetch.is_bounded() && may_have_sent;
+        if !sound || bytes.end > delivery.pushed_bytes() || !members.entry(*rank).is_some_and(asks) {
+            endpoint.count_malformed();
+            return;
+        }
+        let furthest = &mut self.furthest.entry(*rank).or_default()[usize::from(attempt - 1)];
+        if furthest.is_none_or(|before| bytes.start > before) {
+            *furthest = Some(bytes.start);
+            members.entry_mut(*rank).into_iter().for_each(|entry| entry.moved(now));
+        }
+        self.damages.note(now, fetch);
+        delivery.fetch(fetch);
+    }
+
+    /// Takes what a member was asked for.
+    pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &Piece) {
+        self.questions.on_piece(now, from, piece);
+    }
+
+    /// What of the source is to be read again; nothing while members are asked.
+    pub(super) fn wanted(&self, delivery: &Delivery) -> Option<Range<u64>> {
+        delivery.needy().filter(|_| !self.questions.is_open()).map(|(_, bytes)| bytes)
+    }
+
+    /// The source cannot be read again, as `text` says: the members are asked.
+    pub(super) fn on_denial(&mut self, now: Instant, text: &str, members: &Members, delivery: &Delivery) {
+        let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else { return };
+        let may_have = |entry: &&Entry| {
+            let sound = entry.is_accepted() || !entry.is_reported();
+            let here = entry.standing() != Standing::Gone && members.is_here(entry.rank());
+            sound && here && entry.rank() != need.rank()
+        };
+        let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
+        // Who sent them damaged comes last: it may still have sound ones, and what comes is checked.
+        let question = delivery.question(need);
+        let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
+        let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
+        keepers.sort_by_key(|entry| (blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank()));
+        keepers.truncate(MOST_KEEPERS);
+        if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
+            // What came again was damaged, too: it is another's turn.
+            let first = usize::from(fetch.attempt - 1) % keepers.len();
+            keepers.rotate_left(first);
+        }
+        self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
+    }
+
+    /// Goes on asking members, and tells of what is known by now; who cannot be served because nobody has what it needs, and why.
+    pub(super) fn go_on(
+        &mut self,
+        now: Instant,
+        view: &View,
+        delivery: &mut Delivery,
+        endpoint: &mut RootEndpoint,
+    ) -> Vec<(Rank, String)> {
+        self.tell(now, false, view, endpoint);
+        let mut lost = Vec::new();
+        while !delivery.is_shut()
+            && let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2)
+        {
+            match step {
+                Step::Ask(keeper, bytes) => {
+                    let rank = delivery.needy().map_or(Rank::NONE, |(need, _)| need.rank());
+                    let fetch = Fetch { rank, bytes, attempt: 1, blamed: Rank::NONE };
+                    endpoint.send(view.members[keeper.index()].mac, &Message::Fetch(fetch));
+                }
+                Step::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
+                // It asks again itself if it still wants them.
+                Step::NotNow(Needy::Fetch(rank), from) => delivery.skip(rank, from),
+                Step::NotNow(..) => {}
+                // Its own verdict says so.
+                Step::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
+                Step::Nobody(need, _, text) => {
+                    // Also if its fate was known, and a word about its gap has only just come: else the same bytes would
+                    // be wanted again at once, for ever.
+                    delivery.stop_serving(view, need.rank());
+                    lost.push((need.rank(), text));
+                }
+            }
+        }
+        lost
+    }
+
+    /// Tells the user of damages whose hop is known by now; if all is `over`, of all.
+    pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
+        let form = endpoint.config().form;
+        for damage in self.damages.news(now, over, view, form) {
+            log::warn!("{damage}");
+            endpoint.tell(RootEvent::Damaged(damage));
+        }
+    }
+
+    /// A member needs nothing any more.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.questions.forget(rank);
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        self.questions.next().map(|at| Wait::Fetch.at(at))
+    }
+}

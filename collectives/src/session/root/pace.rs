@@ -1,0 +1,116 @@
+//! How fast members take frames, by what they say of themselves.
+
+use crate::session::message::Status;
+use ethbcast_transport::Instant;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// So much time at least lies between two marks of a member: it speaks every 100 ms.
+const SPACING: Duration = Duration::from_millis(90);
+
+/// Marks that fit in the time for which they are kept.
+const MARKS: u32 = 20;
+
+/// A rate is that of the slowest of these last periods: in the shorter ones a member that stood still for a moment
+/// catches up with what came meanwhile, which is no rate it can keep.
+const PERIODS: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
+
+/// Where a member stood.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    arrived: u64,
+    consumed: u64,
+}
+
+/// What a member has taken of late.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    /// The last of them moves along until it is far enough from the one before.
+    marks: VecDeque<Mark>,
+}
+
+impl Pace {
+    /// Of a member that has taken nothing yet.
+    pub(super) fn new(now: Instant) -> Pace {
+        Pace { marks: VecDeque::from([Mark { at: now, arrived: 0, consumed: 0 }]) }
+    }
+
+    /// A member says where it stands; what it said is kept for at least so long.
+    pub(super) fn note(&mut self, now: Instant, status: &Status, kept: Duration) {
+        let kept = kept.max(PERIODS[2]);
+        let spacing = SPACING.max(kept / MARKS);
+        let before = self.marks.len().checked_sub(2).map(|before| self.marks[before].at);
+        if before.is_some_and(|before| self.marks.back().is_some_and(|last| last.at < before + spacing)) {
+            self.marks.pop_back();
+        }
+        self.marks.push_back(Mark { at: now, arrived: status.arrived, consumed: status.consumed });
+        while self.marks.get(1).is_some_and(|second| second.at + kept <= now) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// The last mark that lies at least `period` back; without one, the first.
+    fn mark(&self, now: Instant, period: Duration) -> Option<&Mark> {
+        self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
+    }
+
+    /// Frames per second that have arrived of late; none before there was time for a first word.
+    pub(super) fn arriving(&self) -> Option<f64> {
+        let last = self.marks.back()?;
+        let of = |period| {
+            let mark = self.mark(last.at, period).filter(|mark| mark.at + PERIODS[0] <= last.at)?;
+            Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
+        };
+        PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
+    }
+
+    /// Frames per second that were consumed in the last `period`; none if less is known of it.
+    pub(super) fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {
+        let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
+        let last = self.marks.back()?;
+        Some(last.consumed.saturating_sub(mark.consumed) as f64 / now.since(mark.at).as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: Duration = Duration::from_secs(2);
+
+    fn at(ms: u64) -> Instant {
+        Instant::START + Duration::from_millis(ms)
+    }
+
+    fn told(pace: &mut Pace, ms: u64, frames: u64) {
+        pace.note(at(ms), &Status { arrived: frames, consumed: frames, ..Status::default() }, KEPT);
+    }
+
+    #[test]
+    fn a_steady_member_has_its_rate_and_no_more_after_a_pause() {
+        let mut pace = Pace::new(at(0));
+        assert_eq!(pace.arriving(), None);
+        (1..=20).for_each(|step| told(&mut pace, step * 100, step * 100));
+        let rate = pace.arriving().expect("it has spoken");
+        assert!((999.0..1001.0).contains(&rate), "{rate}");
+        // It stands still for 300 ms, and then takes at once what has come meanwhile.
+        [2100, 2200, 2300].into_iter().for_each(|ms| told(&mut pace, ms, 2000));
+        told(&mut pace, 2310, 2310);
+        let rate = pace.arriving().expect("it has spoken");
+        assert!(rate < 1001.0, "{rate}");
+        let rate = pace.consuming(at(2310), Duration::from_secs(1)).expect("it is known for so long");
+        assert!((900.0..1001.0).contains(&rate), "{rate}");
+        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3)), None);
+        assert!(pace.marks.len() <= 24, "{}", pace.marks.len());
+    }
+
+    #[test]
+    fn a_burst_at_the_beginning_is_seen() {
+        let mut pace = Pace::new(at(0));
+        told(&mut pace, 90, 90);
+        assert_eq!(pace.arriving(), None, "too early to tell");
+        told(&mut pace, 200, 200);
+        assert_eq!(pace.arriving().map(f64::round), Some(1000.0));
+    }
+}

@@ -1,0 +1,61 @@
+//! A trial of what a member can take that has all it gets from a slow one: the root sends it directly what is in stock,
+//! which it needs anyway. Where the first relay has been slow from the beginning, nothing else shows that the others are
+//! not.
+
+use crate::session::blocks::{Blocks, LackingFrame};
+use ethbcast_transport::stream::Ending;
+use ethbcast_transport::wire::Rank;
+
+/// Trials in a session: each sends at most a feed of frames that are sent by another way, too.
+const MOST_TRIALS: u32 = 3;
+
+/// The frames of a trial that are still to be sent.
+#[derive(Clone, Debug)]
+struct Rest {
+    to: Rank,
+    next: u64,
+    end: u64,
+}
+
+/// All trials of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trials {
+    rest: Option<Rest>,
+    begun: u32,
+    sent: u64,
+}
+
+impl Trials {
+    /// Begins one with the member `to`, which has the frames below `arrived`, unless there have been enough.
+    pub(super) fn begin(&mut self, blocks: &Blocks, to: Rank, arrived: u64) {
+        if self.rest.is_none() && self.begun < MOST_TRIALS {
+            log::info!("rank {to} is tried: how fast can it take frames?");
+            self.begun += 1;
+            // The last frame may be the stream's end.
+            self.rest = Some(Rest { to, next: arrived, end: blocks.frames().saturating_sub(1) });
+        }
+    }
+
+    /// Ends the one that is under way.
+    pub(super) fn end(&mut self) {
+        self.rest = None;
+    }
+
+    /// Frames sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The next frame, and for whom.
+    pub(super) fn poll(&mut self, blocks: &Blocks) -> Option<(Rank, LackingFrame)> {
+        let rest = self.rest.as_mut()?;
+        let kept = blocks.kept(rest.next).filter(|&(sequence, _)| sequence < rest.end);
+        let Some((sequence, payload)) = kept else {
+            self.rest = None;
+            return None;
+        };
+        rest.next = sequence + 1;
+        self.sent += 1;
+        Some((rest.to, LackingFrame { at: 0, sequence, payload: payload.to_vec(), ending: Ending::None }))
+    }
+}

@@ -1,0 +1,71 @@
+//! The corpus of the fuzz targets, and runs of them without a fuzzer.
+//!
+//! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus of a target.
+//! * `fuzz show TARGET FILE`: gives a target one input.
+//! * `fuzz run EXECUTIONS [SEED]`: gives every target as many mutations of its corpus.
+
+use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, keep, load};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["keep", target, folder] => named(target).and_then(|target| keep_all(&target, Path::new(folder))),
+        ["show", target, file] => named(target).and_then(|target| show(&target, Path::new(file))),
+        ["run", executions] => run(executions, "1"),
+        ["run", executions, seed] => run(executions, seed),
+        _ => Err("keep TARGET FOLDER, show TARGET FILE, or run EXECUTIONS [SEED]".to_owned()),
+    };
+    done.map_or_else(
+        |why| {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+fn named(name: &str) -> Result<Target, String> {
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    let found = TARGETS.into_iter().find(|target| target.name == name);
+    found.ok_or_else(|| format!("there is no target `{name}`: {}", names.join(", ")))
+}
+
+fn corpus_of(target: &Target) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+fn keep_all(target: &Target, folder: &Path) -> Result<(), String> {
+    let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for file in std::fs::read_dir(folder).map_err(unreadable)? {
+        let bytes = read(&file.map_err(unreadable)?.path())?;
+        keep(&corpus_of(target), &bytes).map_err(unreadable)?;
+    }
+    Ok(())
+}
+
+fn show(target: &Target, file: &Path) -> Result<(), String> {
+    (target.run)(&read(file)?);
+    println!("{}: nothing is wrong", target.name);
+    Ok(())
+}
+
+fn run(executions: &str, seed: &str) -> Result<(), String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+    let (executions, seed) = (number(executions)?, number(seed)?);
+    for target in TARGETS {
+        let corpus = load(&corpus_of(&target))?;
+        let begun = Instant::now();
+        let mut mutator = Mutator::new(&corpus, seed);
+        (0..executions).for_each(|_| (target.run)(&mutator.next_input()));
+        println!("{:12} {executions} executions in {:.0?}", target.name, begun.elapsed());
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Plays schedules of the swarm for as long as one likes: `swarm --seeds N [--from S] [--large]`, or one: `swarm SEED [--frames]`.
+
+use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v3";
+
+/// What to play.
+enum Order {
+    One(Seed, Told),
+    Many { seeds: u64, from: u64, large: bool },
+}
+
+fn main() -> ExitCode {
+    match order(std::env::args().skip(1)) {
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+        Ok(Order::One(seed, told)) => {
+            println!("{}", Schedule::of(seed));
+            let (report, story) = tell(seed, told);
+            story.iter().for_each(|line| println!("{line}"));
+            println!("{report}");
+            ExitCode::from(u8::from(report.violation.is_some()))
+        }
+        Ok(Order::Many { seeds, from, large }) => {
+            let seed = if large { Seed::large } else { Seed::small };
+            let tally = run_all((from..from.saturating_add(seeds)).map(seed));
+            println!("{tally}");
+            ExitCode::from(u8::from(!tally.violations().is_empty()))
+        }
+    }
+}
+
+fn order(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
+    let (mut seeds, mut from, mut large) = (None, 0, false);
+    while let Some(argument) = arguments.next() {
+        let mut number = || {
+            let text = arguments.next().ok_or_else(|| format!("{argument} needs a number; {USAGE}"))?;
+            text.parse().map_err(|_| format!("{argument} {text}: not a whole number; {USAGE}"))
+        };
+        match argument.as_str() {
+            "--seeds" => seeds = Some(number()?),
+            "--from" => from = number()?,
+            "--large" => large = true,
+            seed => {
+                let seed = seed.parse().map_err(|why| format!("{why}\n{USAGE}"))?;
+                return match arguments.next().as_deref() {
+                    None => Ok(Order::One(seed, Told::Events)),
+                    Some("--frames") => Ok(Order::One(seed, Told::Frames)),
+                    Some(other) => Err(format!("{other}: not known; {USAGE}")),
+                };
+            }
+        }
+    }
+    seeds.map(|seeds| Order::Many { seeds, from, large }).ok_or_else(|| USAGE.to_owned())
+}

@@ -1,0 +1,98 @@
+//! Many runs, several at once.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::bail;
+use ethbcast_lab::Lab;
+
+use super::{Class, Scenario, Stage, Tally, Terms, Verdict, play};
+use crate::lab::program::Program;
+use crate::lab::{SharedDirectory, scratch};
+
+/// Runs to be played.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// How the labs are called; a number follows.
+    pub lab: &'a str,
+    /// How many are up at once.
+    pub jobs: u64,
+    /// How patient everybody is.
+    pub terms: Terms,
+    /// The class of the first trouble, if not any.
+    pub only: Option<Class>,
+    /// Set when the user wants an end.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// What came of them.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Class by class.
+    pub tally: Tally,
+    /// Those that are not good, with the command that plays them again.
+    pub failures: Vec<String>,
+}
+
+impl Campaign<'_> {
+    /// Plays the scenarios of these seeds, and tells `note` of each as soon as it is over.
+    ///
+    /// # Errors
+    /// If a lab of the name is up already, or there is no place for files.
+    pub fn run(
+        &self,
+        seeds: Range<u64>,
+        note: impl Fn(&Scenario, &anyhow::Result<Verdict>) + Sync,
+    ) -> anyhow::Result<Results> {
+        let labs: Vec<_> = (0..self.jobs).map(|job| format!("{}{job}", self.lab)).collect();
+        let running = Lab::list()?;
+        if let Some(lab) = labs.iter().find(|lab| running.contains(lab)) {
+            bail!(
+                "the lab `{lab}` is up: another chaos runs, or was killed; take it down with `ethbcast lab down --lab \
+                 {lab}`, or choose another name with --lab"
+            );
+        }
+        let directory = scratch();
+        let _shared = SharedDirectory::make(directory.path())?;
+        let (next, results) = (AtomicU64::new(seeds.start), Mutex::<Results>::default());
+        let work = |lab: &str| {
+            while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
+                let scenario = Scenario::draw(seed, self.only, &self.terms);
+                let result = self.play(&scenario, lab, directory.path());
+                // What is cut short is no result.
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return;
+                }
+                note(&scenario, &result);
+                results.lock().unwrap_or_else(PoisonError::into_inner).add(&scenario, &result);
+            }
+        };
+        thread::scope(|scope| labs.iter().for_each(|lab| drop(scope.spawn(|| work(lab)))));
+        Ok(results.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn play(&self, scenario: &Scenario, lab: &str, directory: &Path) -> anyhow::Result<Verdict> {
+        let Self { program, terms, interrupted, .. } = *self;
+        play(&Stage { program, directory, lab, terms, interrupted }, scenario)
+    }
+}
+
+impl Results {
+    fn add(&mut self, scenario: &Scenario, result: &anyhow::Result<Verdict>) {
+        let wrong = match result {
+            Ok(verdict) => {
+                self.tally.add(verdict);
+                verdict.wrong.join("; ")
+            }
+            Err(error) => format!("it could not be played: {error:#}"),
+        };
+        if !wrong.is_empty() {
+            self.failures.push(format!("{}\n    {scenario}\n    {wrong}", scenario.replay()));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! One run: a lab comes up, programs start, things happen, and everything ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ethbcast_lab::{Lab, LabConfig, LabGuard};
+use ethbcast_planning::topology::Topology;
+
+use super::attacker::Attacker;
+use super::judge::{Verdict, judge};
+use super::receiver::Receiver;
+use super::relay::Relay;
+use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};
+use super::stage::Stage;
+use super::strike::Strike;
+use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on};
+
+/// How often is looked at everything.
+const LOOK_EVERY: Duration = Duration::from_millis(4);
+/// A frame and its payload at MTU 1500: the share that has been sent is counted on the cable.
+const FRAME_BYTES: f64 = 1514.0 / 1468.0;
+/// All has been sent: the first frames may be gone when they are first counted.
+const ALL: f64 = 0.995;
+/// Who is there before the root asks.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// How long what a program started may be there after it.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// What the root waits for receivers when all can come, on a machine that may have other work.
+const LONG_WAIT: Duration = Duration::from_secs(30);
+
+/// An event of the scenario, and how far it is.
+pub struct Pending {
+    /// The event.
+    pub event: Event,
+    /// Of which trouble.
+    pub trouble: usize,
+    /// Since when its moment is there.
+    pub ready: Option<Instant>,
+    /// When it happened.
+    pub struck: Option<Instant>,
+}
+
+/// A run under way, or over.
+pub struct Play<'a> {
+    /// What is played.
+    pub scenario: &'a Scenario,
+    /// Where.
+    pub stage: &'a Stage<'a>,
+    /// What happens.
+    pub pending: Vec<Pending>,
+    /// The receivers; after a reboot one more.
+    pub receivers: Vec<Receiver>,
+    /// The sender.
+    pub root: Option<Process>,
+    /// Another sender.
+    pub second: Option<Process>,
+    /// When the sender was started.
+    pub started: Instant,
+    /// Who still ran when the time was over.
+    pub hung: Vec<String>,
+    /// How many processes were left in the end.
+    pub left_processes: usize,
+    /// How many frames an attacker has sent.
+    pub forged_frames: u64,
+    /// When all had ended.
+    pub ended: Option<Instant>,
+    pub(super) attacker: Option<Attacker>,
+    pub(super) relays: Vec<Relay>,
+    pub(super) small_disks: Vec<(String, SmallDisk)>,
+    pub(super) thin_disks: Vec<ThinDisk>,
+    directory: PathBuf,
+    lab: LabGuard,
+    sent_before_bytes: u64,
+}
+
+/// Plays a scenario.
+///
+/// # Errors
+/// If the lab or a program does not come up, or the user interrupts.
+pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
+    let mut play = Play::set_up(stage, scenario)?;
+    play.start()?;
+    play.watch()?;
+    play.wind_up()?;
+    let verdict = judge(&mut play)?;
+    let directory = play.directory.clone();
+    // Disks are unmounted before what they are mounted on goes.
+    drop(play);
+    fs::remove_dir_all(directory)?;
+    Ok(verdict)
+}
+
+impl<'a> Play<'a> {
+    fn set_up(stage: &'a Stage, scenario: &'a Scenario) -> anyhow::Result<Self> {
+        let hosts = if scenario.has_stranger() { 9 } else { 8 };
+        let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
+        let rate_bits_per_second = scenario.rate_bits_per_second;
+        let lab =
+            LabGuard::up(&LabConfig { name: stage.lab.to_owned(), rate_bits_per_second, ..LabConfig::new(topology) })?;
+        let directory = stage.directory.join(stage.lab);
+        fs::create_dir(&directory)?;
+        let own = |(trouble, of): (usize, &super::scenario::Trouble)| {
+            let pending = |event: &Event| Pending { event: event.clone(), trouble, ready: None, struck: None };
+            of.events.iter().map(pending).collect::<Vec<_>>()
+        };
+        Ok(Self {
+            scenario,
+            stage,
+            pending: scenario.troubles.iter().enumerate().flat_map(own).collect(),
+            receivers: Vec::new(),
+            root: None,
+            second: None,
+            started: Instant::now(),
+            hung: Vec::new(),
+            left_processes: 0,
+            forged_frames: 0,
+            ended: None,
+            attacker: None,
+            relays: Vec::new(),
+            small_disks: Vec::new(),
+            thin_disks: Vec::new(),
+            directory,
+            lab,
+            sent_before_bytes: 0,
+        })
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The directory of a host.
+    pub fn directory(&self, host: &str) -> PathBuf {
+        self.directory.join(host)
+    }
+
+    /// Who receives.
+    pub fn hosts(&self) -> Vec<String> {
+        self.lab.hosts().into_iter().filter(|host| host != ROOT && host != STRANGER).collect()
+    }
+
+    fn start(&mut self) -> anyhow::Result<()> {
+        for host in self.hosts() {
+            fs::create_dir(self.directory(&host))?;
+        }
+        self.strike_due(|due| due == Due::Before)?;
+        self.prepare_attack()?;
+        for host in self.hosts() {
+            let receiver = Receiver::start(self.stage, &self.lab, &host, &self.directory(&host), false)?;
+            self.receivers.push(receiver);
+        }
+        thread::sleep(HEAD_START);
+        self.started = Instant::now();
+        self.root = Some(self.sender(ROOT, self.scenario.seed, self.scenario.bytes)?);
+        Ok(())
+    }
+
+    /// Starts a sender of other bytes for each seed.
+    pub fn sender(&self, host: &str, seed: u64, bytes: u64) -> anyhow::Result<Process> {
+        let source = self.source(host);
+        fs::write(&source, content(seed, usize::try_from(bytes)?))?;
+        let (terms, hosts) = (&self.stage.terms, self.hosts().len());
+        let mut send = self.stage.program.on(&self.lab, host, "send")?;
+        send.args(["--json", "-i", "eth0", "--via", self.scenario.via, "-n", &hosts.to_string()]);
+        send.args(["--patience", &terms.patience.as_secs_f64().to_string()]);
+        send.args(["--stall", &terms.stall.as_secs_f64().to_string()]);
+        let kept_out = self.scenario.kept_out();
+        if kept_out > 0 {
+            send.args(["--min-receivers", &(hosts - kept_out.min(hosts - 1)).to_string()]);
+        }
+        // Who begins second may find that nobody waits any more.
+        let wait = if kept_out > 0 || host == STRANGER { terms.send_wait } else { LONG_WAIT };
+        send.args(["--max-wait", &wait.as_secs_f64().to_string()]);
+        if self.scenario.late {
+            send.arg("--late");
+        }
+        send.arg(source).env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
+        Process::start(send, Stdout::Kept).with_context(|| format!("the sender of {host}"))
+    }
+
+    /// What a host sends.
+    pub fn source(&self, host: &str) -> PathBuf {
+        self.directory.join(format!("source-{host}"))
+    }
+
+    /// Where a host's first receiver puts its file.
+    pub fn start_again(&mut self, host: &str) -> anyhow::Result<()> {
+        let receiver = Receiver::start(self.stage, &self.lab, host, &self.directory(host), true)?;
+        self.receivers.push(receiver);
+        Ok(())
+    }
+
+    /// Every program with its host, the root first.
+    pub fn processes(&mut self) -> impl Iterator<Item = (&str, &mut Process)> {
+        let senders = [(ROOT, &mut self.root), (STRANGER, &mut self.second)];
+        let senders = senders.into_iter().filter_map(|(host, process)| Some((host, process.as_mut()?)));
+        senders.chain(self.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process)))
+    }
+
+    /// Lets it go on to its end, and does what is due.
+    fn watch(&mut self) -> anyhow::Result<()> {
+        let deadline = self.started + self.scenario.limit(&self.stage.terms);
+        while !self.is_over()? {
+            if Instant::now() > deadline {
+                return self.note_hung();
+            }
+            let lines: Vec<_> = self.root.iter().flat_map(Process::lines).map(|line| line.text).collect();
+            let is_joined = |host: &str| lines.iter().any(|line| line.contains(&format!("{host} joined")));
+            let share = self.sent_share(lines.iter().any(|line| line.starts_with("sending ")))?;
+            let now = Instant::now();
+            for pending in &mut self.pending {
+                let is_ready = match pending.event.due {
+                    Due::Before => false,
+                    Due::Start => true,
+                    Due::Joined => is_joined(&pending.event.host),
+                    Due::Share(wanted) => share >= wanted.min(ALL),
+                };
+                pending.ready = pending.ready.or(is_ready.then_some(now));
+            }
+            self.strike_due(|_| true)?;
+            thread::sleep(LOOK_EVERY);
+            self.stage.check()?;
+        }
+        Ok(())
+    }
+
+    /// Does what has come to its moment; `Before` all else is ready from the beginning.
+    fn strike_due(&mut self, wanted: impl Fn(Due) -> bool) -> anyhow::Result<()> {
+        for index in 0..self.pending.len() {
+            let Pending { event, ready, struck, .. } = &self.pending[index];
+            let since = if event.due == Due::Before { Some(self.started) } else { *ready };
+            let is_due = since.is_some_and(|since| since.elapsed() >= event.then);
+            if struck.is_none() && is_due && wanted(event.due) {
+                let event = event.clone();
+                self.pending[index].struck = Some(Instant::now());
+                self.strike(&event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every program has ended, and none is about to start.
+    fn is_over(&mut self) -> anyhow::Result<bool> {
+        let is_coming = |pending: &Pending| {
+            pending.struck.is_none() && pending.ready.is_some() && pending.event.deed.starts_a_program()
+        };
+        let mut over = !self.pending.iter().any(is_coming);
+        for (_, process) in self.processes() {
+            over &= process.ended()?.is_some();
+        }
+        Ok(over)
+    }
+
+    /// The share of the file that has left the root: what it has sent since it `began` to, for it measures before.
+    fn sent_share(&mut self, began: bool) -> anyhow::Result<f64> {
+        let sent_bytes = self.lab.sent_bytes(ROOT)?.0;
+        if !began {
+            self.sent_before_bytes = sent_bytes;
+        }
+        let all_bytes = self.scenario.bytes as f64 * FRAME_BYTES * self.scenario.fan_out();
+        Ok((sent_bytes - self.sent_before_bytes) as f64 / all_bytes)
+    }
+
+    fn note_hung(&mut self) -> anyhow::Result<()> {
+        let mut hung = Vec::new();
+        for (host, process) in self.processes() {
+            if process.ended()?.is_none() {
+                hung.push(host.to_owned());
+            }
+        }
+        self.hung = hung;
+        Ok(())
+    }
+
+    /// Notes when it was over, hears everybody out, and looks whether a process is left.
+    fn wind_up(&mut self) -> anyhow::Result<()> {
+        let mut last = self.started;
+        for (_, process) in self.processes() {
+            last = process.ended()?.map_or(last, |(at, _)| last.max(at));
+        }
+        self.ended = self.hung.is_empty().then_some(last);
+        self.processes().for_each(|(_, process)| process.hear_out());
+        self.forged_frames = self.attacker.take().map_or(0, |attacker| attacker.sent_frames());
+        if self.hung.is_empty() {
+            let deadline = Instant::now() + LAST_WORDS;
+            self.left_processes = self.count_processes()?;
+            while self.left_processes > 0 && Instant::now() < deadline {
+                thread::sleep(LOOK_EVERY * 10);
+                self.left_processes = self.count_processes()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_processes(&self) -> anyhow::Result<usize> {
+        let counts = self.lab.hosts().into_iter().map(|host| Ok(processes_on(&self.lab, &host)?.len()));
+        counts.sum()
+    }
+}
+
+/// The hash of a file, if there is one.
+pub fn digest(path: &Path) -> anyhow::Result<Option<blake3::Hash>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(blake3::hash(&bytes))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
+    }
+}

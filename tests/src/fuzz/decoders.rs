@@ -1,0 +1,133 @@
+//! What reads bytes that come from outside: none of it panics, and what it takes it writes and reads the same.
+
+use super::script::Script;
+use ethbcast_collectives::session::{Message, View};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::plan::{Costs, Via, make};
+use ethbcast_planning::topology::{Topology, lldp, nodeset, slurm};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{
+    Ack, EtherType, Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
+};
+
+/// The longest payload of a frame here, in bytes.
+const MOST_PAYLOAD_BYTES: usize = 1468;
+
+/// A frame as it is; and, so that it gets past the checksum, one that says what the bytes say.
+pub(super) fn frame(bytes: &[u8]) {
+    parse(bytes).iter().for_each(look_at);
+    let mut script = Script::new(bytes);
+    let mac = MacAddr::new(2, 0, 0, 0, 0, script.u8());
+    let (session, stream, rank) = (script.u64() as u32, StreamId(script.u16()), Rank(script.u16()));
+    let identity = Identity { session, stream, rank, mac, ether_type: EtherType::DEFAULT };
+    let header = Header {
+        epoch: script.u8(),
+        flags: Flags(script.u8()),
+        sequence: script.u64(),
+        stamp: script.u64() as u32,
+        ..identity.header(Kind(script.u8()))
+    };
+    let payload = script.bytes(MOST_PAYLOAD_BYTES);
+    let mut buffer = [0; OVERHEAD_BYTES + MOST_PAYLOAD_BYTES];
+    let length = identity.write(&mut buffer, mac, &header, payload);
+    let frame = parse(&buffer[..length]).expect("what was sealed is taken");
+    assert_eq!((frame.header, frame.payload, frame.source), (header, payload, mac));
+    look_at(&frame);
+}
+
+fn look_at(frame: &Frame<'_>) {
+    let _message = Message::decode(frame.header.kind, frame.payload);
+    let Some(ack) = Ack::parse(frame) else { return };
+    let (covered, beyond) = (ack.covered(), ack.arrived_beyond());
+    assert!(ack.cursor <= covered && beyond <= covered - ack.cursor, "{ack:?} speaks of {covered}, {beyond} beyond");
+    let counted = (ack.cursor..covered).filter(|&sequence| ack.has(sequence)).count() as u64;
+    // Where numbers end the bitmap says more than there can be.
+    assert!(counted == beyond || covered == u64::MAX, "{ack:?}: {counted} counted, {beyond} said");
+    assert!(ack.body.below <= ack.cursor && ack.body.consumed <= ack.cursor && ack.cursor <= ack.body.limit);
+}
+
+/// A control message: its kind, then its body.
+pub(super) fn control(bytes: &[u8]) {
+    let Some((&kind, body)) = bytes.split_first() else { return };
+    let Some(message) = Message::decode(Kind(kind), body) else { return };
+    let (again, body) = message.encode();
+    assert_eq!((again, Message::decode(again, &body)), (Kind(kind), Some(message)));
+}
+
+/// A view.
+pub(super) fn view(bytes: &[u8]) {
+    let Some(view) = View::decode(bytes) else { return };
+    let encoded = view.encode();
+    let again = View::decode(&encoded).expect("what was a view is one");
+    assert_eq!(again, view);
+    let parts: Vec<u8> = view.parts(300).flat_map(|part| part.bytes).collect();
+    assert_eq!(parts, encoded);
+    assert!(view.ranks().all(|rank| rank.index() < view.members.len()));
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// A topology file; what it says can be written, read again and planned on.
+pub(super) fn topology(bytes: &[u8]) {
+    let Some(Ok(topology)) = text(bytes).map(|text| Topology::parse(text, "fuzz")) else { return };
+    let again = Topology::parse(&topology.to_toml(), "again").expect("what was a topology is one");
+    assert_eq!(again, topology);
+    let members: Vec<usize> = (0..topology.hosts().len()).collect();
+    if (2..=64).contains(&members.len()) {
+        for via in Via::ALL {
+            let _plan = make(*via, &topology, 0, &members, &Costs::default());
+        }
+    }
+}
+
+/// What Slurm, LLDP and people say of a network, told apart by the first byte.
+pub(super) fn network(bytes: &[u8]) {
+    let Some((&kind, rest)) = bytes.split_first() else { return };
+    let Some(text) = text(rest) else { return };
+    match kind % 4 {
+        0 => drop(slurm::parse(text, "fuzz")),
+        1 => drop(slurm::from_topology_addrs(text, "fuzz")),
+        2 => {
+            let file = |(at, part): (usize, &str)| lldp::LldpFile {
+                name: format!("n{at}"),
+                source_name: format!("n{at}.json"),
+                text: part.to_owned(),
+            };
+            let files: Vec<lldp::LldpFile> = text.split('\u{1}').enumerate().take(4).map(file).collect();
+            drop(lldp::read(&files, None, "fuzz"));
+        }
+        _ => {
+            let Ok(names) = nodeset::expand(text) else { return };
+            let again = nodeset::expand(&nodeset::fold(&names)).expect("what was folded can be expanded");
+            let sorted = |mut names: Vec<String>| {
+                names.sort();
+                names.dedup();
+                names
+            };
+            assert_eq!(sorted(again), sorted(names));
+        }
+    }
+}
+
+/// A saved plan; what it says can be written and read again.
+pub(super) fn plan(bytes: &[u8]) {
+    let Some(Ok(plan)) = text(bytes).map(|text| SavedPlan::parse(text, "fuzz")) else { return };
+    let again = SavedPlan::parse(&plan.to_toml(), "again").expect("what was a plan is one");
+    assert_eq!(again, plan);
+    let names: Vec<&str> = plan.members().iter().map(String::as_str).collect();
+    let _plan = plan.for_members(&names, plan.epoch());
+}
+
+/// What a network costs, as measured; any size can be asked for.
+pub(super) fn calibration(bytes: &[u8]) {
+    let Some(Ok(calibration)) = text(bytes).map(|text| Calibration::parse(text, "fuzz")) else { return };
+    let again = Calibration::parse(&calibration.to_toml(), "again").expect("what was a calibration is one");
+    assert_eq!(again, calibration);
+    for size in [0, 1, 1468, 1 << 20, u64::MAX] {
+        let (gap, latency) = (calibration.gap_ns(size), calibration.latency_ns(size));
+        assert!(gap >= 0.0 && latency >= 0.0, "{size} bytes: gap {gap}, latency {latency}");
+    }
+}

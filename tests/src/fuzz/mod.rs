@@ -1,0 +1,47 @@
+//! Fuzzing: bytes from outside, and what takes them. A target panics if anything is wrong.
+//!
+//! `tests/fuzz` runs the targets under libFuzzer for as long as one likes; `tests/tests/fuzz.rs` runs the corpus that
+//! is kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
+
+mod corpus;
+mod decoders;
+mod machines;
+mod mutation;
+mod script;
+mod world;
+
+pub use corpus::{Entry, keep, load};
+pub use mutation::Mutator;
+
+/// What bytes are given to.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: that of the program in `tests/fuzz` and of the folder of its corpus.
+    pub name: &'static str,
+    /// Takes an input.
+    pub run: fn(&[u8]),
+    /// Whether its inputs are text.
+    pub is_text: bool,
+}
+
+/// All targets: those that decode, and whole machines.
+pub const TARGETS: [Target; 9] = [
+    Target { name: "frame", run: decoders::frame, is_text: false },
+    Target { name: "control", run: decoders::control, is_text: false },
+    Target { name: "view", run: decoders::view, is_text: false },
+    Target { name: "topology", run: decoders::topology, is_text: true },
+    Target { name: "network", run: decoders::network, is_text: true },
+    Target { name: "plan", run: decoders::plan, is_text: true },
+    Target { name: "calibration", run: decoders::calibration, is_text: true },
+    Target { name: "session", run: machines::session, is_text: false },
+    Target { name: "group", run: machines::group, is_text: false },
+];
+
+/// Gives `bytes` to the target of this name.
+///
+/// # Panics
+/// If there is no such target, or something is wrong.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.expect("a program of tests/fuzz has the name of a target").run)(bytes);
+}

@@ -1,0 +1,162 @@
+//! Disks that are too small, or lose what was written to them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, thread};
+
+use anyhow::{Context, bail};
+
+/// How long a process that is started at the wrong moment may hold a copy of a mount.
+const UNDO_LIMIT: Duration = Duration::from_secs(5);
+
+/// A directory in which disks come and go although programs run that have copies of all mounts (`ip netns exec` gives
+/// them one): what is unmounted here is unmounted there too.
+#[derive(Debug)]
+pub struct SharedDirectory {
+    at: PathBuf,
+}
+
+impl SharedDirectory {
+    /// Makes it one.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn make(at: &Path) -> anyhow::Result<Self> {
+        run("mount", &["--bind", text(at)?, text(at)?])?;
+        let shared = Self { at: at.to_owned() };
+        run("mount", &["--make-shared", text(at)?])?;
+        Ok(shared)
+    }
+}
+
+impl Drop for SharedDirectory {
+    fn drop(&mut self) {
+        undo("umount", &[&self.at.to_string_lossy()]);
+    }
+}
+
+/// A file system in memory of so many bytes; unmounted when this is dropped.
+#[derive(Debug)]
+pub struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts it over an empty directory.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
+        run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
+        Ok(Self { at: at.to_owned() })
+    }
+
+    /// Gives it so many bytes in all.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
+        run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
+    }
+
+    /// Takes all the room that is left.
+    ///
+    /// # Errors
+    /// If no file can be made.
+    pub fn fill(&self) -> anyhow::Result<()> {
+        use std::io::Write;
+        let mut file = fs::File::create(self.at.join("of-somebody-else"))?;
+        while file.write_all(&[1; 1 << 16]).is_ok() {}
+        // The last page may take less than a piece.
+        while file.write_all(&[1; 1 << 12]).is_ok() {}
+        Ok(())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        undo("umount", &[&self.at.to_string_lossy()]);
+    }
+}
+
+/// ext4 on a loop device over a sparse file, in a file system that is too small for it until it is made larger: what
+/// is written is lost when the kernel writes it back, and a sync says so.
+#[derive(Debug)]
+pub struct ThinDisk {
+    mount: PathBuf,
+    is_mounted: bool,
+    device: String,
+    store: SmallDisk,
+}
+
+impl ThinDisk {
+    /// Has room for about `room_mib` of the 96 MiB that it claims to have; both directories are empty.
+    ///
+    /// # Errors
+    /// What `mount`, `losetup` or `mkfs.ext4` says.
+    pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
+        let image = store.join("image");
+        let store = SmallDisk::mount(store, room_mib << 20)?;
+        fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
+        let device = run("losetup", &["--find", "--show", text(&image)?])?;
+        let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
+        // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with
+        // few inodes these take little of the room.
+        let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
+        run("mkfs.ext4", &[&few[..], &[&disk.device]].concat())?;
+        run("mount", &[&disk.device, text(&disk.mount)?])?;
+        disk.is_mounted = true;
+        Ok(disk)
+    }
+
+    /// Where it is mounted.
+    pub fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// Gives the store all the room it wants.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn grow(&self) -> anyhow::Result<()> {
+        self.store.resize(200 << 20)
+    }
+
+    /// Forgets what is cached: from now on what is read is what the disk has.
+    ///
+    /// # Errors
+    /// What `umount` or `mount` says.
+    pub fn reread(&self) -> anyhow::Result<()> {
+        run("umount", &[text(&self.mount)?])?;
+        run("mount", &[&self.device, text(&self.mount)?]).map(drop)
+    }
+}
+
+impl Drop for ThinDisk {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            undo("umount", &[&self.mount.to_string_lossy()]);
+        }
+        undo("losetup", &["--detach", &self.device]);
+    }
+}
+
+/// Runs a program that must succeed; what it prints, without the white space around it.
+fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program).args(arguments).output().with_context(|| format!("running {program}"))?;
+    if !output.status.success() {
+        bail!("`{program} {}`: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path with a UTF-8 name")
+}
+
+/// Undoes a mount. A process that somebody starts at this moment has a copy of the mounts for a while.
+fn undo(program: &str, arguments: &[&str]) {
+    let undone = super::within(UNDO_LIMIT, || run(program, arguments).is_ok().then_some(()));
+    assert!(thread::panicking() || undone.is_some(), "{program} {arguments:?}");
+}

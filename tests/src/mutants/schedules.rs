@@ -1,0 +1,174 @@
+//! The schedule that a seed stands for: what a planted bug is looked for with.
+
+use super::ack_tree;
+use super::forgery::Forgery;
+use super::session::{Scene, run};
+use crate::communicator;
+use crate::session::{Absence, Case};
+use crate::swarm::Seed;
+use ethbcast_collectives::communicator::Preset;
+use ethbcast_collectives::session::Timing;
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::{Random, RandomFaults};
+use ethbcast_transport::{Policy, Tuning};
+use std::time::Duration;
+
+/// Plays schedule `seed`; what is wrong with it, if anything. May panic, as what it plays may.
+pub fn play(seed: u64) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    match seed % 10 {
+        0..=4 => swarm(seed),
+        5 => run(&lossy(&mut random, seed), seed),
+        6 => run(&deaths(&mut random, seed), seed),
+        7 => run(&forged(&mut random, seed), seed),
+        8 => match seed / 10 % 3 {
+            0 => run(&absences(&mut random, seed), seed),
+            1 => ack_tree::run(&mut random, seed),
+            _ => run(&crowd(&mut random, seed), seed),
+        },
+        _ => program(&mut random, seed),
+    }
+}
+
+/// One of the swarm, which judges no numbers of frames.
+fn swarm(seed: u64) -> Result<(), String> {
+    let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
+    crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
+}
+
+fn faults(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
+    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
+    let late_by = Duration::from_micros(300);
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, late_by).corrupt(corrupt);
+    (faults, loss + reorder + corrupt)
+}
+
+fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
+    all[random.below(all.len() as u64) as usize]
+}
+
+/// Frames that may be sent again, and heartbeats: see `tests/sessions.rs`.
+fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
+    let streams = if case.via.is_in_blocks() { case.receivers + 1 } else { 1 };
+    let payload_bytes = usize::from(case.mtu_bytes) - 32;
+    let hops = (case.receivers * (case.bytes / payload_bytes + 1 + streams)) as f64;
+    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
+    let expected = hops * trouble / (1.0 - trouble);
+    let ends = (case.receivers * streams) as f64;
+    ((expected + 4.0 * expected.sqrt()) * each + 8.0 * ends, 30.0 * ends + hops * trouble * stalls)
+}
+
+/// All ways and policies, loss up to 30 %, duplicates, reordering, corruption.
+fn lossy(random: &mut Random, seed: u64) -> Scene {
+    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, Via::ALL) };
+    let mut case = Case::new(via, 1 + random.below(15) as usize, random.below(40_000) as usize);
+    if random.chance(0.2) {
+        case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
+    }
+    let loss = one_of(random, &[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]);
+    let (faults, trouble) = faults(random, seed, loss);
+    let budgets = Some(budgets(&case, trouble));
+    Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(30), budgets, forgeries: Vec::new() }
+}
+
+/// Up to three receivers die: everybody else has everything in seconds; after one death in a tree also of a pipe.
+fn deaths(random: &mut Random, seed: u64) -> Scene {
+    let via = one_of(random, &[Via::Chain, Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather]);
+    let mut case = troubled(random, via);
+    let dead = 1 + random.below(3) as usize;
+    let first = random.below(case.receivers as u64) as usize;
+    let at = random.below(90);
+    let host = |step: usize| 1 + (first + step) % case.receivers;
+    let when = |random: &mut Random| Duration::from_millis(at + random.below(10));
+    case.crashes = (0..dead).map(|step| (host(step), when(random))).collect();
+    case.pipe = dead == 1 && !via.is_in_blocks();
+    case.timing.patience = Duration::ZERO;
+    let loss = one_of(random, &[0.0, 0.01]);
+    let within = Duration::from_secs(4);
+    // Whoever has died is asked ever less often, for a second and a half.
+    let budgets = Some((f64::INFINITY, 1200.0));
+    Scene {
+        case,
+        faults: RandomFaults::new(seed).loss(loss),
+        rate: 100_000_000,
+        within,
+        budgets,
+        forgeries: Vec::new(),
+    }
+}
+
+/// A host stands still for a while, or two come late.
+fn absences(random: &mut Random, seed: u64) -> Scene {
+    let via = one_of(random, &[Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather]);
+    let mut case = troubled(random, via);
+    if random.chance(0.3) && !via.is_in_blocks() {
+        (case.bytes, case.late) = (4_000_000, (2, Duration::from_millis(210 + random.below(80))));
+    } else {
+        let (from, lasts) = (Duration::from_millis(200 + random.below(100)), 300 + random.below(2500));
+        let host = 1 + random.below(case.receivers as u64) as usize;
+        case.absences = vec![Absence { host, from, lasts: Duration::from_millis(lasts), paused: true }];
+    }
+    let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(7));
+    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
+}
+
+/// A session of a tenth of a second that is impatient.
+fn troubled(random: &mut Random, via: Via) -> Case {
+    let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
+    let timing = Timing { stall, patience, sync: Duration::from_secs(6), ..Timing::default() };
+    let receivers = 3 + random.below(5) as usize;
+    Case { timing, mtu_bytes: 1500, ..Case::new(via, receivers, 1_200_000) }.with_feed(128)
+}
+
+/// Somebody makes up a frame.
+fn forged(random: &mut Random, seed: u64) -> Scene {
+    let mut case = troubled(random, one_of(&mut Random::new(seed ^ 1), &[Via::Chain, Via::Cast, Via::Binary]));
+    case.bytes = 400_000;
+    let ack = |ahead, future| Forgery::Ack { ahead, future };
+    let kinds = [
+        ack(0, 0),
+        ack(1000, 0),
+        ack(0, 1 << 30),
+        Forgery::Last,
+        Forgery::FewerMembers,
+        Forgery::WrongDigest,
+        Forgery::WrongReports,
+    ];
+    let forgeries = vec![(Duration::from_micros(200_000 + random.below(50_000)), one_of(random, &kinds))];
+    let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
+    Scene { case, faults, rate: 100_000_000, within: Duration::from_secs(1), budgets: None, forgeries }
+}
+
+/// A cast to so many that most acknowledge to another receiver.
+fn crowd(random: &mut Random, seed: u64) -> Scene {
+    let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
+    let case = Case::new(Via::Cast, receivers, 30_000);
+    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
+    Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
+}
+
+/// A program of a communicator.
+fn program(random: &mut Random, seed: u64) -> Result<(), String> {
+    use communicator::Step;
+    let ranks = 2 + random.below(7) as u16;
+    let step = |random: &mut Random| {
+        let (root, bytes) = (random.below(ranks.into()) as u16, random.below(8000) as usize);
+        let (to, tag) = (random.below(ranks.into()) as u16, random.below(3) as u32);
+        match random.below(7) {
+            0 => Step::Broadcast { root, bytes },
+            1 => Step::Scatter { root, bytes },
+            2 => Step::Gather { root, bytes },
+            3 => Step::Allgather { bytes: bytes * 4 },
+            4 => Step::Barrier,
+            5 => Step::Compute(Duration::from_micros(random.below(2000))),
+            _ => Step::Message { from: root, to, tag, bytes },
+        }
+    };
+    let steps = 1 + random.below(8);
+    let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
+    let mut case = communicator::Case::new(ranks, &steps);
+    case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
+    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
+    communicator::play(&case, seed, faults, "a program");
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! One session under the simulator, looked at all along: what a planted bug has to get past.
+
+use super::forgery::Forgery;
+use crate::session::{Absence, Case, GROUP, data, hosts_of, star};
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::{Blocks, Done, MemberReport, Outcome as Fate, Timing, Trailer, kind};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Delivery, Fate as FrameFate, Faults, Outcome, RandomFaults, Simulation};
+use ethbcast_transport::stream::StreamStats;
+use ethbcast_transport::wire::{group_mac, parse};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A session, what goes wrong in it, and what it may cost.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The session.
+    pub case: Case,
+    /// What becomes of frames.
+    pub faults: RandomFaults,
+    /// Bits per second of every cable.
+    pub rate: u64,
+    /// From the first data frame to the last report it takes no longer.
+    pub within: Duration,
+    /// Frames that may be sent again, and heartbeats, if these are to be judged.
+    pub budgets: Option<(f64, f64)>,
+    /// Frames that somebody makes up, and when.
+    pub forgeries: Vec<(Duration, Forgery)>,
+}
+
+pub(super) type Host = Participant<Bytes, Disk>;
+
+/// What is sent: a file, or a pipe.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    content: Content<Vec<u8>>,
+    pipe: bool,
+}
+
+impl Source for Bytes {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+    }
+}
+
+/// Keeps what comes, and knows whether it was made visible.
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    collected: Collected,
+    published: bool,
+}
+
+impl Sink for Disk {
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.collected.write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.collected.finish(now, trailer);
+    }
+
+    fn publish(&mut self, _now: Instant) -> bool {
+        self.published = true;
+        true
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.collected.verdict(now)
+    }
+}
+
+/// What has come by on the wire.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Who has been told a verdict.
+    verdicts: BTreeSet<usize>,
+    /// Parts of views that were sent to one host alone.
+    views_alone: u64,
+    /// Who has made its bytes visible.
+    visible: BTreeSet<usize>,
+}
+
+/// Faults that look at what they let through.
+struct Watch {
+    faults: RandomFaults,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl Faults for Watch {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> FrameFate {
+        if let Ok(frame) = parse(delivery.frame) {
+            let mut seen = self.seen.borrow_mut();
+            if frame.header.kind == kind::VERDICT {
+                seen.verdicts.insert(delivery.to);
+            }
+            let to_all = delivery.frame[..6] == group_mac(GROUP).octets();
+            seen.views_alone += u64::from(frame.header.kind == kind::VIEW && !to_all);
+        }
+        self.faults.fate(delivery)
+    }
+}
+
+/// Plays it; what is wrong with it, if anything.
+pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
+    let case = &scene.case;
+    let source = Bytes { content: Content::new(data(case.bytes, seed)), pipe: case.pipe };
+    let hosts = hosts_of(case, seed, source, |_| Disk::default());
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let watch = Watch { faults: scene.faults.clone(), seen: Rc::clone(&seen) };
+    let mut simulation = Simulation::new(&star(case, scene.rate), hosts, watch);
+    simulation.set_event_limit(3_000_000);
+    for &(host, at) in &case.crashes {
+        simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
+    }
+    for host in case.receivers + 1..=case.receivers + case.late.0 {
+        simulation.pause(host, Instant::START);
+        simulation.resume(host, Instant::START + case.late.1);
+    }
+    for &Absence { host, from, lasts, .. } in &case.absences {
+        simulation.pause(host, Instant::START + from);
+        simulation.resume(host, Instant::START + from + lasts);
+    }
+    let wrong = RefCell::new(None);
+    let mut turn = |number: usize, host: &mut Host, now: Instant| {
+        let again = host.turn(now);
+        let mut wrong = wrong.borrow_mut();
+        *wrong = wrong.take().or_else(|| look_at(number, host, &mut seen.borrow_mut()));
+        again
+    };
+    for (at, forgery) in &scene.forgeries {
+        let at = Instant::START + *at;
+        if !simulation.run(at, &mut turn).is_quiet() {
+            forgery.inject(&mut simulation, seed, seed as usize / 16, at);
+        }
+    }
+    let outcome = simulation.run(Instant::START + Duration::from_secs(120), &mut turn);
+    if let Some(wrong) = wrong.borrow_mut().take() {
+        return Err(wrong);
+    }
+    let Outcome::Quiet { .. } = outcome else { return Err(format!("{outcome:?}: {:?}", simulation.next_deadline())) };
+    let views_alone = seen.borrow().views_alone;
+    check(scene, simulation.machines(), views_alone)
+}
+
+/// What is wrong at a host at this moment, if anything.
+fn look_at(number: usize, host: &Host, seen: &mut Seen) -> Option<String> {
+    if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
+        return Some(format!("host {number}: {why}"));
+    }
+    match host {
+        Participant::Receiver(_, receiving) if receiving.sink().published => {
+            seen.visible.insert(number);
+            let early = !seen.verdicts.contains(&number);
+            early.then(|| format!("host {number} made visible what the root had not confirmed"))
+        }
+        Participant::Receiver(..) => None,
+        Participant::Root(root, _) => {
+            let is_visible = |name: &str| seen.visible.iter().any(|host| format!("n{host}") == name);
+            let mut counted = root.reports().filter(|report| report.outcome == Fate::Delivered);
+            let wrong = counted.find(|report| !is_visible(&report.host))?;
+            Some(format!("the root counts {}, where nothing is visible", wrong.host))
+        }
+    }
+}
+
+fn check(scene: &Scene, hosts: &[Host], views_alone: u64) -> Result<(), String> {
+    let (case, total) = (&scene.case, hosts.len() as u64);
+    let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
+    let sent = sending.source().content.bytes();
+    let ensure = |sound: bool, what: &dyn Fn() -> String| if sound { Ok(()) } else { Err(what()) };
+    ensure(root.is_over(), &|| "the root is not over".to_owned())?;
+    let dead: BTreeSet<usize> = case.crashes.iter().map(|&(host, _)| host).collect();
+    if root.failure().is_some() && !dead.is_empty() {
+        return Ok(()); // Somebody died before all were there.
+    }
+    for (host, receiving) in hosts.iter().enumerate().filter_map(|(host, one)| Some((host, one.receiving()?))) {
+        let Disk { collected, published } = receiving.sink();
+        ensure(!published || collected.bytes() == sent, &|| format!("host {host} made other bytes visible"))?;
+        let is = |report: &&MemberReport| report.host == format!("n{host}");
+        let fate = root.reports().find(is).map(|report| report.outcome);
+        let delivered = fate == Some(Fate::Delivered) && *published;
+        let may_die = dead.contains(&host) && matches!(fate, Some(Fate::Silent | Fate::Delivered));
+        ensure(delivered || may_die, &|| format!("host {host} ended as {fate:?}, visible: {published}"))?;
+    }
+    ensure(root.took() <= scene.within, &|| format!("it took {:?}, not {:?}", root.took(), scene.within))?;
+    let totals = hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
+    let control: u64 = hosts.iter().map(|host| host.control_stats().sent).sum();
+    let (resent, asked) = scene.budgets.unwrap_or((f64::INFINITY, f64::INFINITY));
+    ensure(totals.data_resent as f64 <= resent, &|| {
+        format!("{} frames sent again, budget {resent:.0}", totals.data_resent)
+    })?;
+    ensure(totals.heartbeats_sent as f64 <= asked, &|| {
+        format!("{} heartbeats, budget {asked:.0}", totals.heartbeats_sent)
+    })?;
+    let honest = scene.forgeries.is_empty();
+    ensure(!honest || totals.beyond_credit == 0, &|| format!("{} frames beyond the credit", totals.beyond_credit))?;
+    let most = 2000 * total;
+    ensure(control < most, &|| format!("{control} control frames"))?;
+    // Four at a time are sent a view alone, and only after it has been told to all three times.
+    let parts = total * 40 / 268 + 1;
+    ensure(views_alone <= 20 * parts, &|| format!("{views_alone} parts of views of {parts} to one alone"))
+}

@@ -1,0 +1,12 @@
+//! Many sessions in a row, and collectives for minutes, on the hosts of a lab and in one process: does it grow?
+
+mod sessions;
+mod traffic;
+mod usage;
+
+pub use sessions::run_sessions;
+pub use traffic::run_traffic;
+pub use usage::{Course, Usage};
+
+/// How many hosts take part, and the first of them sends.
+pub const HOSTS: usize = 4;

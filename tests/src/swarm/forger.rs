@@ -1,0 +1,123 @@
+//! Somebody who hears everything and says it again with other values, from the right address and with a checksum that
+//! fits.
+
+use super::draw::Draw;
+use ethbcast_transport::sim::Delivery;
+use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId};
+use ethbcast_transport::{Instant, MacAddr};
+use std::time::Duration;
+
+/// Values at the edges of what a field can hold, and of what the code adds to it.
+const EDGES: [u64; 12] = [0, 1, 2, 63, 64, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX - 1, u64::MAX];
+
+/// A frame that nobody has sent.
+#[derive(Clone, Debug)]
+pub struct Forged {
+    /// When it arrives.
+    pub at: Instant,
+    /// At which host.
+    pub to: usize,
+    /// The whole frame.
+    pub frame: Vec<u8>,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Forger {
+    draw: Draw,
+    share: f64,
+    made: Vec<Forged>,
+}
+
+impl Forger {
+    /// Says so large a share of what it hears again.
+    pub fn new(draw: Draw, share: f64) -> Forger {
+        Forger { draw, share, made: Vec::new() }
+    }
+
+    /// What it has made since the last call.
+    pub fn take(&mut self) -> Vec<Forged> {
+        std::mem::take(&mut self.made)
+    }
+
+    /// Hears a delivery; whether it says it again.
+    pub fn take_turn(&mut self, delivery: &Delivery<'_>) -> bool {
+        if !self.draw.chance(self.share) {
+            return false;
+        }
+        let frame = self.forge(delivery.frame);
+        let at = delivery.at + Duration::from_nanos(self.draw.log(1, 50_000_000));
+        let made = frame.map(|frame| self.made.push(Forged { at, to: delivery.to, frame }));
+        made.is_some()
+    }
+
+    /// The same frame with one to three other values.
+    fn forge(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let parsed = wire::parse(frame).ok()?;
+        let (mut header, mut payload) = (parsed.header, parsed.payload.to_vec());
+        for _ in 0..self.draw.between(1, 3) {
+            if payload.is_empty() || self.draw.chance(0.5) {
+                self.change_header(&mut header);
+            } else {
+                self.change_payload(&mut payload);
+            }
+        }
+        Some(sealed(frame, &header, &payload))
+    }
+
+    fn change_header(&mut self, header: &mut Header) {
+        let value = self.value(header.sequence);
+        match self.draw.index(8) {
+            0..=2 => header.sequence = value,
+            3 => header.stamp = self.value(u64::from(header.stamp)) as u32,
+            4 => header.stream = StreamId(value as u16),
+            5 => header.flags = Flags(value as u8),
+            6 => header.epoch = value as u8,
+            // Most kinds of a rank that speaks from another's address are nothing to anybody.
+            _ if self.draw.chance(0.3) => header.rank = Rank(value as u16),
+            _ => header.kind = self.draw.pick(&KINDS),
+        }
+    }
+
+    fn change_payload(&mut self, payload: &mut Vec<u8>) {
+        let (at, width) = (self.draw.index(payload.len()), self.draw.pick(&[1, 2, 4, 8]));
+        if self.draw.chance(0.1) {
+            return payload.truncate(at);
+        }
+        // Mostly the fields at the beginning: what follows is a name, or content.
+        let at = if self.draw.chance(0.7) { at % 24 } else { at };
+        let end = (at + width).min(payload.len());
+        let at = at.min(end);
+        let mut bytes = [0; 8];
+        bytes[8 - (end - at)..].copy_from_slice(&payload[at..end]);
+        let value = self.value(u64::from_be_bytes(bytes));
+        payload[at..end].copy_from_slice(&value.to_be_bytes()[8 - (end - at)..]);
+    }
+
+    /// Another value than this one: near it, at an edge, or any.
+    fn value(&mut self, known: u64) -> u64 {
+        match self.draw.index(4) {
+            0 => known.wrapping_add(self.draw.log(1, 5000)),
+            1 => known.wrapping_sub(self.draw.log(1, 5000)),
+            2 => self.draw.pick(&EDGES),
+            _ => self.draw.bits() >> self.draw.index(64),
+        }
+    }
+}
+
+/// Kinds that a forged frame may have.
+const KINDS: [Kind; 9] =
+    [Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
+
+/// A frame with the addresses of another, and a checksum that fits.
+pub fn sealed(addresses: &[u8], header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mac = |at: usize| {
+        let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|byte| addresses[at + byte]);
+        MacAddr::new(a, b, c, d, e, f)
+    };
+    let ethernet = EthernetHeader { source: mac(6), destination: mac(0), ether_type: EtherType::DEFAULT };
+    let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
+    frame[OVERHEAD_BYTES..].copy_from_slice(payload);
+    wire::seal(&mut frame, ethernet, header, payload.len());
+    frame
+}

@@ -1,0 +1,112 @@
+//! The hosts of a schedule: roots and receivers with their applications.
+
+use super::application::{Disk, Origin, Shelf};
+use super::draw::Draw;
+use super::schedule::{Role, Schedule};
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::{Instant, Tuning};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The group of all schedules.
+pub const GROUP: &str = "swarm";
+
+/// A host of a session.
+pub type Host = Participant<Origin, Disk>;
+
+/// What each host that is a root sends, by its number.
+pub type Contents = Rc<Vec<Rc<Vec<u8>>>>;
+
+/// Makes the hosts of a schedule, also more than once.
+#[derive(Debug)]
+pub struct Hosts<'a> {
+    schedule: &'a Schedule,
+    contents: Contents,
+    /// Of each run of each host.
+    shelves: Vec<Vec<Rc<Shelf>>>,
+    runs: u64,
+}
+
+impl<'a> Hosts<'a> {
+    /// Of this schedule.
+    pub fn new(schedule: &'a Schedule) -> Hosts<'a> {
+        let mut draw = Draw::new(schedule.seed.number(), 3);
+        let is_root: Vec<bool> = (0..schedule.hosts()).map(|host| schedule.roots().any(|root| root == host)).collect();
+        let content = |&root: &bool| Rc::new(if root { draw.bytes(schedule.bytes) } else { Vec::new() });
+        let contents = Rc::new(is_root.iter().map(content).collect());
+        Hosts { schedule, contents, shelves: vec![Vec::new(); schedule.hosts()], runs: 0 }
+    }
+
+    /// What stays of each host's runs.
+    pub fn shelves(&self) -> &[Vec<Rc<Shelf>>] {
+        &self.shelves
+    }
+
+    /// A run of a host that begins at `now`.
+    pub fn make(&mut self, now: Instant, host: usize) -> Host {
+        self.runs += 1;
+        if self.schedule.roots().any(|root| root == host) { self.root(now, host) } else { self.receiver(now, host) }
+    }
+
+    fn root(&mut self, now: Instant, host: usize) -> Host {
+        let schedule = self.schedule;
+        let names = |role: Role| {
+            let plain = (1..schedule.hosts()).filter(|&host| schedule.roles[host] == Role::Receiver);
+            if schedule.roles.contains(&role) { plain.map(|host| format!("n{host}")).collect() } else { Vec::new() }
+        };
+        let mut known: Vec<String> = names(Role::NotInTopology);
+        known.extend((!known.is_empty()).then(|| "n0".to_owned()));
+        let mut wanted = names(Role::NotWanted);
+        wanted.extend(names(Role::Namesake));
+        let config = RootConfig {
+            size: schedule.sized.then_some(schedule.bytes as u64),
+            wanted: Wanted { at_least: 1, enough: Some(schedule.enough), patience: schedule.gathers },
+            hosts: if host == 0 { wanted } else { Vec::new() },
+            route: Route::Via(schedule.via),
+            topology: (host == 0 && !known.is_empty()).then(|| Topology::single_switch(known).expect("names differ")),
+            tuning: self.tuning(host),
+            timing: schedule.timing,
+            late: schedule.late,
+            on_slow: schedule.on_slow,
+            probe: false,
+            ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
+        };
+        let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
+        Participant::root(Root::new(now, config), origin)
+    }
+
+    fn receiver(&mut self, now: Instant, host: usize) -> Host {
+        let schedule = self.schedule;
+        let shelf = Rc::<Shelf>::default();
+        self.shelves[host].push(Rc::clone(&shelf));
+        let config = ReceiverConfig {
+            patience: Some(schedule.heals + Duration::from_secs(20)),
+            free_bytes: if schedule.roles[host] == Role::NoRoom { 0 } else { u64::MAX },
+            once: schedule.once,
+            tuning: self.tuning(host),
+            timing: schedule.timing,
+            ..ReceiverConfig::new(self.station(host), schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48)
+        };
+        let disk = Disk::new(schedule.disks[host], shelf, Rc::clone(&self.contents), schedule.is_forged());
+        Participant::receiver(Receiver::new(now, config), disk)
+    }
+
+    fn tuning(&self, host: usize) -> Tuning {
+        let tuning = self.schedule.tuning.clone();
+        self.schedule.feeds.get(host).map_or(tuning.clone(), |&frames| tuning.with_feed_frames(frames))
+    }
+
+    fn session(&self, host: usize) -> u32 {
+        0x5E55_0000 ^ self.schedule.seed.number() as u32 ^ (host as u32) << 12 ^ (self.runs as u32) << 24
+    }
+
+    fn station(&self, host: usize) -> Station {
+        let role = self.schedule.roles[host];
+        let name = if role == Role::Namesake { 1 } else { host };
+        let mtu_bytes = self.schedule.mtu_bytes - if role == Role::SmallMtu { 40 } else { 0 };
+        Station::new(GROUP, &format!("n{name}"), host_mac(host), mtu_bytes)
+    }
+}

@@ -1,0 +1,110 @@
+//! A swarm of schedules: each is drawn wholly from one seed, runs whole machines under the faults that the seed switches
+//! on, heals all but deaths for a core of hosts, and is held to every promise all along.
+//!
+//! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
+
+mod application;
+mod class;
+mod cluster;
+mod draw;
+mod forger;
+mod host_set;
+mod hosts;
+mod play;
+mod program;
+mod record;
+mod report;
+mod rule;
+mod schedule;
+mod seed;
+mod story;
+mod troubles;
+mod watch;
+mod weather;
+
+pub use class::Class;
+pub use play::Told;
+pub use report::{Report, Tally, Violation};
+pub use seed::{DRAWING, NoSeed, Seed, Size};
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a seed stands for.
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    /// A session.
+    Session(Box<schedule::Schedule>),
+    /// A program of a communicator.
+    Program(Box<program::Program>),
+}
+
+impl Schedule {
+    /// What `seed` stands for.
+    pub fn of(seed: Seed) -> Schedule {
+        if program::Program::is_meant(seed) {
+            Schedule::Program(Box::new(program::Program::of(seed)))
+        } else {
+            Schedule::Session(Box::new(schedule::Schedule::of(seed)))
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Schedule::Session(session) => session.fmt(formatter),
+            Schedule::Program(program) => program.fmt(formatter),
+        }
+    }
+}
+
+/// Plays the schedule that `seed` stands for.
+pub fn run(seed: Seed) -> Report {
+    guarded(seed, Told::Nothing).0
+}
+
+/// The same, with its story.
+pub fn tell(seed: Seed, told: Told) -> (Report, Vec<String>) {
+    guarded(seed, told)
+}
+
+fn guarded(seed: Seed, told: Told) -> (Report, Vec<String>) {
+    let played = catch_unwind(AssertUnwindSafe(|| match Schedule::of(seed) {
+        Schedule::Session(session) => play::play(&session, told),
+        Schedule::Program(program) => program.play(told),
+    }));
+    played.unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().cloned();
+        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        let mut report = Report::new(seed);
+        report.blame(format!("a panic: {}", words.unwrap_or_default()));
+        (report, Vec::new())
+    })
+}
+
+/// Plays `seeds` on two threads; every hundredth is played twice, and must go the same way.
+pub fn run_all(seeds: impl Iterator<Item = Seed> + Send) -> Tally {
+    let (seeds, sum, count) = (Mutex::new(seeds), Mutex::new(Tally::default()), AtomicU64::new(0));
+    let next = || seeds.lock().ok().and_then(|mut seeds| seeds.next());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut own = Tally::default();
+                while let Some(seed) = next() {
+                    let mut report = run(seed);
+                    if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(100) && run(seed).trace != report.trace {
+                        report.blame("the same seed went another way");
+                    }
+                    own.add(report);
+                }
+                if let Ok(mut sum) = sum.lock() {
+                    sum.merge(own);
+                }
+            });
+        }
+    });
+    sum.into_inner().unwrap_or_default()
+}

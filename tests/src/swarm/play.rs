@@ -1,0 +1,200 @@
+//! Plays a schedule: lets happen what is to happen, when it is to, and watches.
+
+use super::class::Class;
+use super::draw::Draw;
+use super::hosts::{GROUP, Host, Hosts};
+use super::record;
+use super::report::Report;
+use super::schedule::{Happening, Schedule};
+use super::watch::Watch;
+use super::weather::Weather;
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{CableId, Network, Outcome, Simulation, host_mac};
+use ethbcast_transport::wire::{VERSION, group_mac};
+
+/// How much of a schedule's story is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// What users hear, and views.
+    Events,
+    /// Every frame, too.
+    Frames,
+}
+
+/// Plays a schedule; with its story, if that is to be told.
+pub fn play(schedule: &Schedule, told: Told) -> (Report, Vec<String>) {
+    let mut stage = Stage::new(schedule, told);
+    for &(at, happening) in &schedule.happenings {
+        // What is still to happen may wake what has gone quiet.
+        let _ = stage.run(schedule.begins + at);
+        stage.happen(schedule.begins + at, happening);
+    }
+    let outcome = stage.run(schedule.bound());
+    stage.finish(outcome)
+}
+
+/// A schedule while it is played.
+struct Stage<'a> {
+    schedule: &'a Schedule,
+    network: Network,
+    trunks: Vec<CableId>,
+    hosts: Hosts<'a>,
+    simulation: Simulation<Host, Weather>,
+    watch: Watch<'a>,
+    dead: Vec<bool>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(schedule: &'a Schedule, told: Told) -> Stage<'a> {
+        let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
+        (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
+        let mut hosts = Hosts::new(schedule);
+        let machines =
+            (0..schedule.hosts()).map(|host| hosts.make(schedule.begins + schedule.starts[host], host)).collect();
+        let mut simulation = Simulation::new(&network, machines, Weather::new(schedule));
+        simulation.begin_at(schedule.begins);
+        simulation.set_event_limit(events_bound(schedule));
+        for (host, &starts) in schedule.starts.iter().enumerate().filter(|(_, starts)| !starts.is_zero()) {
+            simulation.pause(host, schedule.begins);
+            simulation.resume(host, schedule.begins + starts);
+        }
+        let mut stage = Stage {
+            schedule,
+            network,
+            trunks,
+            simulation,
+            watch: Watch::new(schedule, told != Told::Nothing),
+            dead: vec![false; schedule.hosts()],
+            hosts,
+        };
+        if told == Told::Frames {
+            stage.simulation.faults_mut().listen();
+        }
+        stage.replay();
+        stage
+    }
+
+    /// Has frames of an older session come by, and some of them as of another version.
+    fn replay(&mut self) {
+        let mut draw = Draw::new(self.schedule.seed.number(), 5);
+        let counts = self.schedule.replays;
+        for (count, other) in [(counts[0], false), (counts[1], true)] {
+            for _ in 0..count {
+                let (to, frame) = &record::frames()[draw.index(record::frames().len())];
+                if *to < self.schedule.hosts() {
+                    let mut frame = frame.clone();
+                    frame[16] = if other { VERSION.wrapping_add(draw.pick(&[1, u8::MAX])) } else { VERSION };
+                    let at = self.schedule.begins + self.schedule.moment(&mut draw);
+                    self.simulation.inject(at, *to, &frame);
+                }
+            }
+        }
+    }
+
+    /// Runs until that moment, or until nothing is left to do.
+    fn run(&mut self, until: Instant) -> Outcome {
+        let Stage { simulation, watch, .. } = self;
+        loop {
+            let mut turn = |number: usize, host: &mut Host, now: Instant| watch.turn(number, host, now);
+            if let Some(outcome) = simulation.step(until, &mut turn) {
+                return outcome;
+            }
+            for forged in simulation.faults_mut().take_forged() {
+                simulation.inject(forged.at, forged.to, &forged.frame);
+            }
+            if let Some(host) = watch.take_dying() {
+                let now = simulation.now();
+                simulation.crash(host, now);
+                simulation.faults_mut().bury(host_mac(host), now);
+                self.dead[host] = true;
+            }
+        }
+    }
+
+    fn happen(&mut self, at: Instant, happening: Happening) {
+        let simulation = &mut self.simulation;
+        match happening {
+            Happening::Crash(host) => {
+                simulation.crash(host, at);
+                simulation.faults_mut().bury(host_mac(host), at);
+                self.dead[host] = true;
+            }
+            Happening::Restart(host) => {
+                *simulation.machine_mut(host) = self.hosts.make(at, host);
+                simulation.restart(host, at);
+                simulation.faults_mut().raise(host_mac(host));
+                self.watch.forget(host);
+                self.dead[host] = false;
+            }
+            Happening::Pause(host, lasts) => {
+                simulation.pause(host, at);
+                simulation.resume(host, at + lasts);
+            }
+            Happening::Cut(host, lasts) => {
+                simulation.cut(self.network.cable_of(host), at);
+                simulation.restore(self.network.cable_of(host), at + lasts);
+            }
+            Happening::CutTrunk(trunk, lasts) => {
+                simulation.cut(self.trunks[trunk], at);
+                simulation.restore(self.trunks[trunk], at + lasts);
+            }
+            Happening::Interrupt(host) => {
+                match simulation.machine_mut(host) {
+                    Participant::Root(root, _) => root.abort(at, "interrupted"),
+                    Participant::Receiver(receiver, receiving) => receiving.cancel(receiver, at),
+                }
+                simulation.wake(host, at);
+            }
+            Happening::FreeSwitches => {
+                self.network.switches().for_each(|switch| simulation.police(switch, None, at));
+            }
+        }
+    }
+
+    fn finish(mut self, outcome: Outcome) -> (Report, Vec<String>) {
+        let next = self.simulation.next_deadline();
+        if !outcome.is_quiet() {
+            self.watch.blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
+        }
+        let mourning = self.simulation.faults_mut().longest_mourning();
+        self.watch.check_mourning(mourning);
+        let mut story = self.watch.take_story();
+        story.append(&mut self.simulation.faults_mut().take_frames());
+        // Moments stand at the beginning, in columns.
+        story.sort_by(|one, other| one[..10].cmp(&other[..10]));
+        let stats = self.simulation.stats();
+        let mut report = self.watch.finish(self.hosts.shelves(), self.simulation.machines(), &self.dead, &stats);
+        let at = if let Outcome::Quiet { at } = outcome { at } else { self.simulation.now() };
+        report.millis = at.since(self.schedule.begins).as_millis() as u64;
+        (report.events, report.frames) = (stats.events, stats.sent_frames);
+        let weather = self.simulation.faults_mut();
+        report.trace = weather.trace();
+        let happened = self.schedule.happenings.len() as u64;
+        report.classes = self.schedule.classes.iter().map(|&class| (class, weather.hits()[class.index()])).collect();
+        for (class, hits) in &mut report.classes {
+            *hits += match class {
+                Class::SmallRings | Class::SharedBuffer => stats.drops.port_queue + stats.drops.nic_ring,
+                Class::StormControl => stats.drops.storm_control,
+                Class::PauseFrames => stats.pauses,
+                Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap => happened,
+                Class::Restart | Class::Interrupt => happened,
+                Class::Replay => self.schedule.replays[0] as u64,
+                Class::OtherVersion => self.schedule.replays[1] as u64,
+                Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack => 1,
+                Class::Wrap | Class::TwoRoots | Class::Misfits | Class::Latecomers | Class::OwnTuning => 1,
+                _ => 0,
+            };
+        }
+        (report, story)
+    }
+}
+
+/// Events within which all must be over: what frames and signs of life take, many times.
+fn events_bound(schedule: &Schedule) -> u64 {
+    let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().since(schedule.begins).as_secs_f64() as u64);
+    let frames = schedule.bytes as u64 / (u64::from(schedule.mtu_bytes) - 32) + 10;
+    100_000 + hosts * frames * 400 + seconds * hosts * hosts * 200
+}

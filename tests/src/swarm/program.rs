@@ -1,0 +1,214 @@
+//! A program of a communicator in the swarm: ranks that exchange messages and call collectives under drawn faults.
+
+use super::class::Class;
+use super::draw::Draw;
+use super::host_set::HostSet;
+use super::play::Told;
+use super::report::Report;
+use super::rule::{Effect, Filter, Rule};
+use super::seed::{Seed, Size};
+use super::weather::Weather;
+use crate::communicator::{Case, Process, Step};
+use ethbcast_collectives::communicator::{CommunicatorError, Preset};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::Simulation;
+use std::fmt;
+use std::time::Duration;
+
+/// One in so many schedules is a program.
+const ONE_IN: u64 = 5;
+/// The classes of faults that a program can have.
+const CLASSES: [Class; 14] = [
+    Class::Loss,
+    Class::OneWay,
+    Class::CastLoss,
+    Class::Bursts,
+    Class::SizeLoss,
+    Class::PairLoss,
+    Class::Partition,
+    Class::Jitter,
+    Class::Duplicate,
+    Class::BitFlip,
+    Class::Pause,
+    Class::Crash,
+    Class::SlowCpu,
+    Class::TimerSlack,
+];
+
+/// See the module's description.
+#[derive(Clone, Debug)]
+pub struct Program {
+    seed: Seed,
+    case: Case,
+    classes: Vec<Class>,
+    rules: Vec<Rule>,
+    pauses: Vec<(usize, Duration, Duration)>,
+    slow: Vec<(usize, Duration)>,
+    slack: Duration,
+    heals: Duration,
+}
+
+impl Program {
+    /// Whether a seed stands for a program.
+    pub fn is_meant(seed: Seed) -> bool {
+        seed.number() % ONE_IN == ONE_IN - 1
+    }
+
+    /// What `seed` stands for.
+    pub fn of(seed: Seed) -> Program {
+        let mut draw = Draw::new(seed.number(), 6);
+        let small = seed.size() == Size::Small;
+        let ranks = if small { draw.log(2, 9) } else { draw.between(10, 48) } as u16;
+        let steps = if small { draw.between(1, 10) } else { draw.between(1, 4) };
+        let long = if ranks > 8 { 2000 } else { 20_000 };
+        let program = (0..steps).map(|_| step(&mut draw, ranks, long));
+        // Who leaves before all have what they need of it may take it along.
+        let program: Vec<Step> = program.chain([Step::Settle, Step::Barrier]).collect();
+        let mut case = Case::new(ranks, &program);
+        case.preset = draw.pick(&[Preset::Default, Preset::Default, Preset::Paper, Preset::PushPull]);
+        case.starts.iter_mut().for_each(|start| *start = draw.micros(1, 200_000));
+        case.patience = Duration::from_millis(draw.between(2000, 5000));
+        case.rate_bits_per_second = draw.log(20, 1000) * 1_000_000;
+        let heals = draw.micros(100_000, 3_000_000);
+        let few = draw.between(0, 3);
+        let mut classes: Vec<Class> = (0..few).map(|_| draw.pick(&CLASSES)).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let (rules, pauses, slow, slack) = (Vec::new(), Vec::new(), Vec::new(), Duration::ZERO);
+        let mut program = Program { seed, case, classes, rules, pauses, slow, slack, heals };
+        program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
+        program
+    }
+
+    fn add(&mut self, class: Class, draw: &mut Draw) {
+        let ranks = self.case.programs.len();
+        let (one, other) = (draw.index(ranks), draw.index(ranks));
+        let some: HostSet = (0..ranks).filter(|_| draw.chance(0.4)).collect();
+        let (share, heavy) = (draw.pick(&[0.01, 0.05, 0.1]), draw.pick(&[0.3, 1.0]));
+        let begins = if draw.chance(0.4) { Duration::ZERO } else { draw.micros(100_000, 800_000) };
+        let lasts = draw.micros(10_000, 3_000_000);
+        let bad = HostSet::NONE;
+        let (filter, effect) = match class {
+            Class::Crash => return self.case.crashes.push((one, begins)),
+            Class::Pause => return self.pauses.push((one, begins, lasts)),
+            Class::SlowCpu => return self.slow.push((one, draw.micros(1, 200))),
+            Class::TimerSlack => {
+                self.slack = draw.micros(50, 10_000);
+                return;
+            }
+            Class::OneWay => (Filter::between(HostSet::one(one), HostSet::ALL), Effect::Lose(1.0)),
+            Class::CastLoss => (Filter { cast: Some(draw.chance(0.5)), ..Filter::to(some) }, Effect::Lose(heavy)),
+            Class::Bursts => (Filter::to(some), Effect::Burst { begin: 0.02, end: 0.1, loss: 0.9, bad }),
+            Class::SizeLoss => (Filter { bytes: 300..usize::MAX, ..Filter::to(some) }, Effect::Lose(heavy)),
+            Class::PairLoss => (Filter::between(HostSet::one(one), HostSet::one(other)), Effect::Lose(heavy)),
+            Class::Partition => (Filter::between(some, some.others()), Effect::Lose(1.0)),
+            Class::Jitter => (Filter::to(some), Effect::Delay(share, draw.micros(10, 100_000))),
+            Class::Duplicate => (Filter::to(some), Effect::Repeat(share, draw.micros(1, 500_000))),
+            Class::BitFlip => (Filter::to(some), Effect::Flip(share)),
+            _ => (Filter::to(HostSet::ALL), Effect::Lose(share)),
+        };
+        self.rules.push(Rule { class, from: begins, until: begins + lasts, filter, effect });
+    }
+
+    /// Whether every program must come to its end: nobody is kept from being heard.
+    fn demands(&self) -> bool {
+        !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
+    }
+
+    /// Plays it.
+    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+        let processes: Vec<Process> =
+            (0..self.case.programs.len()).map(|host| Process::new(&self.case, host, self.seed.number())).collect();
+        let mut network = self.case.network();
+        (0..processes.len()).for_each(|host| network.host_mut(host).timer_slack = self.slack);
+        self.slow.iter().for_each(|&(host, cost)| network.host_mut(host).per_frame_cost = cost);
+        let mut simulation =
+            Simulation::new(&network, processes, Weather::of(self.seed, self.rules.clone(), self.heals));
+        simulation.set_event_limit(20_000_000);
+        if told == Told::Frames {
+            simulation.faults_mut().listen();
+        }
+        self.case.crashes.iter().for_each(|&(host, at)| simulation.crash(host, Instant::START + at));
+        for &(host, from, lasts) in &self.pauses {
+            simulation.pause(host, Instant::START + from);
+            simulation.resume(host, Instant::START + from + lasts);
+        }
+        let bound = Instant::START + Duration::from_secs(40) + self.case.patience * 12;
+        let outcome = simulation.run(bound, |_, process: &mut Process, now| process.turn(now));
+        let mut report = Report::new(self.seed);
+        if !outcome.is_quiet() {
+            report.blame(format!("it does not go quiet: {outcome:?}, next {:?}", simulation.next_deadline()));
+        }
+        let dead = |host: usize| self.case.crashes.iter().any(|(dead, _)| *dead == host);
+        let mut story = simulation.faults_mut().take_frames();
+        for (host, process) in simulation.machines().iter().enumerate() {
+            story.push(format!("n{host} ends as {:?}, wrong {:?}", process.ended, process.wrong));
+            self.judge(host, process, dead(host), &mut report);
+        }
+        let stats = simulation.stats();
+        (report.events, report.frames) = (stats.events, stats.sent_frames);
+        report.millis = simulation.now().since(Instant::START).as_millis() as u64;
+        let weather = simulation.faults_mut();
+        report.trace = weather.trace();
+        let hits = |class: Class| match class {
+            Class::Crash | Class::Pause | Class::SlowCpu | Class::TimerSlack => 1,
+            _ => weather.hits()[class.index()],
+        };
+        report.classes = self.classes.iter().map(|&class| (class, hits(class))).collect();
+        (report, story)
+    }
+
+    fn judge(&self, host: usize, process: &Process, dead: bool, report: &mut Report) {
+        if let Some(wrong) = &process.wrong {
+            report.blame(format!("rank of n{host}: {wrong}"));
+        }
+        if let Some(Err(error)) = process.member.as_ref().map(|member| member.audit()) {
+            report.blame(format!("rank of n{host}: {error}"));
+        }
+        if dead {
+            return;
+        }
+        match &process.ended {
+            None => report.blame(format!("the program of n{host} has not ended")),
+            Some((Ok(()), _)) => report.mark("program: done"),
+            Some((Err(error), _)) => report.mark(format!("program: {}", error_words(error))),
+        }
+        let done = matches!(process.ended, Some((Ok(()), _))) && process.undelivered.is_none();
+        if self.demands() && !done {
+            let (ended, undelivered) = (&process.ended, &process.undelivered);
+            report.blame(format!("nothing keeps n{host} from its end, and it ends as {ended:?}, {undelivered:?}"));
+        }
+    }
+}
+
+/// The names of an error and of what it is about.
+fn error_words(error: &CommunicatorError) -> String {
+    format!("{error:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}
+
+fn step(draw: &mut Draw, ranks: u16, long: u64) -> Step {
+    let (root, to) = (draw.index(ranks.into()) as u16, draw.index(ranks.into()) as u16);
+    let longest = if draw.chance(0.2) { long } else { 600 };
+    let bytes = draw.log(1, longest) as usize - 1;
+    match draw.index(8) {
+        0 | 1 => Step::Broadcast { root, bytes },
+        2 => Step::Scatter { root, bytes },
+        3 => Step::Gather { root, bytes },
+        4 => Step::Allgather { bytes: bytes / 2 },
+        5 => Step::Barrier,
+        6 => Step::Compute(draw.micros(1, 20_000)),
+        _ => Step::Message { from: root, to, tag: draw.index(3) as u32, bytes },
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Program { seed, case, classes, heals, pauses, slow, slack, .. } = self;
+        let (ranks, preset, patience) = (case.programs.len(), case.preset, case.patience);
+        writeln!(formatter, "{seed}: {ranks} ranks, {preset:?}, patience {patience:?}, {classes:?}, heals {heals:?}")?;
+        writeln!(formatter, "  {:?}", case.programs[0])?;
+        writeln!(formatter, "  starts {:?}, crashes {:?}", case.starts, case.crashes)?;
+        writeln!(formatter, "  pauses {pauses:?}, slow {slow:?}, slack {slack:?}")?;
+        self.rules.iter().try_for_each(|rule| writeln!(formatter, "  {rule:?}"))
+    }
+}

@@ -1,0 +1,155 @@
+//! What a schedule came to, and the sum of many.
+
+use super::class::Class;
+use super::seed::{Seed, Size};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A broken promise, with the line that plays it once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Where it happened.
+    pub seed: Seed,
+    /// What was broken.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}\n  replay with ETHBCAST_SEED={} cargo test -p ethbcast-tests --test swarm replay -- --nocapture",
+            self.what, self.seed
+        )
+    }
+}
+
+/// What one schedule came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Which.
+    pub seed: Seed,
+    /// What was broken, if anything was.
+    pub violation: Option<Violation>,
+    /// A hash of all frames that were delivered, and when.
+    pub trace: u64,
+    /// The classes that were on, and how often each has hit.
+    pub classes: Vec<(Class, u64)>,
+    /// What was reached.
+    pub marks: BTreeMap<String, u64>,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Frames that were sent.
+    pub frames: u64,
+    /// Simulated time, in milliseconds.
+    pub millis: u64,
+}
+
+impl Report {
+    /// Nothing has happened yet.
+    pub fn new(seed: Seed) -> Report {
+        Report {
+            seed,
+            violation: None,
+            trace: 0,
+            classes: Vec::new(),
+            marks: BTreeMap::new(),
+            events: 0,
+            frames: 0,
+            millis: 0,
+        }
+    }
+
+    /// Something was reached.
+    pub fn mark(&mut self, what: impl Into<String>) {
+        *self.marks.entry(what.into()).or_default() += 1;
+    }
+
+    /// A promise was broken; the first counts.
+    pub fn blame(&mut self, what: impl Into<String>) {
+        let seed = self.seed;
+        self.violation.get_or_insert_with(|| Violation { seed, what: what.into() });
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seed, classes, marks, events, frames, millis, trace, .. } = self;
+        writeln!(formatter, "{seed}: {frames} frames, {events} events, {millis} ms, trace {trace:016x}")?;
+        writeln!(formatter, "hits {classes:?}, reached {marks:?}")?;
+        match &self.violation {
+            None => formatter.write_str("no violation"),
+            Some(violation) => write!(formatter, "{violation}"),
+        }
+    }
+}
+
+/// The sum of many reports.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    small: u64,
+    large: u64,
+    /// By class: in how many schedules it was on, in how many of them it hit, and how often altogether.
+    classes: BTreeMap<Class, [u64; 3]>,
+    marks: BTreeMap<String, u64>,
+    events: u64,
+    frames: u64,
+    millis: u64,
+    violations: Vec<Violation>,
+}
+
+impl Tally {
+    /// Adds one report.
+    pub fn add(&mut self, report: Report) {
+        *(if report.seed.size() == Size::Small { &mut self.small } else { &mut self.large }) += 1;
+        for (class, hits) in report.classes {
+            let [drawn, hit, all] = self.classes.entry(class).or_default();
+            (*drawn, *hit, *all) = (*drawn + 1, *hit + u64::from(hits > 0), *all + hits);
+        }
+        report.marks.into_iter().for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
+        self.events += report.events;
+        self.frames += report.frames;
+        self.millis += report.millis;
+        self.violations.extend(report.violation);
+    }
+
+    /// Adds all of another sum.
+    pub fn merge(&mut self, other: Tally) {
+        (self.small, self.large) = (self.small + other.small, self.large + other.large);
+        for (class, counts) in other.classes {
+            let own = self.classes.entry(class).or_default();
+            own.iter_mut().zip(counts).for_each(|(own, more)| *own += more);
+        }
+        other.marks.into_iter().for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
+        self.events += other.events;
+        self.frames += other.frames;
+        self.millis += other.millis;
+        self.violations.extend(other.violations);
+    }
+
+    /// The promises that were broken.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { small, large, events, frames, millis, .. } = self;
+        writeln!(
+            formatter,
+            "{small} small and {large} large schedules: {frames} frames, {events} events, {} s of simulated time",
+            millis / 1000
+        )?;
+        writeln!(formatter, "{:45} {:>9} {:>9} {:>12}", "class of faults", "drawn", "hit", "hits")?;
+        for (class, [drawn, hit, hits]) in &self.classes {
+            writeln!(formatter, "{:45} {drawn:>9} {hit:>9} {hits:>12}", class.words())?;
+        }
+        writeln!(formatter, "{:45} {:>9}", "reached", "times")?;
+        for (mark, count) in &self.marks {
+            writeln!(formatter, "{mark:45} {count:>9}")?;
+        }
+        write!(formatter, "{} violations", self.violations.len())?;
+        self.violations.iter().take(20).try_for_each(|violation| write!(formatter, "\n{violation}"))
+    }
+}

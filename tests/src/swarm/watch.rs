@@ -1,0 +1,239 @@
+//! What is looked at after every turn of a host, and at the end.
+
+use super::application::Shelf;
+use super::class::Class;
+use super::hosts::Host;
+use super::report::Report;
+use super::schedule::Schedule;
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View};
+use ethbcast_transport::sim::{Stats, host_mac};
+use ethbcast_transport::{Instant, MacAddr};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Nobody sends the dead data for longer than this beyond the dead limit: a sender's longest timeout, and a view's way.
+const MOURNING: Duration = Duration::from_millis(1000);
+/// Turns of a host beyond those that frames and time account for.
+const SPARE_TURNS: u64 = 2000;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    schedule: &'a Schedule,
+    /// By host: the number of its last view.
+    epochs: Vec<u32>,
+    /// By host: how often its application had its turn.
+    turns: Vec<u64>,
+    /// By the root's address and the view's number: its digest.
+    views: BTreeMap<(MacAddr, u32), [u8; 32]>,
+    /// Those a root counts as delivered: the root, and the address.
+    counted: Vec<(usize, MacAddr)>,
+    dying: Option<usize>,
+    report: Report,
+    /// What happens, for whoever plays one schedule to see it.
+    story: Option<Vec<String>>,
+}
+
+impl<'a> Watch<'a> {
+    /// Of this schedule; writes down what happens if it is told to.
+    pub fn new(schedule: &'a Schedule, told: bool) -> Watch<'a> {
+        Watch {
+            schedule,
+            epochs: vec![0; schedule.hosts()],
+            turns: vec![0; schedule.hosts()],
+            views: BTreeMap::new(),
+            counted: Vec::new(),
+            dying: None,
+            report: Report::new(schedule.seed),
+            story: told.then(Vec::new),
+        }
+    }
+
+    /// What has happened.
+    pub fn take_story(&mut self) -> Vec<String> {
+        self.story.take().unwrap_or_default()
+    }
+
+    /// A promise was broken.
+    pub fn blame(&mut self, what: impl Into<String>) {
+        self.report.blame(what);
+    }
+
+    /// A host that dies at this moment, as its disk said.
+    pub fn take_dying(&mut self) -> Option<usize> {
+        self.dying.take()
+    }
+
+    /// A host begins another run.
+    pub fn forget(&mut self, host: usize) {
+        self.epochs[host] = 0;
+    }
+
+    fn tell(&mut self, now: Instant, number: usize, what: &dyn Debug) {
+        if let Some(story) = &mut self.story {
+            let when = now.since(self.schedule.begins).as_secs_f64();
+            story.push(format!("{when:10.6} n{number} {what:?}"));
+        }
+    }
+
+    /// Lets the application of a host have its turn, and looks at what has become of it.
+    pub fn turn(&mut self, number: usize, host: &mut Host, now: Instant) -> Option<Instant> {
+        self.turns[number] += 1;
+        match host {
+            Participant::Root(root, sending) => {
+                while let Some(event) = root.poll_event() {
+                    self.tell(now, number, &event);
+                    self.on_event(number, &event, root.view());
+                    sending.handle_event(root, now, &event);
+                }
+                if self.turns[number].is_multiple_of(16) {
+                    root.states().for_each(|(_, status)| self.report.mark(format!("state: {:?}", status.state)));
+                }
+            }
+            Participant::Receiver(receiver, receiving) => {
+                receiving.sink_mut().tick(now);
+                while let Some(event) = receiver.poll_event() {
+                    self.tell(now, number, &event);
+                    receiving.handle_event(now, event);
+                }
+            }
+        }
+        let again = host.turn(now);
+        if host.receiving().is_some_and(|receiving| receiving.sink().is_dying()) {
+            self.dying = Some(number);
+        }
+        if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
+            self.blame(format!("host {number}: {why}"));
+        }
+        let view = match host {
+            Participant::Root(root, _) => root.view(),
+            Participant::Receiver(receiver, _) => receiver.view(),
+        };
+        if let Some(view) = view.filter(|view| view.epoch != self.epochs[number]) {
+            self.on_view(number, view);
+            let standings: Vec<_> = view.members.iter().map(|member| member.standing as u8).collect();
+            self.tell(now, number, &format!("view {} {standings:?}", view.epoch));
+        }
+        again
+    }
+
+    fn on_event(&mut self, number: usize, event: &RootEvent, view: Option<&View>) {
+        let RootEvent::Reported(report) = event else { return };
+        self.report.mark(format!("outcome: {:?}", report.outcome));
+        if report.outcome != Outcome::Delivered && report.text.is_empty() {
+            self.blame(format!("{} is {:?} for no reason", report.host, report.outcome));
+        }
+        let mac = view.and_then(|view| view.members.get(report.rank.index())).map(|member| member.mac);
+        if let Some(mac) = mac.filter(|_| report.outcome == Outcome::Delivered) {
+            self.counted.push((number, mac));
+        }
+    }
+
+    fn on_view(&mut self, number: usize, view: &View) {
+        let before = std::mem::replace(&mut self.epochs[number], view.epoch);
+        let (is_root, forged) = (view.members[0].mac == host_mac(number), self.schedule.is_forged());
+        if view.epoch < before && !forged && !self.schedule.has(Class::RootDeath) {
+            self.blame(format!("host {number}: view {} follows view {before}", view.epoch));
+        }
+        // The root's own may have changed since it was told; and another run of it begins anew.
+        if is_root || forged || self.schedule.has(Class::RootDeath) {
+            return;
+        }
+        let digest = view.digest();
+        let known = *self.views.entry((view.members[0].mac, view.epoch)).or_insert(digest);
+        if known != digest {
+            self.blame(format!("host {number}: there are two views {}", view.epoch));
+        }
+    }
+
+    /// How long after a death somebody still sent data to the dead.
+    pub fn check_mourning(&mut self, lasts: Duration) {
+        // Words of the dead that come again are signs of life; and a root that hears nobody counts nobody as dead.
+        let plain = [Class::Crash, Class::Loss, Class::BitFlip, Class::DiskError, Class::OwnTuning, Class::Wrap];
+        let plain = self.schedule.classes.iter().all(|class| plain.contains(class));
+        if plain && lasts > self.schedule.timing.dead + MOURNING {
+            self.blame(format!("data is sent to a host that has been dead for {lasts:?}"));
+        }
+    }
+
+    /// Looks at all hosts when nothing is left to do.
+    pub fn finish(mut self, shelves: &[Vec<Rc<Shelf>>], hosts: &[Host], dead: &[bool], stats: &Stats) -> Report {
+        for (number, shelf) in shelves.iter().enumerate().flat_map(|(at, runs)| runs.iter().map(move |run| (at, run))) {
+            if let Some(wrong) = shelf.wrong.borrow_mut().take() {
+                self.blame(format!("host {number}: {wrong}"));
+            }
+            if shelf.visible.get() && !shelf.durable.get() {
+                self.blame(format!("host {number}: what is visible is not durable"));
+            }
+        }
+        self.check_counted(shelves);
+        let millis = hosts.len() as u64 * 100 + self.schedule.bound().since(self.schedule.begins).as_millis() as u64;
+        for (number, host) in hosts.iter().enumerate() {
+            let frames = stats.hosts[number].sent_frames + stats.hosts[number].received_frames;
+            if self.turns[number] > 4 * frames + millis + SPARE_TURNS {
+                let turns = self.turns[number];
+                self.blame(format!("host {number} had {turns} turns for {frames} frames: a loop without delay"));
+            }
+            match host {
+                _ if dead[number] => {}
+                Participant::Root(root, _) => self.finish_root(root),
+                Participant::Receiver(_, receiving) => self.finish_receiver(number, &shelves[number], receiving.end()),
+            }
+        }
+        self.report
+    }
+
+    /// What a root counts as delivered has to be so.
+    fn check_counted(&mut self, shelves: &[Vec<Rc<Shelf>>]) {
+        for (root, mac) in std::mem::take(&mut self.counted) {
+            let of = |host: &usize| host_mac(*host) == mac;
+            let is_there = |run: &Rc<Shelf>| run.visible.get() && run.durable.get() && run.root.get() == root;
+            let found = (0..shelves.len()).find(of).is_some_and(|host| shelves[host].iter().any(is_there));
+            if !found && !self.schedule.is_forged() {
+                self.blame(format!("root {root} counts {mac} as delivered, and it is not"));
+            }
+        }
+    }
+
+    fn finish_root(&mut self, root: &Root) {
+        if !root.is_over() {
+            self.blame("the root is not over");
+        }
+        for away in root.turned_away() {
+            self.report.mark(format!("refused: {:?}", away.why));
+        }
+        let members = root.view().map_or(0, |view| view.members.len() - 1);
+        let known = root.reports().count();
+        let interrupted = self.schedule.has(Class::Interrupt);
+        match root.failure() {
+            Some(failure) => self.report.mark(format!("root failed: {}", first_word(failure))),
+            None if known < members && !interrupted => {
+                self.blame(format!("the root knows the fates of {known} of {members} members"));
+            }
+            None => {}
+        }
+    }
+
+    fn finish_receiver(&mut self, number: usize, shelves: &[Rc<Shelf>], end: Option<&End>) {
+        let delivered = shelves.iter().any(|shelf| shelf.visible.get());
+        let failed = shelves.iter().any(|shelf| shelf.failed.get());
+        match end {
+            None => self.blame(format!("host {number} has not ended")),
+            Some(end) => self.report.mark(format!("end: {}", first_word(end))),
+        }
+        let excused = failed || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
+        if matches!(end, Some(End::Confirmed)) && !delivered && !excused {
+            self.blame(format!("host {number} ends as confirmed, and has nothing"));
+        }
+        if self.schedule.demands(number) && !delivered {
+            self.blame(format!("host {number} is of the core, and ends as {end:?} without the bytes"));
+        }
+    }
+}
+
+fn first_word(value: &impl Debug) -> String {
+    format!("{value:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}

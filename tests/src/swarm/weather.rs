@@ -1,0 +1,203 @@
+//! The network's faults of one schedule while it runs: rules, kernels without room, forgers, what they have hit, and a
+//! trace of all frames.
+
+use super::class::Class;
+use super::draw::Draw;
+use super::forger::{Forged, Forger};
+use super::host_set::HostSet;
+use super::rule::Rule;
+use super::rule::{checksum_of, is_cast, kind_of};
+use super::schedule::Schedule;
+use super::seed::Seed;
+use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending};
+use ethbcast_transport::wire::{self, Frame, Kind};
+use ethbcast_transport::{Instant, MacAddr};
+use std::time::Duration;
+
+/// Kernels that have no room now and then.
+#[derive(Clone, Copy, Debug)]
+pub struct SendTrouble {
+    /// At which hosts.
+    pub hosts: HostSet,
+    /// For which share of frames.
+    pub share: f64,
+    /// For how long at most.
+    pub lasts: Duration,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Weather {
+    draw: Draw,
+    begins: Instant,
+    rules: Vec<Rule>,
+    sending: Option<SendTrouble>,
+    forger: Option<Forger>,
+    /// From this moment on nothing happens to frames between hosts of the core.
+    heals: Duration,
+    core: HostSet,
+    hits: [u64; Class::COUNT],
+    trace: u64,
+    /// All deliveries in words, if they are to be told.
+    frames: Option<Vec<String>>,
+    /// Hosts that are dead, since when, and when somebody sent one of them data by unicast last.
+    dead: Vec<(MacAddr, Instant, Option<Instant>)>,
+}
+
+impl Weather {
+    /// That of a schedule.
+    pub fn new(schedule: &Schedule) -> Weather {
+        Weather {
+            begins: schedule.begins,
+            sending: schedule.sending,
+            forger: schedule.forges.map(|share| Forger::new(Draw::new(schedule.seed.number(), 4), share)),
+            core: schedule.core,
+            ..Weather::of(schedule.seed, schedule.rules.clone(), schedule.heals)
+        }
+    }
+
+    /// These rules, until all heals.
+    pub fn of(seed: Seed, rules: Vec<Rule>, heals: Duration) -> Weather {
+        Weather {
+            draw: Draw::new(seed.number(), 2),
+            begins: Instant::START,
+            rules,
+            sending: None,
+            forger: None,
+            heals,
+            core: HostSet::ALL,
+            hits: [0; Class::COUNT],
+            trace: 0,
+            frames: None,
+            dead: Vec::new(),
+        }
+    }
+
+    /// Writes down all deliveries.
+    pub fn listen(&mut self) {
+        self.frames = Some(Vec::new());
+    }
+
+    /// All deliveries in words.
+    pub fn take_frames(&mut self) -> Vec<String> {
+        self.frames.take().unwrap_or_default()
+    }
+
+    /// How often each class has hit, by its index.
+    pub fn hits(&self) -> &[u64; Class::COUNT] {
+        &self.hits
+    }
+
+    /// A hash of all deliveries, with the moment of each.
+    pub fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    /// What has been made up since the last call.
+    pub fn take_forged(&mut self) -> Vec<Forged> {
+        self.forger.as_mut().map(Forger::take).unwrap_or_default()
+    }
+
+    /// A host has died.
+    pub fn bury(&mut self, host: MacAddr, now: Instant) {
+        self.dead.push((host, now, None));
+    }
+
+    /// It is there again.
+    pub fn raise(&mut self, host: MacAddr) {
+        self.dead.retain(|(mac, ..)| *mac != host);
+    }
+
+    /// How long after a death somebody still sent the dead one data.
+    pub fn longest_mourning(&self) -> Duration {
+        let lasts = self.dead.iter().filter_map(|(_, died, last)| last.map(|last| last.since(*died)));
+        lasts.max().unwrap_or_default()
+    }
+
+    fn note(&mut self, delivery: &Delivery<'_>) {
+        let what =
+            u64::from(checksum_of(delivery.frame)) << 32 | (delivery.to as u64) << 16 | delivery.frame.len() as u64;
+        let mixed = (self.trace.rotate_left(5) ^ delivery.at.as_nanos()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.trace = (mixed.rotate_left(23) ^ what).wrapping_mul(0x517C_C1B7_2722_0A95);
+    }
+
+    fn hit(&mut self, class: Class) {
+        self.hits[class.index()] += 1;
+    }
+}
+
+impl Faults for Weather {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        let fate = self.judge(delivery);
+        if let Some(frames) = &mut self.frames {
+            frames.push(in_words(delivery, delivery.at.since(self.begins), fate));
+        }
+        fate
+    }
+
+    fn sending(&mut self, departure: &Departure<'_>) -> Sending {
+        self.mourn(departure);
+        let healed = departure.at.since(self.begins) >= self.heals && self.core.has(departure.from);
+        let trouble = self.sending.filter(|trouble| !healed && trouble.hosts.has(departure.from));
+        match trouble {
+            Some(SendTrouble { share, lasts, .. }) if self.draw.chance(share) => {
+                self.hit(Class::SendErrors);
+                Sending::NoRoom(Duration::from_nanos(self.draw.between(1, lasts.as_nanos() as u64)))
+            }
+            _ => Sending::Taken,
+        }
+    }
+}
+
+impl Weather {
+    fn judge(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.note(delivery);
+        // What somebody made up comes as it is.
+        let Some(from) = delivery.from else { return Fate::Deliver };
+        let now = delivery.at.since(self.begins);
+        if now >= self.heals && self.core.has(from) && self.core.has(delivery.to) {
+            return Fate::Deliver;
+        }
+        if let Some(forger) = &mut self.forger
+            && now < self.heals
+            && forger.take_turn(delivery)
+        {
+            self.hit(Class::Hostile);
+        }
+        for rule in &mut self.rules {
+            if let Some(fate) = rule.judge(from, delivery, now, &mut self.draw) {
+                let class = rule.class;
+                self.hit(class);
+                return fate;
+            }
+        }
+        Fate::Deliver
+    }
+
+    /// Notes data that is sent to one who is dead.
+    fn mourn(&mut self, departure: &Departure<'_>) {
+        let frame = departure.frame;
+        if !self.dead.is_empty() && kind_of(frame) == Kind::DATA && !is_cast(frame) {
+            let to = MacAddr::new(frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]);
+            let dead = self.dead.iter_mut().filter(|(mac, ..)| *mac == to);
+            dead.for_each(|(_, _, last)| *last = Some(departure.at));
+        }
+    }
+}
+
+/// A delivery in a line.
+fn in_words(delivery: &Delivery<'_>, now: Duration, fate: Fate) -> String {
+    let (when, to, bytes) = (now.as_secs_f64(), delivery.to, delivery.frame.len());
+    let from = delivery.from.map_or("?".to_owned(), |from| format!("n{from}"));
+    match wire::parse(delivery.frame) {
+        Ok(Frame { header, .. }) => {
+            let (kind, session, stream) = (header.kind.0, header.session, header.stream.0);
+            let (rank, sequence, stamp) = (header.rank.0, header.sequence, header.stamp);
+            format!(
+                "{when:10.6}   {from} to n{to}: kind {kind}, session {session:x}, stream {stream}, rank {rank}, \
+                 number {sequence}, stamp {stamp}, {bytes} bytes: {fate:?}"
+            )
+        }
+        Err(why) => format!("{when:10.6}   {from} to n{to}: {why:?}, {bytes} bytes: {fate:?}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! The same with files in their ledgered form, spans and chunks as they are: as `send` and `recv` do it.
+
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
+use ethbcast_collectives::session::{Damage, Done, Outcome, Trailer};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, data, hosts_of, star};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
+use ethbcast_transport::wire::{Flags, Kind, parse};
+use std::time::Duration;
+
+/// A content that can be read again, or not.
+#[derive(Clone, Debug)]
+struct Sent {
+    content: Content<Vec<u8>>,
+    pipe: bool,
+}
+
+impl Source for Sent {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+    }
+}
+
+/// Keeps all it is given, for others, too.
+#[derive(Clone, Debug, Default)]
+struct Kept(Collected);
+
+impl Sink for Kept {
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.0.write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.0.finish(now, trailer);
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.0.verdict(now)
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        Again::Bytes(&self.0.bytes()[offset as usize..][..bytes])
+    }
+}
+
+/// The card of a host changes a byte of the frames of these numbers, the first time they come.
+struct BadCard {
+    host: usize,
+    frames: Vec<u64>,
+    random: Random,
+    others: RandomFaults,
+}
+
+impl Faults for BadCard {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        let content = parse(delivery.frame).ok().map(|frame| frame.header);
+        let content = content.filter(|header| header.kind == Kind::DATA && !header.flags.has(Flags::LAST));
+        let number = content.filter(|_| delivery.to == self.host).map(|header| header.sequence);
+        match self.frames.iter().position(|&frame| Some(frame) == number) {
+            Some(at) => {
+                self.frames.swap_remove(at);
+                Fate::Damage { byte: self.random.below(1468) as usize }
+            }
+            None => self.others.fate(delivery),
+        }
+    }
+}
+
+/// A session in which one host's card is bad.
+struct Scene {
+    case: Case,
+    host: usize,
+    frames: Vec<u64>,
+    loss: f64,
+}
+
+fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
+    Case { mtu_bytes: 1500, pipe, ..Case::new(via, receivers, bytes).with_feed(256) }
+}
+
+/// Ten frames of the stream.
+fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
+    let frames = Form::Ledgered.stream_bytes(case.bytes as u64).div_ceil(1468);
+    (0..10).map(|_| random.below(frames)).collect()
+}
+
+/// Outcome and words by rank, and what was damaged.
+fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
+    let Scene { case, host, frames, loss } = scene;
+    let content = data(case.bytes, seed);
+    let source = Ledgered::new(Sent { content: Content::new(content.clone()), pipe: case.pipe });
+    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Kept::default()));
+    let faults = BadCard { host, frames, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
+    let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
+    let limit = Instant::START + Duration::from_secs(120);
+    let end = simulation.run(limit, |_, host, now| Participant::turn(host, now));
+    assert!(end.is_quiet(), "seed {seed}: {end:?}");
+    let machines = simulation.machines();
+    let Participant::Root(root, _) = &machines[0] else { unreachable!("host 0 is the root") };
+    for receiving in machines.iter().filter_map(Participant::receiving) {
+        let got = receiving.sink().content().0.bytes();
+        let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
+        assert!(!claims || got == content, "seed {seed}: a receiver claims what was not sent");
+        assert!(content.starts_with(got), "seed {seed}: what was damaged went through");
+    }
+    (root.reports().map(|report| (report.outcome, report.text.clone())).collect(), root.damages())
+}
+
+fn all_delivered(fates: &[(Outcome, String)], seed: u64) {
+    assert!(fates.iter().all(|(fate, _)| *fate == Outcome::Delivered), "seed {seed}: {fates:?}");
+}
+
+#[test]
+fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named() {
+    for seed in 0..24 {
+        let mut random = Random::new(seed);
+        let via = [Via::Chain, Via::Cast, Via::Binary][random.below(3) as usize];
+        let case = case(via, 5, 1_000_000 + random.below(1_500_000) as usize, false);
+        let frames = ten(&mut random, &case);
+        let (host, loss) = (1 + random.below(5) as usize, [0.0, 0.01][random.below(2) as usize]);
+        let (fates, damages) = play(Scene { case, host, frames, loss }, seed);
+        all_delivered(&fates, seed);
+        let named = |damage: &Damage| damage.to == [format!("n{host}")] && damage.from.is_some();
+        let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_ledger;
+        assert!((1..=10).contains(&damages.len()), "seed {seed}: {damages:?}");
+        assert!(damages.iter().all(|damage| named(damage) && whole(damage)), "seed {seed}: n{host}, {damages:?}");
+    }
+}
+
+#[test]
+fn contents_around_every_border_go_every_way_over_lossy_cables() {
+    let borders = [0, 1, 1412, 1413, 65_536, 65_537, 1 << 20, (1 << 20) + 1];
+    for (at, bytes) in borders.into_iter().enumerate() {
+        for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather].into_iter().enumerate() {
+            let (case, seed) = (case(via, 4, bytes, false), (at * 4 + way) as u64);
+            let (fates, damages) = play(Scene { case, host: 1, frames: Vec::new(), loss: 0.02 }, seed);
+            all_delivered(&fates, seed);
+            assert_eq!(damages, []);
+        }
+    }
+}
+
+#[test]
+fn of_a_pipe_the_bytes_come_from_a_receiver_that_has_kept_them() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let case = case([Via::Chain, Via::Cast][random.below(2) as usize], 4, 2_300_000, true);
+        let frames = ten(&mut random, &case);
+        let host = 2 + random.below(3) as usize;
+        all_delivered(&play(Scene { case, host, frames, loss: 0.0 }, seed).0, seed);
+    }
+}
+
+#[test]
+fn what_nobody_has_undamaged_fails_by_name_and_nothing_of_it_is_kept() {
+    let case = case(Via::Chain, 3, 1_500_000, true);
+    let (fates, _) = play(Scene { case, host: 1, frames: vec![800], loss: 0.0 }, 1);
+    for (fate, text) in &fates {
+        assert_eq!(*fate, Outcome::Damaged, "{text}");
+        assert!(text.contains("came damaged, and they cannot be had again"), "{text}");
+    }
+}

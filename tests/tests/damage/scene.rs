@@ -1,0 +1,334 @@
+//! Sessions over links, cards and relays that damage what they pass on.
+
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::ledger::{Checked, Ledgered};
+use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, RootEvent, Trailer, kind};
+use ethbcast_tests::session::{Case, data, hosts_of, star};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
+use ethbcast_transport::wire::{Flags, Kind, parse};
+use std::cell::RefCell;
+use std::ops::{ControlFlow, Range};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes that are checked together.
+pub const CHUNK_BYTES: usize = 4096;
+/// Bytes that may wait to be checked.
+const MOST_WAITING: usize = 64 * CHUNK_BYTES;
+/// So often a chunk is fetched.
+const ATTEMPTS: u32 = 3;
+
+/// What is sent; a pipe cannot be read again.
+pub struct Sent {
+    content: Content<Rc<[u8]>>,
+    pipe: bool,
+    told: Vec<Damage>,
+}
+
+impl Source for Sent {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+    }
+
+    fn on_event(&mut self, _now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        if let RootEvent::Damaged(damage) = event {
+            self.told.push(damage.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Knows what is to come, as if a digest of each chunk had been announced, and wants again what is not the same.
+pub struct Checking {
+    expected: Rc<[u8]>,
+    bytes: Vec<u8>,
+    /// So many of them are what was sent.
+    checked: usize,
+    /// How often the chunk behind them was fetched.
+    attempts: u32,
+    denied: Option<String>,
+    trailer: Option<Trailer>,
+    /// Whether it has what it has verified for others.
+    keeps: bool,
+    given: bool,
+}
+
+impl Checking {
+    fn new(expected: &Rc<[u8]>, keeps: bool) -> Checking {
+        Checking {
+            expected: Rc::clone(expected),
+            bytes: Vec::new(),
+            checked: 0,
+            attempts: 0,
+            denied: None,
+            trailer: None,
+            keeps,
+            given: false,
+        }
+    }
+
+    /// The chunk behind what is checked, if all of it is there.
+    fn next(&self) -> Option<Range<usize>> {
+        let end = (self.checked + CHUNK_BYTES).min(self.expected.len());
+        (self.checked < end && end <= self.bytes.len()).then_some(self.checked..end)
+    }
+
+    fn check(&mut self) {
+        while let Some(next) = self.next().filter(|next| self.bytes[next.clone()] == self.expected[next.clone()]) {
+            (self.checked, self.attempts) = (next.end, 0);
+        }
+    }
+}
+
+impl Sink for Checking {
+    fn has_room(&self) -> bool {
+        self.bytes.len() - self.checked < MOST_WAITING
+    }
+
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.bytes.extend_from_slice(bytes);
+        self.check();
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        self.trailer = Some(trailer);
+    }
+
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        let next = self.next().filter(|_| self.denied.is_none())?;
+        if self.attempts == ATTEMPTS {
+            self.denied = Some(format!("what was sent again was damaged, too, {ATTEMPTS} times"));
+            return None;
+        }
+        Some(next.start as u64..next.end as u64)
+    }
+
+    fn supply(&mut self, _now: Instant, at: u64, bytes: &[u8]) {
+        let (next, at) = (self.next().expect("bytes were wanted"), at as usize);
+        assert_eq!(at..at + bytes.len(), next, "what was wanted is supplied");
+        self.bytes[next].copy_from_slice(bytes);
+        self.attempts += 1;
+        self.check();
+    }
+
+    fn deny(&mut self, _now: Instant, why: &str) {
+        self.denied = Some(why.to_owned());
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let range = offset as usize..offset as usize + bytes;
+        match range.end {
+            _ if !self.keeps => Again::Impossible("nothing is kept".to_owned()),
+            end if end <= self.checked => Again::Bytes(&self.bytes[range]),
+            end if end <= self.bytes.len() => Again::Pending,
+            _ => Again::Impossible("they have not come".to_owned()),
+        }
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+        let (outcome, text) = match (&self.denied, self.trailer) {
+            (Some(why), _) => (Outcome::Damaged, format!("{CHUNK_BYTES} bytes at byte {}: {why}", self.checked)),
+            (None, Some(_)) if self.checked == self.expected.len() => (Outcome::Verified, String::new()),
+            _ => return None,
+        };
+        let mut tally = Tally::default();
+        tally.add(&self.bytes[..self.checked]);
+        (!std::mem::replace(&mut self.given, true)).then(|| tally.verdict(outcome, text))
+    }
+}
+
+/// A disk whose bytes can be read again, or not.
+pub struct Kept {
+    collected: Collected,
+    keeps: bool,
+}
+
+impl Sink for Kept {
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.collected.write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.collected.finish(now, trailer);
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let range = offset as usize..offset as usize + bytes;
+        let bytes = self.collected.bytes().get(range).filter(|_| self.keeps);
+        bytes.map_or_else(|| Again::Impossible("it is not kept".to_owned()), Again::Bytes)
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.collected.verdict(now)
+    }
+}
+
+/// Which frames of the stream are damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// What the card of this host takes.
+    Card(usize),
+    /// What this host passes on, to whomever.
+    Memory(usize),
+}
+
+/// What was sent again, and what was asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Price {
+    pub damaged: u64,
+    pub questions: u64,
+    pub pieces: u64,
+    pub piece_bytes: u64,
+}
+
+/// Loses and damages.
+struct Damaging {
+    broken: Broken,
+    chance: f64,
+    again: u64,
+    random: Random,
+    others: RandomFaults,
+    price: Rc<RefCell<Price>>,
+}
+
+impl Faults for Damaging {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
+        let mut price = self.price.borrow_mut();
+        price.questions += u64::from(frame.header.kind == kind::FETCH);
+        if frame.header.kind == kind::PIECE {
+            price.pieces += 1;
+            price.piece_bytes += frame.payload.len() as u64;
+        }
+        // Its first 16 bytes say which they are.
+        let piece = frame.header.kind == kind::PIECE && frame.payload.len() > 16;
+        let of_stream = frame.header.kind == Kind::DATA && !frame.header.flags.has(Flags::LAST);
+        let concerned = match self.broken {
+            Broken::Card(host) => delivery.to == host,
+            Broken::Memory(host) => delivery.from == Some(host),
+        };
+        if concerned && piece && self.again > 0 {
+            self.again -= 1;
+            return Fate::Damage { byte: 16 };
+        }
+        if concerned && of_stream && self.random.chance(self.chance) {
+            price.damaged += 1;
+            return Fate::Damage { byte: self.random.below(1000) as usize };
+        }
+        drop(price);
+        self.others.fate(delivery)
+    }
+}
+
+/// A session in which something damages what it passes on.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub case: Case,
+    pub broken: Broken,
+    /// Of the frames concerned so many are damaged.
+    pub chance: f64,
+    /// And so many of the first pieces that are sent again.
+    pub again: u64,
+    pub loss: f64,
+    /// A host that loses a third of what comes to it.
+    pub lossy: Option<usize>,
+    /// Who keeps what it has verified for others; all, if nobody is named.
+    pub keepers: Option<Vec<usize>>,
+}
+
+/// What became of it.
+pub struct Played {
+    pub fates: Vec<Outcome>,
+    pub words: Vec<String>,
+    /// What the user was told of damage while it ran, and what is known at the end.
+    pub told: Vec<Damage>,
+    pub damages: Vec<Damage>,
+    pub price: Price,
+    pub took: Duration,
+}
+
+impl Scene {
+    /// Plays it with chunks of 4 KiB that are known beforehand, and checks that whoever claims the bytes has them.
+    pub fn play(&self, seed: u64, replay: &str) -> Played {
+        let expected = self.content(seed);
+        let sink = |host| Checking::new(&expected, self.keeps(host));
+        let exact = |sink: &Checking| sink.bytes == expected[..] && sink.checked == expected.len();
+        self.play_with(seed, replay, (self.sent(&expected), |sent| &sent.told), (sink, exact))
+    }
+
+    /// The same in the ledgered form in which files travel.
+    pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
+        let expected = self.content(seed);
+        let sink = |host| Checked::new(Kept { collected: Collected::default(), keeps: self.keeps(host) });
+        let exact = |sink: &Checked<Kept>| sink.content().collected.bytes() == &expected[..];
+        let source = Ledgered::new(self.sent(&expected));
+        self.play_with(seed, replay, (source, |sent| &sent.content().told), (sink, exact))
+    }
+
+    fn content(&self, seed: u64) -> Rc<[u8]> {
+        data(self.case.bytes, seed).into()
+    }
+
+    fn sent(&self, content: &Rc<[u8]>) -> Sent {
+        Sent { content: Content::new(Rc::clone(content)), pipe: self.case.pipe, told: Vec::new() }
+    }
+
+    fn keeps(&self, host: usize) -> bool {
+        self.keepers.as_ref().is_none_or(|keepers| keepers.contains(&host))
+    }
+
+    fn play_with<S: Source, K: Sink>(
+        &self,
+        seed: u64,
+        replay: &str,
+        (source, told): (S, impl Fn(&S) -> &Vec<Damage>),
+        (sink, exact): (impl Fn(usize) -> K, impl Fn(&K) -> bool),
+    ) -> Played {
+        let Scene { case, broken, chance, again, loss, lossy, .. } = self;
+        let price = Rc::new(RefCell::new(Price::default()));
+        let others = RandomFaults::new(seed).loss(*loss);
+        let others = lossy.iter().fold(others, |others, &host| others.loss_at(host, 0.3));
+        let (random, shared) = (Random::new(seed ^ 99), Rc::clone(&price));
+        let faults = Damaging { broken: *broken, chance: *chance, again: *again, random, others, price: shared };
+        let hosts = hosts_of(case, seed, source, sink);
+        let mut simulation = Simulation::new(&star(case, 1_000_000_000), hosts, faults);
+        simulation.set_event_limit(20_000_000);
+        for &(host, at) in &case.crashes {
+            simulation.crash(host, Instant::START + case.timing.announce * 2 + at);
+        }
+        let end = simulation.run(Instant::START + Duration::from_secs(120), |number, host, now| {
+            let again = Participant::turn(host, now);
+            let sound = host.streams().map_or(Ok(()), Blocks::audit);
+            sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
+            again
+        });
+        assert!(end.is_quiet(), "{replay}: {end:?}, next {:?}", simulation.next_deadline());
+        let hosts = simulation.machines();
+        let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
+        for (host, receiving) in hosts.iter().enumerate().filter_map(|(host, one)| Some((host, one.receiving()?))) {
+            let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
+            let died = case.crashes.iter().any(|&(dead, _)| dead == host);
+            let confirmed = matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed));
+            let sound = exact(receiving.sink()) && (confirmed || died);
+            assert!(!claims || sound, "{replay}: n{host} claims what was not sent");
+        }
+        let price = *price.borrow();
+        Played {
+            fates: root.reports().map(|report| report.outcome).collect(),
+            words: root.reports().map(|report| report.text.clone()).collect(),
+            told: told(sending.source()).clone(),
+            damages: root.damages(),
+            price,
+            took: root.took(),
+        }
+    }
+}

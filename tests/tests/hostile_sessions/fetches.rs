@@ -1,0 +1,33 @@
+//! Bytes that are asked for again, and sent, by somebody who makes it up.
+
+use crate::forgery::{Forged, Harm, forged};
+use crate::scene::{BYTES, MEMBERS};
+use ethbcast_collectives::session::{Fetch, Message, Piece};
+use ethbcast_transport::wire::Rank;
+
+const ALL: u64 = BYTES as u64;
+const MOST: u64 = 128 << 10;
+
+/// Questions of every sense and nonsense.
+pub fn questions() -> Vec<Forged> {
+    let (whole, ends) = ((0, MOST), (u64::MAX - 1, u64::MAX));
+    let ranges = [whole, (0, 1), (0, MOST + 1), (0, u64::MAX), (9, 3), (7, 7), (ALL - 1, ALL), (ALL, ALL + 1), ends];
+    let ranks = (0..=MEMBERS as u16).chain([60_000, u16::MAX]);
+    let mut found = Vec::new();
+    for (rank, (from, to)) in ranks.flat_map(|rank| ranges.map(|range| (rank, range))) {
+        for (attempt, blamed) in [(1, 0), (3, 2), (0, 0), (4, 1), (u8::MAX, rank), (2, 50_000), (1, u16::MAX)] {
+            let fetch = Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) };
+            found.push(forged(&Message::Fetch(fetch), Harm::Nothing));
+        }
+    }
+    found
+}
+
+/// Answers that nobody has asked for.
+pub fn answers() -> Vec<Forged> {
+    let places = [(0, MOST), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
+    let answer = |(from, end): (u64, u64)| {
+        [0, 1, 1400].map(|bytes| forged(&Message::Piece(Piece { from, end, bytes: vec![7; bytes] }), Harm::Nothing))
+    };
+    places.into_iter().flat_map(answer).collect()
+}

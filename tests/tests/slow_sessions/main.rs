@@ -1,0 +1,94 @@
+//! One receiver is slower than the others: how much so, and what the others lose by it.
+
+mod scene;
+
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::Random;
+use scene::{Scene, Short};
+use std::time::Duration;
+
+/// 25 s on the cables of these sessions.
+const LONG_BYTES: usize = 29_000_000;
+
+/// 7 s: somebody slow would have been put aside.
+const SHORT_BYTES: usize = 8_000_000;
+
+/// The slow receiver, and nobody else, is put aside, and the others have everything within 1.15 of their time without
+/// it.
+fn is_put_aside(scene: Scene) {
+    let undisturbed = scene.undisturbed().play();
+    assert!(undisturbed.aside.is_empty(), "{scene:?}: {:?}", undisturbed.aside);
+    let story = scene.play();
+    let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
+    assert_eq!(aside, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.aside);
+    let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
+    assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.aside);
+}
+
+#[test]
+fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
+    for (short, percent) in [
+        (Short::Disk, 10),
+        (Short::Disk, 50),
+        (Short::Cpu, 10),
+        (Short::Cpu, 50),
+        (Short::Turns, 10),
+        (Short::Turns, 50),
+        (Short::Cable, 10),
+        (Short::Cable, 50),
+    ] {
+        for (receivers, slow) in [(7, 1), (7, 4), (3, 2), (15, 15)] {
+            // Whoever relays nothing takes in its turn all that has come meanwhile.
+            if short != Short::Turns || slow < receivers {
+                let slow = Some(slow);
+                is_put_aside(Scene { via: Via::Chain, receivers, bytes: LONG_BYTES, slow, short, percent, seed: 1 });
+            }
+        }
+    }
+}
+
+#[test]
+fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
+    for (short, percent) in [
+        (Short::Disk, 10),
+        (Short::Disk, 50),
+        // What goes to all takes its time at whoever is slow, too.
+        (Short::Cpu, 25),
+        (Short::Cpu, 50),
+        (Short::Cable, 10),
+        (Short::Cable, 50),
+    ] {
+        for (receivers, slow) in [(3, 1), (7, 4), (15, 15)] {
+            let slow = Some(slow);
+            is_put_aside(Scene { via: Via::Cast, receivers, bytes: LONG_BYTES, slow, short, percent, seed: 1 });
+        }
+    }
+}
+
+/// Nobody is put aside where everybody has at least nine tenths of the others' rate.
+fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
+    const VIAS: [Via; 4] = [Via::Chain, Via::Chain, Via::Cast, Via::Binary];
+    const SHORTS: [Short; 4] = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable];
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let via = VIAS[random.below(4) as usize];
+        let receivers = 3 + random.below(13) as usize;
+        let slow = Some(1 + random.below(receivers as u64) as usize);
+        let short = SHORTS[random.below(4) as usize];
+        let percent = 90 + random.below(11);
+        let scene = Scene { via, receivers, bytes: SHORT_BYTES, slow, short, percent, seed };
+        let story = scene.play();
+        assert!(story.aside.is_empty(), "{scene:?}: {:?}", story.aside);
+        assert!(story.others < Duration::from_secs(30), "{scene:?}: {:?}", story.others);
+    }
+}
+
+#[test]
+fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
+    nobody_is_put_aside((0..200).step_by(2));
+}
+
+#[test]
+fn nor_is_it_with_other_seeds() {
+    nobody_is_put_aside((1..200).step_by(2));
+}

@@ -1,0 +1,202 @@
+//! A session in which one receiver is slower than the others: in one of several ways, from its first frame or later.
+
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, GROUP, data, hosts_of};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
+use ethbcast_transport::wire::group_mac;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Of every cable but a slow one.
+pub const RATE_BITS_PER_SECOND: u64 = 10_000_000;
+/// What a frame of 1500 bytes takes on such a cable.
+const FRAME_TIME: Duration = Duration::from_nanos(1_230_400);
+/// Half a second of frames: as 4096 of them are at 100 Mbit/s.
+const FEED_FRAMES: u64 = 512;
+
+/// What a receiver is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// Its disk takes so much of what comes.
+    Disk,
+    /// It handles every frame late.
+    Cpu,
+    /// Its process runs for a part of every 100 ms.
+    Turns,
+    /// Its cable carries less.
+    Cable,
+}
+
+/// A session with a slow receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    pub via: Via,
+    pub receivers: usize,
+    pub bytes: usize,
+    /// The slow one; none if nobody is.
+    pub slow: Option<usize>,
+    pub short: Short,
+    /// Of the others' rate.
+    pub percent: u64,
+    pub seed: u64,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Story {
+    /// Who was put aside, when, and why.
+    pub aside: Vec<(usize, Duration, String)>,
+    /// Until the last of those who are not slow had everything.
+    pub others: Duration,
+}
+
+/// A disk that takes so many bytes in a second.
+#[derive(Debug)]
+pub struct Disk {
+    collected: Collected,
+    bytes_per_second: Option<u64>,
+    now: Instant,
+    busy_until: Instant,
+}
+
+/// What a disk takes at once.
+const DISK_BUFFER: Duration = Duration::from_millis(10);
+
+impl Disk {
+    fn new(bytes_per_second: Option<u64>) -> Disk {
+        Disk { collected: Collected::default(), bytes_per_second, now: Instant::START, busy_until: Instant::START }
+    }
+}
+
+impl Sink for Disk {
+    fn has_room(&self) -> bool {
+        self.busy_until <= self.now + DISK_BUFFER
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.collected.write(now, bytes, message_end);
+        if let Some(rate) = self.bytes_per_second {
+            let takes = Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
+            self.busy_until = self.busy_until.max(now) + takes;
+        }
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.collected.finish(now, trailer);
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.collected.verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        Some(self.busy_until).filter(|&at| at > self.now)
+    }
+}
+
+/// What is sent, and who was put aside meanwhile.
+#[derive(Debug)]
+pub struct Sent {
+    content: Content<Vec<u8>>,
+    aside: Vec<(usize, Duration, String)>,
+}
+
+impl Source for Sent {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.content.read_again(now, offset, bytes)
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        if let RootEvent::Aside { host, text } = event {
+            let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+            self.aside.push((host, now.since(Instant::START), text.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+type Host = Participant<Sent, Disk>;
+
+impl Scene {
+    /// The same with nobody slow.
+    pub fn undisturbed(self) -> Scene {
+        Scene { slow: None, ..self }
+    }
+
+    fn is_short(&self, host: usize, of: Short) -> bool {
+        self.slow == Some(host) && self.short == of
+    }
+
+    /// What a frame takes at a host that handles them late: a relay has to handle acknowledgements, too, nearly as many
+    /// when they come slowly.
+    fn frame_cost(&self) -> Duration {
+        let relays = self.via != Via::Cast && self.slow.is_some_and(|slow| slow < self.receivers);
+        FRAME_TIME * if relays { 50 } else { 100 } / self.percent as u32
+    }
+
+    fn network(&self) -> Network {
+        let settings = HostSettings {
+            groups: vec![group_mac(GROUP)],
+            nic_receive_frames: 1024,
+            nic_transmit_frames: 8,
+            ..HostSettings::default()
+        };
+        let mut network = Network::new();
+        let switch = network.add_switch(SwitchSettings::default());
+        for host in 0..=self.receivers {
+            let percent = if self.is_short(host, Short::Cable) { self.percent } else { 100 };
+            let cable = Cable::new(RATE_BITS_PER_SECOND * percent / 100, Duration::from_micros(5));
+            let cost = if self.is_short(host, Short::Cpu) { self.frame_cost() } else { Duration::ZERO };
+            network.add_host(switch, cable, HostSettings { per_frame_cost: cost, ..settings.clone() });
+        }
+        network.with_mtu_bytes(1500)
+    }
+
+    /// Plays it to its end.
+    pub fn play(&self) -> Story {
+        let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
+        let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
+        let disk =
+            |host: usize| Disk::new(self.is_short(host, Short::Disk).then_some(payload_rate * self.percent / 100));
+        let sent = Sent { content: Content::new(data(self.bytes, self.seed)), aside: Vec::new() };
+        let hosts = hosts_of(&case, self.seed, sent, disk);
+        let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
+        simulation.set_event_limit(100_000_000);
+        if let Some(host) = self.slow.filter(|_| self.short == Short::Turns) {
+            let runs = Duration::from_millis(self.percent);
+            let mut at = Instant::START + Duration::from_millis(Random::new(self.seed).below(1000));
+            for _ in 0..30_000 {
+                simulation.pause(host, at + runs);
+                at += Duration::from_millis(100);
+                simulation.resume(host, at);
+            }
+        }
+        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| {
+            if let Participant::Receiver(_, receiving) = host {
+                receiving.sink_mut().now = now;
+            }
+            host.turn(now)
+        });
+        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        assert!(root.is_over(), "{self:?}: {end:?}");
+        let took = |rank: usize| {
+            let report = root.reports().nth(rank - 1).expect("every member has one");
+            assert_eq!(report.outcome, Outcome::Delivered, "{self:?}: n{rank} {}", report.text);
+            report.took
+        };
+        (1..=self.receivers).for_each(|rank| assert!(took(rank) > Duration::ZERO));
+        let others = (1..=self.receivers).filter(|&host| self.slow != Some(host)).map(took).max().expect("others");
+        Story { aside: sending.source().aside.clone(), others }
+    }
+}

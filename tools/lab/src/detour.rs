@@ -1,0 +1,37 @@
+//! A cable led past a program: a host's frames go through the hands of whoever carries them between two interfaces.
+
+use crate::error::LabError;
+use crate::faults::port_to;
+use crate::program::{IP, batch, run};
+
+/// The two interfaces, in the namespace of the switches, between which a program has to carry all frames of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// Where the host's cable ends.
+    pub towards_host: String,
+    /// Whose other end is a port of the host's switch.
+    pub towards_switch: String,
+}
+
+/// Takes the port of `host` off its switch, and puts another there with a cable that ends beside it.
+pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
+    let port = port_to(host)?;
+    let shown = run(IP, &["-o", "link", "show", "dev", &port], "", "looking at a port")?;
+    let word_after = |name: &str| shown.split_whitespace().skip_while(|word| *word != name).nth(1).map(str::to_owned);
+    let (bridge, mtu) = (word_after("master"), word_after("mtu"));
+    let bridge = bridge.expect("a port of a lab is a switch's, and a cable is led past one program");
+    let mtu = mtu.expect("every interface has an MTU");
+    let (near, far) = (format!("d{port}"), format!("{port}d"));
+    let script = format!(
+        "link add {near} mtu {mtu} type veth peer name {far} mtu {mtu}\nlink set {far} master {bridge} up\n\
+         link set {near} up\nlink set {port} nomaster\n"
+    );
+    batch(IP, &script, "leading a cable past a program")?;
+    Ok(Detour { towards_host: port, towards_switch: near })
+}
+
+/// Lets the switch of `host` learn the addresses behind its port, or not.
+pub(crate) fn set_learning(host: &str, on: bool) -> Result<(), LabError> {
+    let (port, word) = (port_to(host)?, if on { "on" } else { "off" });
+    batch(IP, &format!("link set {port} type bridge_slave learning {word}\n"), "setting what a port learns")
+}

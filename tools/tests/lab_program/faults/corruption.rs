@@ -1,0 +1,135 @@
+//! A cable, card or memory that changes what it carries and makes the checksum fit: every chunk is checked, what came
+//! damaged is sent again, and the hop is named.
+
+use super::StopOnDrop;
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch};
+use ethbcast_lab::{Detour, LabConfig};
+use ethbcast_tests::lab::Tap;
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Kind, OVERHEAD_BYTES, parse, seal};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// The host behind the bad cable, in the middle of a chain from n0 to n4.
+const VICTIM: &str = "n3";
+/// Of so many frames of content one is changed, ten in all.
+const EACH: u64 = 900;
+const DAMAGES: u64 = 10;
+
+/// Changes a byte of some frames of content; says how many those were.
+#[derive(Default)]
+struct Corruptor {
+    seen: u64,
+    changed: u64,
+}
+
+impl Corruptor {
+    fn change(&mut self, bytes: &mut [u8]) {
+        let Ok(frame) = parse(bytes) else { return };
+        if frame.header.kind != Kind::DATA || frame.header.flags.has(Flags::LAST) {
+            return;
+        }
+        self.seen += 1;
+        if !self.seen.is_multiple_of(EACH) || self.changed == DAMAGES {
+            return;
+        }
+        self.changed += 1;
+        let (header, payload_bytes) = (frame.header, frame.payload.len());
+        let mac = |at: usize| MacAddr::from(*bytes[at..].first_chunk::<6>().expect("a whole frame"));
+        let ethernet = EthernetHeader { destination: mac(0), source: mac(6), ether_type: EtherType::DEFAULT };
+        bytes[OVERHEAD_BYTES + (self.seen as usize * 7) % payload_bytes] ^= 0x20;
+        seal(bytes, ethernet, &header, payload_bytes);
+    }
+}
+
+/// Carries frames both ways until told to stop; says how many it has changed.
+fn carry(detour: &Detour, stop: &AtomicBool) -> u64 {
+    let [host, switch] = [&detour.towards_host, &detour.towards_switch].map(|name| Tap::on(name).expect("a tap"));
+    let mut corruptor = Corruptor::default();
+    while !stop.load(Ordering::Relaxed) {
+        let mut taps = [&host, &switch].map(|tap| PollFd::new(tap.as_fd(), PollFlags::POLLIN));
+        poll(&mut taps, PollTimeout::from(20_u8)).expect("both are open");
+        pass_on(&switch, &host, |frame| corruptor.change(frame));
+        pass_on(&host, &switch, |_| ());
+    }
+    corruptor.changed
+}
+
+/// Passes all that has come from one end on to the other, as `change` makes it.
+fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
+    let mut buffer = [0; 2048];
+    while let Some(length) = from.receive(&mut buffer).expect("the cable is there") {
+        change(&mut buffer[..length]);
+        to.send(&buffer[..length]).expect("the cable is there");
+    }
+}
+
+#[test]
+fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
+    let site = Site::alone("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let detour = site.lab().detour(VICTIM).expect("a host of this lab");
+    for (via, from, behind) in [("chain", "n2", &["n3", "n4"][..]), ("cast", "n0", &["n3"])] {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let cable = scope.spawn(|| site.lab().run_at_switches(|| carry(&detour, &stop)));
+            let stopper = StopOnDrop(&stop);
+            let outcome = Transfer::new(&site, content(5, 16 * MEBIBYTE)).via(via).run();
+            drop(stopper);
+            let changed = cable.join().expect("no panic").expect("a host");
+            outcome.assert_verified();
+            let report = outcome.root.json();
+            let damaged = report["damaged"].as_array().expect("a list");
+            println!("{via}: {changed} frames changed, {} pieces sent again", damaged.len());
+            assert_eq!(changed, DAMAGES);
+            assert!(!damaged.is_empty() && damaged.len() <= 10, "{report}");
+            for damage in damaged {
+                assert_eq!(
+                    (damage["from"].as_str(), &damage["to"]),
+                    (Some(from), &serde_json::json!([VICTIM])),
+                    "{damage}"
+                );
+                assert_eq!(damage["at"].as_u64().map(|at| at % 65_536), Some(0), "{damage}");
+            }
+            for host in ["n1", "n2", "n3", "n4"] {
+                let again = outcome.receiver(host).json()["pieces_again"].as_u64().expect("a number");
+                let expected = if behind.contains(&host) { damaged.len() as u64 } else { 0 };
+                assert_eq!(again, expected, "{host} via {via}: {report}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_came_damaged_out_of_a_pipe_comes_from_a_receiver_that_has_kept_it() {
+    let site = Site::alone("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let detour = site.lab().detour(VICTIM).expect("a host of this lab");
+    let bytes = content(6, 16 * MEBIBYTE + 1000);
+    let source = site.file("source.bin", &bytes);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let cable = scope.spawn(|| site.lab().run_at_switches(|| carry(&detour, &stop)));
+        let stopper = StopOnDrop(&stop);
+        let receivers = ["n1", "n2", "n3", "n4"].map(|host| {
+            let path = site.path(host);
+            (path.clone(), site.start(host, &["recv", "--json", "-i", "eth0", "--max-wait", "20"], path))
+        });
+        let mut cat = Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
+        let mut send = site.ethbcast("n0", ["send", "--json", "-i", "eth0", "-n", "4", "--via", "chain", "-"]);
+        send.stdin(cat.stdout.take().expect("piped"));
+        let root = Run::start("n0", send).end(LIMIT);
+        assert!(cat.wait().expect("our child").success());
+        for (path, receiver) in receivers {
+            receiver.end(LIMIT).assert_code(0);
+            assert!(fs::read(path).is_ok_and(|file| file == bytes));
+        }
+        drop(stopper);
+        assert_eq!(cable.join().expect("no panic").expect("a host"), DAMAGES);
+        root.assert_code(0);
+        let report = root.json();
+        assert!(report["damaged"].as_array().is_some_and(|damaged| !damaged.is_empty()), "{report}");
+    });
+}
