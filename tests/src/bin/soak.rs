@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p ethbcast-tests --bin soak`, as root.
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -12,8 +13,9 @@ use ethbcast_tests::lab::{lab_name, one_switch, scratch};
 use ethbcast_tests::soak::{Course, HOSTS, run_sessions, run_traffic};
 use nix::unistd::Uid;
 
-/// How many times is looked what is used.
-const SAMPLES: u32 = 100;
+/// The allocator gives large pieces back to the system when they are freed, as it does at first: later it keeps more
+/// and more of them, which looks like a leak and is none (mallopt(3), `M_MMAP_THRESHOLD`).
+const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "65536");
 
 /// Uses the library for long, in a lab, and looks whether it grows.
 #[derive(Debug, Parser)]
@@ -25,6 +27,9 @@ struct Arguments {
     /// Minutes of collectives.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
+    /// How many times is looked what is used.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..))]
+    samples: u32,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -32,18 +37,23 @@ fn main() -> anyhow::Result<ExitCode> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this with `sudo -E`");
     }
+    if std::env::var_os(ALLOCATOR.0).is_none() {
+        // It reads this before there is a `main`.
+        let mut again = Command::new(std::env::current_exe()?);
+        return Err(again.args(std::env::args_os().skip(1)).env(ALLOCATOR.0, ALLOCATOR.1).exec().into());
+    }
     let directory = scratch();
     let lab = LabGuard::up(&ethbcast_lab::LabConfig { name: lab_name("soak"), ..one_switch(HOSTS) })?;
     let mut is_good = true;
     if arguments.sessions > 0 {
         let began = Instant::now();
-        let every = (arguments.sessions / u64::from(SAMPLES)).max(1);
+        let every = (arguments.sessions / u64::from(arguments.samples)).max(1);
         let course = run_sessions(&lab, directory.path(), arguments.sessions, every)?;
         is_good &= tell(&format!("{} sessions in {:.0?}", arguments.sessions, began.elapsed()), &course);
     }
     if arguments.minutes > 0.0 {
         let lasts = Duration::from_secs_f64(arguments.minutes * 60.0);
-        let (course, rounds) = run_traffic(&lab, directory.path(), lasts, lasts / SAMPLES)?;
+        let (course, rounds) = run_traffic(&lab, directory.path(), lasts, lasts / arguments.samples)?;
         is_good &= tell(&format!("{rounds} rounds of collectives in {lasts:.0?}"), &course);
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
