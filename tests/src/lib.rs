@@ -9,3 +9,4 @@ pub mod mutants;
 pub mod session;
 pub mod soak;
 pub mod swarm;
+pub mod worlds;

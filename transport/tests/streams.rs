@@ -5,6 +5,8 @@ mod alone;
 mod common;
 #[path = "streams/deaths.rs"]
 mod deaths;
+#[path = "streams/details.rs"]
+mod details;
 #[path = "streams/held_up.rs"]
 mod held_up;
 #[path = "streams/hostile/mod.rs"]

@@ -4,9 +4,9 @@
 //! `docs/results/figure5.txt`, `.csv` and `.svg`. Clusters are made as §4.1.2 says: random links between switches
 //! "until a tree that connects all nodes is formed (links that violate the tree property are not added)"; then each
 //! machine on a switch of its own chance. That can be read in two ways, see [`Links`], and the paper does not say which
-//! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters. Beside it stand
-//! the least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that of the lowest tree of
-//! any kind that a search of bounded time finds.
+//! machine is the root, see [`Root`]: the heights depend on both. The same seed makes the same clusters. Beside it
+//! stand the least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that of the lowest tree
+//! of any kind that a search of bounded time finds.
 
 use std::path::PathBuf;
 
@@ -141,9 +141,9 @@ fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     Ok(plan.height())
 }
 
-/// What no tree over a depth-first line goes below, whatever the order of Algorithm 1: the search leaves no choice along
-/// one way of switches, so the height of the lowest tree over the machines along the way that takes the most; or the
-/// complete tree's height. Trees over no such line can be lower.
+/// What no tree over a depth-first line goes below, whatever the order of Algorithm 1: the search leaves no choice
+/// along one way of switches, so the height of the lowest tree over the machines along the way that takes the most; or
+/// the complete tree's height. Trees over no such line can be lower.
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;

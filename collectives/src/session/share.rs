@@ -9,8 +9,8 @@ const MOST_SAVED: u32 = 32;
 /// When the main stream has had nothing to send for so long it is somebody else who holds it up, and the link is free.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// Whose turn it is: the main stream's, or that of what is beside it, which gets one frame for each `MAIN_FRAMES` of the
-/// other while both have some.
+/// Whose turn it is: the main stream's, or that of what is beside it, which gets one frame for each `MAIN_FRAMES` of
+/// the other while both have some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Share<const MAIN_FRAMES: u32> {
     /// Frames of the main stream since the last beside it.

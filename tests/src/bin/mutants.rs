@@ -6,9 +6,13 @@
 
 use ethbcast_tests::mutants::{BUGS, Bug, Found, hunt};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// A bug that survives so many schedules is not found.
 const MOST_SCHEDULES: u64 = 10_000;
+
+/// A schedule that takes longer, by the wall clock, goes on for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked for.
 struct Asked {
@@ -48,7 +52,7 @@ fn run(asked: Asked) -> Result<ExitCode, String> {
     let [bug] = asked.bugs[..] else { return Err("the planted build hunts one bug at a time".to_owned()) };
     std::panic::set_hook(Box::new(|_| {}));
     ethbcast_transport::planted::choose(bug.name);
-    match hunt(0, asked.schedules, std::time::Duration::from_secs(60)) {
+    match hunt(0, asked.schedules, PATIENCE) {
         Some(Found { schedules, what }) => println!("{schedules} {}", what.replace('\n', " ")),
         None => println!("survived"),
     }
@@ -60,12 +64,11 @@ use outside::run;
 
 #[cfg(not(planted))]
 mod outside {
-    use super::{Asked, Bug, ExitCode, Found, hunt};
+    use super::{Asked, Bug, ExitCode, Found, PATIENCE, hunt};
     use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     /// Bugs hunted at the same time.
     const AT_ONCE: usize = 2;
@@ -74,7 +77,7 @@ mod outside {
 
     /// Builds the planted program, has it hunt each bug, and prints the table.
     pub fn run(asked: Asked) -> Result<ExitCode, String> {
-        let clean = hunt(0, CLEAN_SCHEDULES.min(asked.schedules), Duration::from_secs(60));
+        let clean = hunt(0, CLEAN_SCHEDULES.min(asked.schedules), PATIENCE);
         if let Some(Found { schedules, what }) = clean {
             return Err(format!("schedule {} finds something where nothing is planted: {what}", schedules - 1));
         }
@@ -130,7 +133,11 @@ mod outside {
         let output = command.output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&output.stdout);
         let (number, what) = said.trim().split_once(' ').ok_or_else(|| said.trim().to_owned())?;
-        let number = number.parse().map_err(|_| format!("it ended with {}", output.status))?;
-        Ok((number, what.to_owned()))
+        let number: u64 = number.parse().map_err(|_| format!("it ended with {}", output.status))?;
+        // What a schedule finds where nothing is planted is no proof.
+        match hunt(number - 1, 1, PATIENCE) {
+            None => Ok((number, what.to_owned())),
+            Some(Found { what, .. }) => Err(format!("schedule {} finds without any bug: {what}", number - 1)),
+        }
     }
 }

@@ -92,3 +92,13 @@ fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
 fn nor_is_it_with_other_seeds() {
     nobody_is_put_aside((1..200).step_by(2));
 }
+
+#[test]
+fn where_a_relay_is_out_of_the_way_and_others_have_more_of_a_link_nobody_else_is_taken_for_slow() {
+    for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
+        let (via, slow, short) = (Via::Binary, Some(slow), Short::Cable);
+        let scene = Scene { via, receivers, bytes: 2 * SHORT_BYTES, slow, short, percent: 10, seed: 1 };
+        let aside: Vec<usize> = scene.play().aside.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(aside, Vec::from_iter(slow), "{scene:?}");
+    }
+}

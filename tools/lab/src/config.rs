@@ -27,9 +27,9 @@ pub struct LabConfig {
     pub name: String,
     /// The hosts, the switches and the cables between them.
     pub topology: Topology,
-    /// The rate of every cable of which the topology gives none, in each direction, counted in bytes of frames, Ethernet header included (preamble, check
-    /// sequence and gap of a real cable not). `None`, the default, leaves cables as fast as the machine, and without
-    /// the queues below.
+    /// The rate of every cable of which the topology gives none, in each direction, counted in bytes of frames,
+    /// Ethernet header included (preamble, check sequence and gap of a real cable not). `None`, the default, leaves
+    /// cables as fast as the machine, and without the queues below.
     pub rate_bits_per_second: Option<u64>,
     /// The payload a frame can carry, 68 to 65 535 bytes; default 1500.
     pub mtu_bytes: u32,

@@ -119,7 +119,7 @@ impl Report<'_> {
             "predicted_seconds": self.predicted_seconds(),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
-            "contention": self.verdict.map(|report| report.contended().into_iter().map(contended_json).collect::<Vec<_>>()),
+            "contention": self.verdict.map(contention_json),
             "frames": {
                 "data_sent": self.sent.stream.data_sent,
                 "data_resent": self.sent.stream.data_resent,
@@ -186,6 +186,10 @@ impl Report<'_> {
         }
         "likely a slow or shared cable, or a topology that is not what --topology says".to_owned()
     }
+}
+
+fn contention_json(report: &CheckReport) -> serde_json::Value {
+    report.contended().into_iter().map(contended_json).collect()
 }
 
 fn contended_json(load: &CableLoad) -> serde_json::Value {

@@ -1,5 +1,5 @@
-//! The simulated network: a topology's switches, hosts and cables, each of the rate the topology gives it, or else of the
-//! one that is asked for.
+//! The simulated network: a topology's switches, hosts and cables, each of the rate the topology gives it, or else of
+//! the one that is asked for.
 
 use super::settings::Conditions;
 use ethbcast_planning::topology::Topology;

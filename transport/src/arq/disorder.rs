@@ -88,4 +88,14 @@ mod tests {
         rounds(&mut disorder, 1, Some(10_000));
         assert_eq!(disorder.tolerance(), ms(250));
     }
+
+    #[test]
+    fn a_round_takes_a_round_trip_however_many_echoes_it_has() {
+        let mut disorder = Disorder::new(ms(250));
+        disorder.note(ms(8));
+        for step in 0..u64::from(ROUNDS) * 20 {
+            disorder.on_echo(Instant::START + ms(step), ms(20));
+            assert_eq!(disorder.tolerance(), ms(10), "after {step} ms");
+        }
+    }
 }

@@ -98,4 +98,13 @@ mod tests {
         assert!(rtt.timeout(1) >= Duration::from_millis(40));
         assert_eq!(rtt.timeout(30), tuning.timeout.max);
     }
+
+    #[test]
+    fn a_sample_counts_an_eighth_and_its_deviation_a_quarter() {
+        // RFC 6298 §2: 40 ms, then 80 ms: 45 ms, with a deviation of 20 * 3/4 + 40 / 4 = 25 ms.
+        let mut rtt = Rtt::new(&Tuning::default());
+        [40, 80].into_iter().for_each(|ms| rtt.sample(Duration::from_millis(ms)));
+        assert_eq!(rtt.smoothed(), Some(Duration::from_millis(45)));
+        assert_eq!(rtt.prompt_timeout(0), Duration::from_millis(45 + 4 * 25));
+    }
 }

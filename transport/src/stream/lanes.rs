@@ -133,9 +133,14 @@ impl Readers for Lanes {
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
     }
 
+    /// The last child, if it is well behind the others: where all are alike it is what they have in common, the link
+    /// from here, that carries no more.
     fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
-        let last = self.lanes.iter().min_by_key(|lane| feed.position(lane.reader()));
-        last.map(|lane| lane.peer().rank)
+        let position = |lane: &&Lane| feed.position(lane.reader());
+        let (last, first) =
+            (self.lanes.iter().min_by_key(position)?, self.lanes.iter().map(|lane| position(&lane)).max()?);
+        let behind = self.lanes.len() == 1 || position(&last) + feed.slots() / 4 <= first;
+        behind.then_some(last.peer().rank)
     }
 
     fn consumed(&self) -> u64 {

@@ -173,8 +173,8 @@ fn write_checksum(frame: &mut [u8]) {
     frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Changes a byte of the payload, counted round and round, and makes the checksum fit; nothing of what has no payload or
-/// is no frame of this protocol. So do memory and hardware that check at the wrong moment.
+/// Changes a byte of the payload, counted round and round, and makes the checksum fit; nothing of what has no payload
+/// or is no frame of this protocol. So do memory and hardware that check at the wrong moment.
 pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     let payload_bytes = parse(frame).map_or(0, |frame| frame.payload.len());
     if payload_bytes > 0 {

@@ -14,8 +14,8 @@ const LEGEND: &str =
 const CAST_LEGEND: &str =
     "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
 
-/// Draws a topology as a tree of lines, and below it the cables that are blocked. Without a plan, each switch is a line with its hosts folded; with one, each
-/// host is.
+/// Draws a topology as a tree of lines, and below it the cables that are blocked. Without a plan, each switch is a line
+/// with its hosts folded; with one, each host is.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
     let marks = Annotations::new(topology, overlay);

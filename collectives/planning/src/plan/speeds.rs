@@ -18,8 +18,8 @@ pub struct UsualCable {
     pub frame_bits: f64,
 }
 
-/// How many thousandths of the usual time a frame takes on each cable, and into and out of each host; [`USUAL`] or more,
-/// for what is faster than the usual is not made use of.
+/// How many thousandths of the usual time a frame takes on each cable, and into and out of each host; [`USUAL`] or
+/// more, for what is faster than the usual is not made use of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speeds {
     sending: Vec<u64>,

@@ -75,7 +75,8 @@ pub(super) fn note(topology: &Topology) -> Option<String> {
     (!blocked.is_empty()).then(|| {
         format!(
             "the switches form loops: of {all} cables between them those of the spanning tree carry frames, and \
-             blocked are {}; should your switches have chosen others, correct the file that `ethbcast topo import --out` writes",
+             blocked are {}; should your switches have chosen others, correct the file that `ethbcast topo import \
+             --out` writes",
             nodeset::list(&blocked)
         )
     })

@@ -49,7 +49,7 @@ pub struct Blocks {
     left: u64,
     /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
-    /// The streams in the order in which they are asked for data.
+    /// The order in which they are asked for data.
     turns: Vec<usize>,
     /// When something was consumed last, until all streams have been looked at.
     consumed_at: Option<Instant>,
@@ -231,7 +231,7 @@ impl Blocks {
         });
     }
 
-    /// Streams that were not read may have filled: once for all that was consumed they are looked at.
+    /// Streams that were not read may have filled.
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
             self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
@@ -240,10 +240,8 @@ impl Blocks {
 
     /// What children lack that is gone here, and in which stream: an acknowledgement shows it, taken last.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
-        if frame.header.kind != Kind::ACK {
-            return Vec::new();
-        }
-        let numbered = self.streams.iter_mut().zip((FIRST_STREAM..).map(StreamId));
+        let shows = frame.header.kind == Kind::ACK;
+        let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
     }
 
@@ -284,7 +282,7 @@ impl Blocks {
         self.streams.iter().all(Stream::is_settled)
     }
 
-    /// Writes a frame that a feed need not have, for somebody who lacks it; see [`Stream::write_again`].
+    /// Writes a frame for somebody who lacks it; see [`Stream::write_again`].
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
         self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_take_a_small_part_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
+    fn answers_take_a_fifth_of_the_link_while_there_is_data_and_all_of_it_when_there_is_none() {
         let mut answering = Answering::default();
         answering.ask(&question(1, 0..4000));
         answering.supply(Rank(1), 0, &[1; 4000], 100);
@@ -157,9 +157,9 @@ mod tests {
             answering.main_sent(at(frame));
             pieces += u32::from(answering.poll(at(frame), false).is_some());
         }
-        assert_eq!(pieces, 4, "for each 24 frames one");
+        assert_eq!(pieces, 25, "for each four frames one");
         assert_eq!(answering.poll(at(100), false), None);
         assert_eq!(answering.free_at(at(100)), Some(at(99 + 5000)));
-        assert_eq!(sent(&mut answering, at(99 + 5000)).len(), 36);
+        assert_eq!(sent(&mut answering, at(99 + 5000)).len(), 15);
     }
 }

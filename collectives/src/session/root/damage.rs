@@ -53,6 +53,11 @@ struct Record {
 }
 
 impl Record {
+    /// Whether some of these bytes are among those.
+    fn meets(&self, bytes: &Range<u64>) -> bool {
+        bytes.start < self.bytes.end && self.bytes.start < bytes.end
+    }
+
     /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
     /// no others.
     fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
@@ -81,8 +86,7 @@ impl Damages {
     /// A member has asked for bytes that came damaged.
     pub(super) fn note(&mut self, now: Instant, fetch: &Fetch) {
         let Fetch { rank, bytes, blamed, .. } = fetch;
-        let meets = |record: &Record| bytes.start < record.bytes.end && record.bytes.start < bytes.end;
-        let at = self.records.iter().position(meets).unwrap_or(self.records.len());
+        let at = self.records.iter().position(|record| record.meets(bytes)).unwrap_or(self.records.len());
         if at == self.records.len() {
             if at >= MOST_RECORDS {
                 return;
@@ -94,6 +98,11 @@ impl Damages {
         if record.askers.insert(*rank) {
             record.hops.insert((*blamed, *rank));
         }
+    }
+
+    /// Whether a member has asked for some of these bytes itself.
+    pub(super) fn concern(&self, rank: Rank, bytes: &Range<u64>) -> bool {
+        self.records.iter().any(|record| record.meets(bytes) && record.askers.contains(&rank))
     }
 
     /// What the user is to be told now; if all is `over`, whatever there is.

@@ -78,11 +78,15 @@ impl Fetches {
             sound && here && entry.rank() != need.rank()
         };
         let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
-        // Who sent them damaged comes last: it may still have sound ones, and what comes is checked.
+        // Whoever lacks them itself comes last, and before it who sent them damaged: it may still have sound ones, and
+        // what comes is checked.
         let question = delivery.question(need);
         let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
-        keepers.sort_by_key(|entry| (blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank()));
+        keepers.sort_by_cached_key(|entry| {
+            let lacks = self.damages.concern(entry.rank(), &bytes);
+            (lacks, blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank())
+        });
         keepers.truncate(MOST_KEEPERS);
         if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
             // What came again was damaged, too: it is another's turn.
@@ -92,7 +96,8 @@ impl Fetches {
         self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
     }
 
-    /// Goes on asking members, and tells of what is known by now; who cannot be served because nobody has what it needs, and why.
+    /// Goes on asking members, and tells of what is known by now; who cannot be served because nobody has what it
+    /// needs, and why.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -106,9 +111,8 @@ impl Fetches {
             && let Some(step) = self.questions.poll(now, endpoint.config().timing.stall / 2)
         {
             match step {
-                Step::Ask(keeper, bytes) => {
-                    let rank = delivery.needy().map_or(Rank::NONE, |(need, _)| need.rank());
-                    let fetch = Fetch { rank, bytes, attempt: 1, blamed: Rank::NONE };
+                Step::Ask(keeper, need, bytes) => {
+                    let fetch = Fetch { rank: need.rank(), bytes, attempt: 1, blamed: Rank::NONE };
                     endpoint.send(view.members[keeper.index()].mac, &Message::Fetch(fetch));
                 }
                 Step::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
@@ -118,8 +122,8 @@ impl Fetches {
                 // Its own verdict says so.
                 Step::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
                 Step::Nobody(need, _, text) => {
-                    // Also if its fate was known, and a word about its gap has only just come: else the same bytes would
-                    // be wanted again at once, for ever.
+                    // Also if its fate was known, and a word about its gap has only just come: else the same bytes
+                    // would be wanted again at once, for ever.
                     delivery.stop_serving(view, need.rank());
                     lost.push((need.rank(), text));
                 }

@@ -1,15 +1,14 @@
 //! During a session: what the root knows of each member.
 
-use super::pace::Pace;
+use super::pace::{Pace, Rates};
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
 use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
 /// How one receiver fared, for the report.
@@ -34,8 +33,8 @@ pub struct MemberReport {
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
     pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
-        let Done { outcome, bytes, digest, text } = done;
-        let bytes = form.content_bytes(bytes);
+        let Done { outcome, digest, text, .. } = done;
+        let bytes = form.content_bytes(done.bytes);
         MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
     }
 }
@@ -157,13 +156,7 @@ fn phase(state: MemberState) -> u8 {
 pub(super) struct Members {
     entries: Vec<Entry>,
     presence: Presence,
-    /// How long a member may be slower than the others.
-    slow_after: Duration,
-    /// The most frames per second that a member in place has taken since the view changed last.
-    best_rate: f64,
-    /// What the root has sent of late, and the most per second since the view changed last.
-    sent: Pace,
-    best_sent: f64,
+    rates: Rates,
 }
 
 impl Members {
@@ -175,8 +168,7 @@ impl Members {
             .together_within(timing.status)
             .forgiving_own_sleep();
         let entry = |rank| Entry::new(now, Rank(rank), Standing::InPlace);
-        let entries = (1..=receivers).map(entry).collect();
-        Members { entries, presence, slow_after: timing.slow, best_rate: 0.0, sent: Pace::new(now), best_sent: 0.0 }
+        Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
     /// One more has come, and stands aside; false if too many are still on their way in.
@@ -257,47 +249,34 @@ impl Members {
     /// What a member says of itself when `frames` frames have been sent. Progress is more than it said before, not more
     /// than it ever said: one false word does not cover what follows. Numbers that cannot be are no word of its.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
-        let slow_after = self.slow_after;
+        let kept = self.rates.kept();
         let Some(entry) = self.entry_mut(rank) else { return };
         if status.arrived > frames || status.consumed > status.arrived {
             return;
         }
-        let before = entry.status;
-        let further = phase(status.state) > phase(before.state);
-        if status.arrived > before.arrived || status.consumed > before.consumed || further {
+        let Status { state, arrived, consumed, .. } = entry.status;
+        if status.arrived > arrived || status.consumed > consumed || phase(status.state) > phase(state) {
             entry.moved(now);
         }
         if phase(status.state) < phase(MemberState::Settled) {
             entry.claimed = None;
         }
         entry.status = status;
-        entry.pace.note(now, &status, slow_after);
+        entry.pace.note(now, &status, kept);
         if entry.standing == Standing::InPlace {
-            self.best_rate = entry.pace.arriving().map_or(self.best_rate, |rate| self.best_rate.max(rate));
+            let rate = entry.pace.arriving().unwrap_or_default();
+            self.rates.took(rank, rate);
         }
     }
 
-    /// The root has sent so many frames.
-    pub(super) fn note_sent(&mut self, now: Instant, frames: u64) {
-        let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
-        self.sent.note(now, &sent, self.slow_after);
-        self.best_sent = self.sent.arriving().map_or(self.best_sent, |rate| self.best_sent.max(rate));
+    /// How fast frames are sent and taken.
+    pub(super) fn rates(&self) -> &Rates {
+        &self.rates
     }
 
-    /// The most frames per second that a member in place has taken since the view changed last. Whoever waited for one
-    /// lost frame takes many at once when it comes: none can keep taking more than the root has sent.
-    pub(super) fn best_rate(&self) -> f64 {
-        self.best_rate.min(self.best_sent)
-    }
-
-    /// The most frames per second that the root has sent since the view changed last.
-    pub(super) fn best_sent(&self) -> f64 {
-        self.best_sent
-    }
-
-    /// The view has changed: how fast frames can be taken is to be seen anew.
-    pub(super) fn forget_best_rate(&mut self) {
-        (self.best_rate, self.best_sent) = (0.0, 0.0);
+    /// How fast frames are sent and taken.
+    pub(super) fn rates_mut(&mut self) -> &mut Rates {
+        &mut self.rates
     }
 
     /// A member says that its part is over. Whether it is the same as it said some time ago: once may be anybody.

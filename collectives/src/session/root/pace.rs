@@ -1,7 +1,10 @@
 //! How fast members take frames, by what they say of themselves.
 
 use crate::session::message::Status;
+use crate::session::view::View;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -71,6 +74,79 @@ impl Pace {
         let last = self.marks.back()?;
         Some(last.consumed.saturating_sub(mark.consumed) as f64 / now.since(mark.at).as_secs_f64())
     }
+}
+
+/// How fast frames are sent and taken since the view changed last.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    /// How long what members say is kept.
+    kept: Duration,
+    /// What the root has sent.
+    sent: Pace,
+    best_sent: f64,
+    best_taken: f64,
+    /// By rank, see [`shares`].
+    shares: Vec<f64>,
+}
+
+impl Rates {
+    /// Of a session in which a member may be slow for so long.
+    pub(super) fn new(now: Instant, slow_after: Duration) -> Rates {
+        Rates { kept: slow_after, sent: Pace::new(now), best_sent: 0.0, best_taken: 0.0, shares: Vec::new() }
+    }
+
+    /// How long what members say is kept.
+    pub(super) fn kept(&self) -> Duration {
+        self.kept
+    }
+
+    /// The view has changed: what can be done is to be seen anew.
+    pub(super) fn forget(&mut self, view: &View) {
+        (self.best_sent, self.best_taken, self.shares) = (0.0, 0.0, shares(view));
+    }
+
+    fn share(&self, rank: Rank) -> f64 {
+        self.shares.get(rank.index()).copied().unwrap_or(1.0)
+    }
+
+    /// A member has taken so many frames per second.
+    pub(super) fn took(&mut self, rank: Rank, rate: f64) {
+        self.best_taken = self.best_taken.max(rate * self.share(rank));
+    }
+
+    /// The root has sent so many frames until now.
+    pub(super) fn sent(&mut self, now: Instant, frames: u64) {
+        let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
+        self.sent.note(now, &sent, self.kept);
+        self.best_sent = self.best_sent.max(self.sent.arriving().unwrap_or_default() * self.share(Rank::ROOT));
+    }
+
+    /// The most frames per second that the root has sent.
+    pub(super) fn best_sent(&self) -> f64 {
+        self.best_sent
+    }
+
+    /// The most frames per second that a member in place has taken. Whoever waited for one lost frame takes many at once
+    /// when it comes: none can keep taking more than the root has sent.
+    pub(super) fn best(&self) -> f64 {
+        self.best_taken.min(self.best_sent)
+    }
+}
+
+/// By rank, the root's being that of what it sends: how much of the rate at which a host is sent to its plan's links can
+/// carry. Where a relay has several children, each gets a share of its link; who is for a moment sent to at the whole of
+/// one, for others are out of the way or have enough, cannot hand it on like that.
+fn shares(view: &View) -> Vec<f64> {
+    if view.via == Via::Cast || view.via.is_in_blocks() {
+        return vec![1.0; view.members.len()];
+    }
+    let tree = view.trees()[0];
+    let parents: Vec<usize> =
+        (0..view.members.len() as u16).map(|rank| tree.parent(Rank(rank)).map_or(0, Rank::index)).collect();
+    let mut children = vec![0_u32; parents.len()];
+    view.ranks().filter(|&rank| rank != Rank::ROOT).for_each(|rank| children[parents[rank.index()]] += 1);
+    let most = children.iter().copied().max().unwrap_or(0).max(1);
+    parents.into_iter().map(|parent| f64::from(children[parent]) / f64::from(most)).collect()
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is to be done about a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A member is to be asked.
-    Ask(Rank, Range<u64>),
+    /// A member is to be asked for the bytes that somebody needs.
+    Ask(Rank, Needy, Range<u64>),
     /// The bytes are here: who needs them, and where the first of them is.
     Found(Needy, u64, Vec<u8>),
     /// No member has them; or all were asked for long enough.
@@ -94,8 +94,8 @@ impl Questions {
                 }
                 let silent = asking.silence(now) >= SILENT_AFTER;
                 if asking.denials() == 0 && !silent {
-                    let rank = *rank;
-                    return asking.poll(now).map(|bytes| Step::Ask(rank, bytes));
+                    let (rank, need) = (*rank, question.need);
+                    return asking.poll(now).map(|bytes| Step::Ask(rank, need, bytes));
                 }
                 question.open |= silent;
             }
@@ -131,7 +131,7 @@ mod tests {
 
     fn asked(questions: &mut Questions, millis: u64) -> Option<Rank> {
         match questions.poll(at(millis), LIMIT) {
-            Some(Step::Ask(rank, bytes)) if bytes == (100..110) => Some(rank),
+            Some(Step::Ask(rank, NEED, Range { start: 100, end: 110 })) => Some(rank),
             step => {
                 assert_eq!(step, None);
                 None

@@ -66,6 +66,7 @@ impl Running {
             timers,
             view,
         };
+        running.members.rates_mut().forget(&running.view);
         running.publish(now, endpoint);
         running
     }
@@ -278,7 +279,7 @@ impl Running {
             self.timers.set(Wait::Change, now + endpoint.config().timing.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
-            self.members.forget_best_rate();
+            self.members.rates_mut().forget(&self.view);
             self.publish(now, endpoint);
             self.check_ready(endpoint);
         }
@@ -369,7 +370,7 @@ impl Running {
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let RootConfig { timing, on_slow, .. } = *endpoint.config();
-        self.members.note_sent(now, self.delivery.frames_sent());
+        self.members.rates_mut().sent(now, self.delivery.frames_sent());
         let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);

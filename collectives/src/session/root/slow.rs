@@ -71,13 +71,13 @@ impl Scene<'_> {
     }
 
     fn is_slow(&self, members: &Members, rank: Rank, period: Duration) -> bool {
-        self.is_below(members, rank, period, members.best_rate())
+        self.is_below(members, rank, period, members.rates().best())
     }
 
     /// Whether the root has sent faster than a member of its own takes frames: that may be the member, or all of them.
     fn is_doubtful(&self, members: &Members, brake: Brake) -> bool {
         let period = self.timing.slow / 4;
-        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.best_sent())
+        brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.rates().best_sent())
     }
 
     /// The child of a doubtful member that is to show what others can take, and what it has.

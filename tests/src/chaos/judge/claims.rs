@@ -195,3 +195,6 @@ impl Claims<'_> {
         about.is_empty() || about.iter().any(|line| !line.contains(" joined ("))
     }
 }
+
+#[cfg(test)]
+mod tests;

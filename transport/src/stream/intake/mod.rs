@@ -109,7 +109,6 @@ impl Intake {
         }
         if let Some(gap) = self.gap.take_if(|gap| gap.due() <= now)
             && gap.is_open(feed)
-            && !planted!("loss-never-reported")
             && self.receipt.make_ready()
         {
             stats.nacks_sent += 1;
@@ -189,8 +188,7 @@ impl Intake {
         let much = feed.slots() / self.parts;
         let more_room = room >= self.advertised + much && !feed.is_complete();
         let released = standing.below >= self.below + much;
-        if planted!("room-never-told") {
-        } else if exhausted || ((more_room || released) && !self.silent) {
+        if exhausted || ((more_room || released) && !self.silent) {
             self.receipt.hasten(now + self.stagger);
         }
     }

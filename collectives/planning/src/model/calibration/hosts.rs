@@ -102,8 +102,8 @@ impl Calibration {
     }
 
     /// What is known after some hosts were measured again: of those the new, of the others the old. What is the whole
-    /// network's (the table, loss, broadcast) is the new one's only if it has measured all hosts again, for one host says
-    /// little of the others.
+    /// network's (the table, loss, broadcast) is the new one's only if it has measured all hosts again, for one host
+    /// says little of the others.
     ///
     /// # Errors
     /// [`CalibrationProblem::OtherRoot`] if the two were measured from different hosts.
@@ -172,7 +172,8 @@ mod tests {
         let elsewhere = read.updated_by(calibration("n7", 1, &[])).expect_err("another root").to_string();
         assert_eq!(
             elsewhere,
-            "c.toml: measured from host `n0`, and this one is `n7`; update it from there, or write a file of its own with \
+            "c.toml: measured from host `n0`, and this one is `n7`; update it from there, or write a file of its \
+             own with \
              --out"
         );
     }

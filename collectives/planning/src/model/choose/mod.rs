@@ -118,8 +118,8 @@ impl Choice {
         Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
     }
 
-    /// What it is predicted to take if so many bytes come to be sent, in seconds: for a stream whose length is known when
-    /// it has ended.
+    /// What it is predicted to take if so many bytes come to be sent, in seconds: for a stream whose length is known
+    /// when it has ended.
     pub fn predicted_for(&self, size_bytes: u64) -> f64 {
         let Pricing { shape, calibration, frame_payload_bytes } = &self.pricing;
         let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);

@@ -84,8 +84,8 @@ impl<'a> Levels<'a> {
         (tree.left == 0).then_some(tree.children)
     }
 
-    /// A switch with somebody left whom the sender can reach: by chance, those with many left more likely, and those where
-    /// nobody of the tree is the more so.
+    /// A switch with somebody left whom the sender can reach: by chance, those with many left more likely, and those
+    /// where nobody of the tree is the more so.
     fn choose(
         &self,
         tree: &Attempt,

@@ -6,8 +6,8 @@
 //! - other **lines**, or none at all ([`levels`]): trees built level by level, every host sending to whom it can reach
 //!   over cables that nobody else sends over yet.
 //!
-//! Both draw from a sequence of numbers that is the same on every host, and take a bounded number of steps and no clock:
-//! equal input gives equal plans.
+//! Both draw from a sequence of numbers that is the same on every host, and take a bounded number of steps and no
+//! clock: equal input gives equal plans.
 
 mod levels;
 

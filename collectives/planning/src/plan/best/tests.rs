@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 #[test]
 fn a_tree_can_be_lower_than_any_over_a_depth_first_line() {
-    let text = "schema = 1\nswitch = [{name='s0', hosts='n[4-5]', links=['s1']}, {name='s1', hosts='n2', links=['s2']}, \
+    let text = "schema = 1\nswitch = [{name='s0', hosts='n[4-5]', links=['s1']}, {name='s1', hosts='n2', \
+     links=['s2']}, \
                 {name='s2', hosts=['n[0-1]', 'n3']}]\n";
     let row = Topology::parse(text, "row").expect("a row");
     let all: Vec<usize> = (0..6).collect();

@@ -12,8 +12,9 @@ pub struct CheckReport {
     pub ranks: usize,
     /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// The directed cable that hosts compete for, then with the most senders, then the most flows, then the first in the order host uplinks, host
-    /// downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults, a cast, or a single rank.
+    /// The directed cable that hosts compete for, then with the most senders, then the most flows, then the first in
+    /// the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults,
+    /// a cast, or a single rank.
     pub worst: Option<CableLoad>,
     /// Every directed cable that is used, in the same order; empty if no cable was judged.
     pub loads: Vec<CableLoad>,

@@ -57,7 +57,8 @@ pub enum SavedPlanProblem {
     ZeroSegment,
     /// A segment longer than relays can keep.
     #[error(
-        "segments of {segment_bytes} bytes are longer than a host can keep of a stream, {most_bytes} bytes; use at most \
+        "segments of {segment_bytes} bytes are longer than a host can keep of a stream, {most_bytes} bytes; use at \
+         most \
          that, or save the plan again with `ethbcast plan --out`"
     )]
     LongSegment {

@@ -67,19 +67,22 @@ fn others_than_it_was_made_for_are_told_what_to_do() {
     let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
     assert_eq!(
         refusal(&["n0", "n1", "n7", "n8"], 1),
-        "p.toml:7: the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these with \
+        "p.toml:7: the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these \
+         with \
          `ethbcast plan --out`"
     );
     assert!(refusal(&["n0", "n1", "n2"], 1).contains("members: `n3` missing; save"));
     assert!(refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save"));
     assert_eq!(
         refusal(&["n1", "n0", "n2", "n3"], 1),
-        "p.toml:3: the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast plan --root n1 \
+        "p.toml:3: the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast \
+         plan --root n1 \
          --out`"
     );
     assert_eq!(
         refusal(&["n0", "n1", "n2", "n3"], 2),
-        "p.toml:4: the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the plan file out)"
+        "p.toml:4: the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the \
+         plan file out)"
     );
     assert!(refusal(&["n0", "n1", "n2", "n3", "n3"], 1).contains("no parent"), "a name twice leaves a rank over");
 }
@@ -175,7 +178,8 @@ fn a_segment_must_fit_into_what_relays_keep() {
     assert_eq!(saved.check_segment(4096), Ok(()));
     assert_eq!(
         saved.check_segment(4095).expect_err("longer").to_string(),
-        "p.toml:5: segments of 4096 bytes are longer than a host can keep of a stream, 4095 bytes; use at most that, or \
+        "p.toml:5: segments of 4096 bytes are longer than a host can keep of a stream, 4095 bytes; use at most \
+         that, or \
          save the plan again with `ethbcast plan --out`"
     );
 }

@@ -41,8 +41,8 @@ impl SavedPlan {
         Err(self.origin.refuse(line, SavedPlanProblem::Contended(Box::new(report))))
     }
 
-    /// Checks that relays can keep a segment: of at most `most_bytes`, which depends on their feed and on the payload of
-    /// a frame.
+    /// Checks that relays can keep a segment: of at most `most_bytes`, which depends on their feed and on the payload
+    /// of a frame.
     ///
     /// # Errors
     /// [`SavedPlanError`] with the line.

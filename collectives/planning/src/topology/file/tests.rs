@@ -220,7 +220,8 @@ fn what_cannot_be_true_of_cables_and_hosts_is_refused_with_its_line() {
     let twice = refused("links = [\"c\"]", "links = [\"c\", { to = \"a\", rate = \"1gbit\" }]");
     assert_eq!(
         twice,
-        "rack.toml:10: the cable from switch `b` to `a` is described twice, with 10gbit and with 1gbit; give it one rate"
+        "rack.toml:10: the cable from switch `b` to `a` is described twice, with 10gbit and with 1gbit; give it one \
+         rate"
     );
     let no_rate = "is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 10gbit";
     assert_eq!(refused("\"10gbit\"", "\"fast\""), format!("rack.toml:5: rate: `fast` {no_rate}"));

@@ -29,7 +29,8 @@ impl Bundle {
         bundle
     }
 
-    /// What both ends say together. An aggregation at one end is one at the other, too, whether that end says so or not.
+    /// What both ends say together. An aggregation at one end is one at the other, too, whether that end says so or
+    /// not.
     ///
     /// # Errors
     /// The two rates if the ends say different ones of their fastest cable.

@@ -191,14 +191,13 @@ fn rings_are_reduced_to_the_spanning_tree_from_the_least_address() {
     assert_eq!(read(&addressed, None, "d").expect("a topology").topology.blocked(), [(0, 1)]);
 }
 
-/// The outputs with the ports' types and aggregations, one after the other.
+/// The output with the ports' types and aggregations, one after the other.
 fn with_ports(mut file: LldpFile, ports: &[(&str, &str)]) -> LldpFile {
+    const PORT: &str = r#""port": [{"id""#;
     for (kind, aggregation) in ports {
-        let port = format!(
-            r#""aggregation": [{{"value": "{aggregation}"}}], "auto-negotiation": [{{"supported": true, "current": [{{"value": "{kind}"}}]}}], "id": [{{"type": "ifname", "value": "swp"#
-        );
-        file.text =
-            file.text.replacen(r#""id": [{"type": "ifname", "value": "swp"#, &port.replace("\"id\"", "\"id\" "), 1);
+        let current = format!(r#""auto-negotiation": [{{"supported": true, "current": [{{"value": "{kind}"}}]}}]"#);
+        let port = format!(r#""port": [{{"aggregation": [{{"value": "{aggregation}"}}], {current}, "id""#);
+        file.text = file.text.replacen(PORT, &port, 1);
     }
     file
 }

@@ -17,8 +17,8 @@ pub fn looks_like_topology_conf(text: &str) -> bool {
 /// Reads a `topology.conf`; `source_name` is what errors and notes call it, usually its path.
 ///
 /// Keys are read without regard to case. A switch may have hosts, child switches, both or (an empty one) neither. Where
-/// switches have several parents, as in Slurm's own example, some cables are taken to be blocked by spanning tree, and a
-/// note says which.
+/// switches have several parents, as in Slurm's own example, some cables are taken to be blocked by spanning tree, and
+/// a note says which.
 ///
 /// Slurm gives `LinkSpeed` no unit. Here it is what the cables to the line's hosts and child switches carry in Mbit/s,
 /// or with a unit of its own such as `10gbit`, and a note says so; below 10 it can be no Ethernet's, and is ignored.

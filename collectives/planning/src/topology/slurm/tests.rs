@@ -72,7 +72,8 @@ fn several_top_switches_are_reduced_to_the_spanning_tree_and_that_is_said() {
     assert_eq!(
         notes[1],
         "topology.conf: the switches form loops: of 8 cables between them those of the spanning tree carry frames, and \
-         blocked are `s1-s5`, `s2-s5`, `s3-s5`; should your switches have chosen others, correct the file that `ethbcast \
+         blocked are `s1-s5`, `s2-s5`, `s3-s5`; should your switches have chosen others, correct the file that \
+         `ethbcast \
          topo import --out` writes"
     );
     assert_eq!(Topology::parse(&topology.to_toml(), "written"), Ok(topology));
@@ -99,7 +100,8 @@ fn speeds_that_cannot_be_meant_are_ignored_or_refused() {
     assert_eq!(conf("SwitchName=s0 Nodes=n1 LinkSpeed=2.5gbit").topology.host_rate(0), Some(2_500_000_000));
     assert_eq!(
         refusal("SwitchName=s0 Nodes=n1 LinkSpeed=QDR"),
-        "topology.conf:1: `LinkSpeed=QDR` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate such \
+        "topology.conf:1: `LinkSpeed=QDR` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate \
+         such \
          as 10gbit"
     );
 }

@@ -17,8 +17,8 @@ pub fn looks_like_topology_yaml(text: &str) -> bool {
 /// `cluster_default`, or else the first of all. Loops are treated as those of a `topology.conf`.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for what is not of this form, a topology without switches (`block`, `flat` and
-/// others), or switches that are not all joined.
+/// [`TopologyError`] with source and line, for what is not of this form, a topology without switches (`block`, `flat`
+/// and others), or switches that are not all joined.
 pub fn parse_yaml(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     read(text).map_err(|error| error.named(source_name)).and_then(|(reader, notes)| {
         let mut imported = reader.build(source_name)?;

@@ -1,0 +1,114 @@
+//! The small worlds there are, by name.
+
+use super::ack_tree::{Mistake, TreeHost, ack_tree, ack_tree_with};
+use super::event::Event;
+use super::explore::{Bounds, Explored, Violation, explore};
+use super::host::Host;
+use super::member::communicator;
+use super::replay::replay;
+use super::session::{Beginning, session};
+use super::world::World;
+use ethbcast_planning::plan::Via;
+use std::time::Duration;
+
+/// Frames of each stream.
+const FRAMES: usize = 3;
+/// In an ack tree the first receiver acknowledges to the origin, the second to the first.
+const PARENTS: &[usize] = &[0, 0, 1];
+
+/// A world that can be explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is explored, and to which depth, if one frame may be lost or repeated at each step.
+    pub depth: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Session(Via, Beginning),
+    AckTree(Option<Mistake>),
+    Communicator,
+}
+
+/// All of them.
+pub const WORLDS: [Named; 9] = [
+    Named { name: "chain", depth: 12, kind: Kind::Session(Via::Chain, Beginning::View) },
+    Named { name: "cast", depth: 12, kind: Kind::Session(Via::Cast, Beginning::View) },
+    Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
+    Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
+    Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },
+    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None) },
+    Named { name: "ranks", depth: 6, kind: Kind::Communicator },
+    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(Some(Mistake::KeepsParent)) },
+    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(Some(Mistake::NeverAsks)) },
+];
+
+impl Named {
+    /// The world of this name.
+    pub fn find(name: &str) -> Option<Named> {
+        WORLDS.into_iter().find(|world| world.name == name)
+    }
+
+    /// Explored to the last state, with so many faults and at most one death.
+    ///
+    /// # Errors
+    /// As [`explore`](Named::explore).
+    pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
+        self.explore(Bounds { depth: usize::MAX, faults, deaths: 1, ends_within: self.ends_within(), follow_one_in: 1 })
+    }
+
+    /// Explored to a depth, with a fault at each step and at most one death.
+    ///
+    /// # Errors
+    /// As [`explore`](Named::explore).
+    pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
+        let ends_within = self.ends_within();
+        self.explore(Bounds { depth, faults: usize::MAX, deaths: 1, ends_within, follow_one_in: 1000 })
+    }
+
+    /// The same within any bounds.
+    ///
+    /// # Errors
+    /// What must not happen, and how to get there.
+    pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
+        match self.kind {
+            Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
+            Kind::AckTree(mistake) => explore(&mut World::new(tree(mistake)), bounds),
+            Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
+        }
+    }
+
+    /// These events once more, in words.
+    ///
+    /// # Errors
+    /// The first that cannot happen.
+    pub fn replay(self, events: &[Event]) -> Result<String, String> {
+        fn play<H: Host>(hosts: Vec<H>, events: &[Event]) -> Result<String, String> {
+            replay(&mut World::new(hosts), events)
+        }
+        match self.kind {
+            Kind::Session(via, begins) => play(session(via, 2, FRAMES, begins), events),
+            Kind::AckTree(mistake) => play(tree(mistake), events),
+            Kind::Communicator => play(communicator(3, FRAMES), events),
+        }
+    }
+
+    /// By when all is over if nothing goes wrong any more. A session waits for whoever is silent for the dead limit and
+    /// its patience, 0.5 s here, and as long for who is stuck; before the start for a second. A communicator finds out
+    /// silence after 1.5 s, and who leaves then waits for 0.5 s.
+    fn ends_within(self) -> Duration {
+        match self.kind {
+            Kind::Session(_, Beginning::Nothing) => Duration::from_millis(2000),
+            Kind::Session(..) => Duration::from_millis(1500),
+            Kind::AckTree(_) => Duration::from_millis(500),
+            Kind::Communicator => Duration::from_millis(2500),
+        }
+    }
+}
+
+fn tree(mistake: Option<Mistake>) -> Vec<TreeHost> {
+    if mistake.is_none() { ack_tree(PARENTS, FRAMES as u64) } else { ack_tree_with(PARENTS, FRAMES as u64, mistake) }
+}

@@ -1,0 +1,75 @@
+//! Where a world comes to when nothing goes wrong any more: every frame arrives, time passes, until all is quiet.
+
+use super::event::Event;
+use super::host::Host;
+use super::prints::Prints;
+use super::state::State;
+use super::world::World;
+use std::time::Duration;
+
+/// A fair run that takes more events does not end.
+const MOST_EVENTS: usize = 20_000;
+
+/// What is known of fair runs. Each state has one, so what is known of one state is known of all on the way.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// By state: how long it takes to the end.
+    left: Prints<Duration>,
+    delivered: usize,
+    failed: usize,
+    longest: Duration,
+}
+
+impl Ends {
+    /// Follows the fair run from `state` to an end, or to a state that is known to come to one.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the run so far.
+    pub(super) fn follow<H: Host>(
+        &mut self,
+        world: &mut World<H>,
+        state: &State,
+        within: Duration,
+    ) -> Result<(), (String, Vec<Event>)> {
+        let (mut state, mut way, mut events) = (state.clone(), Vec::new(), Vec::new());
+        let left = loop {
+            let print = state.print(());
+            if let Some(&left) = self.left.get(&print) {
+                break left;
+            }
+            way.push((print, state.now));
+            let Some(event) = world.fair(&state) else {
+                world.check_end(&state).map_err(|what| (what, std::mem::take(&mut events)))?;
+                *(if world.is_delivered(&state) { &mut self.delivered } else { &mut self.failed }) += 1;
+                break Duration::ZERO;
+            };
+            events.push(event);
+            if events.len() > MOST_EVENTS {
+                return Err((format!("no end after {MOST_EVENTS} fair events"), events));
+            }
+            state = world.apply(&state, event).map_err(|what| (what, events.clone()))?;
+        };
+        let end = state.now + left;
+        for (print, now) in way.into_iter().rev() {
+            self.left.insert(print, end.since(now));
+            self.longest = self.longest.max(end.since(now));
+        }
+        if self.longest > within {
+            return Err((format!("the end comes after {:?} only", self.longest), events));
+        }
+        Ok(())
+    }
+
+    pub(super) fn followed(&self) -> usize {
+        self.left.len()
+    }
+
+    /// Ends with all delivered, and others.
+    pub(super) fn kinds(&self) -> (usize, usize) {
+        (self.delivered, self.failed)
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        self.longest
+    }
+}

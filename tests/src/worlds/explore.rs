@@ -1,0 +1,238 @@
+//! All that can happen in a small world, breadth first: every state once, each by a shortest way.
+
+use super::ends::Ends;
+use super::event::{Event, written};
+use super::host::Host;
+use super::prints::Prints;
+use super::state::State;
+use super::world::World;
+use std::fmt;
+use std::time::Duration;
+
+/// How far a world is explored. Frames may arrive and time may pass while none is on its way at will.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Events from the beginning on.
+    pub depth: usize,
+    /// Frames lost, frames repeated, and timers that fall due while frames are on their way, in all.
+    pub faults: usize,
+    /// Hosts that die.
+    pub deaths: u32,
+    /// From any state on, once nothing goes wrong any more, all is over by then.
+    pub ends_within: Duration,
+    /// Of the states at the last depth, one in so many is followed to its end; of all others each.
+    pub follow_one_in: u64,
+}
+
+/// What has been explored.
+#[derive(Clone, Debug, Default)]
+pub struct Explored {
+    /// States of the world, each found once.
+    pub states: usize,
+    /// Events that have been tried.
+    pub events: usize,
+    /// Events from the beginning to the state farthest away.
+    pub depth: usize,
+    /// Whether no state was left that leads on to others.
+    pub is_complete: bool,
+    /// States of single hosts.
+    pub locals: usize,
+    /// Steps of single hosts that have been played.
+    pub steps: usize,
+    /// States that have been followed to an end, those on the way among them.
+    pub followed: usize,
+    /// Ends of fair runs at which all who live have what they wanted; at which somebody has a reason instead.
+    pub ends: (usize, usize),
+    /// The longest that a fair run takes to its end.
+    pub longest: Duration,
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explored { states, events, depth, locals, steps, followed, ends, longest, .. } = self;
+        let to = if self.is_complete { "to the end, at" } else { "to" };
+        write!(
+            f,
+            "{states} states {to} depth {depth} by {events} events ({locals} states of hosts, {steps} steps); {followed} \
+             states followed to {} ends with all delivered and {} with a reason, in {longest:?} at most",
+            ends.0, ends.1
+        )
+    }
+}
+
+/// Something that must not happen, and how to get there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What is wrong.
+    pub what: String,
+    /// All events from the beginning on.
+    pub events: Vec<Event>,
+}
+
+impl Violation {
+    /// The events as `--replay` takes them.
+    pub fn line(&self) -> String {
+        written(&self.events)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {} events: {}", self.what, self.events.len(), written(&self.events))
+    }
+}
+
+/// Explores `world` within `bounds`.
+///
+/// # Errors
+/// The first thing that must not happen, by a shortest list of events.
+pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
+    let start = world.start().clone();
+    let mut search = Search {
+        world,
+        bounds,
+        seen: Prints::default(),
+        from: Vec::new(),
+        ends: Ends::default(),
+        next: Vec::new(),
+        depth: 0,
+        events: 0,
+    };
+    search.seen.insert(start.print(0_usize), ());
+    search.keep(&start, 0, (0, Event::Time));
+    while !search.next.is_empty() && search.depth < bounds.depth {
+        search.level()?;
+    }
+    Ok(search.explored())
+}
+
+struct Search<'w, H> {
+    world: &'w mut World<H>,
+    bounds: Bounds,
+    /// What tells the states that have been found.
+    seen: Prints<()>,
+    /// By the order in which states were found: from which one, and by what.
+    from: Vec<(u32, Event)>,
+    ends: Ends,
+    /// The states at this depth, packed, each behind its number and the faults on the way to it.
+    next: Vec<u32>,
+    depth: usize,
+    events: usize,
+}
+
+impl<H: Host> Search<'_, H> {
+    /// Goes on from all states at this depth.
+    fn level(&mut self) -> Result<(), Violation> {
+        self.depth += 1;
+        let mut words = std::mem::take(&mut self.next).into_iter();
+        while let (Some(number), Some(faults)) = (words.next(), words.next()) {
+            let state = State::unpack(&mut words).expect("what was packed");
+            self.follow(&state, number, None)?;
+            self.go_on(&state, number, faults as usize)?;
+        }
+        Ok(())
+    }
+
+    /// A state has been reached. One at the last depth is not gone on from, and need not be kept.
+    fn find(&mut self, state: &State, faults: usize, from: (u32, Event)) -> Result<(), Violation> {
+        let print = state.print(faults);
+        if self.seen.insert(print, ()).is_some() {
+            return Ok(());
+        }
+        if self.depth < self.bounds.depth {
+            self.keep(state, faults, from);
+        } else if print.is_multiple_of(self.bounds.follow_one_in) {
+            self.follow(state, from.0, Some(from.1))?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, state: &State, faults: usize, from: (u32, Event)) {
+        self.next.extend([self.from.len() as u32, faults as u32]);
+        state.pack(&mut self.next);
+        self.from.push(from);
+    }
+
+    /// Follows a state to its end: state number `number`, or the one to which `event` leads from there.
+    fn follow(&mut self, state: &State, number: u32, event: Option<Event>) -> Result<(), Violation> {
+        let ended = self.ends.follow(self.world, state, self.bounds.ends_within);
+        ended.map_err(|(what, mut last)| {
+            let mut events = self.way_to(number);
+            events.extend(event);
+            events.append(&mut last);
+            Violation { what, events }
+        })
+    }
+
+    /// Tries everything that can happen in a state.
+    fn go_on(&mut self, state: &State, number: u32, faults: usize) -> Result<(), Violation> {
+        for event in self.choices(state, faults) {
+            let faults = faults + usize::from(self.is_fault(state, event));
+            self.events += 1;
+            match self.world.apply(state, event) {
+                Ok(next) => self.find(&next, faults, (number, event))?,
+                Err(what) => {
+                    let mut events = self.way_to(number);
+                    events.push(event);
+                    return Err(Violation { what, events });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an event counts as a fault; none does if there may be one at each step.
+    fn is_fault(&self, state: &State, event: Event) -> bool {
+        let is_fault = match event {
+            Event::Lose(..) | Event::Repeat(..) => true,
+            Event::Time => !state.is_empty(),
+            Event::Deliver(..) | Event::Kill(_) => false,
+        };
+        is_fault && self.bounds.faults < usize::MAX
+    }
+
+    fn choices(&self, state: &State, faults: usize) -> Vec<Event> {
+        let mut choices = Vec::new();
+        let may_fail = faults < self.bounds.faults;
+        for (from, to) in state.ways() {
+            choices.push(Event::Deliver(from, to));
+            if may_fail && self.world.is_losable(state, from, to) {
+                choices.extend([Event::Lose(from, to), Event::Repeat(from, to)]);
+            }
+        }
+        if self.world.has_timer(state) && (may_fail || state.is_empty()) {
+            choices.push(Event::Time);
+        }
+        if u32::from(state.deaths) < self.bounds.deaths {
+            choices.extend(self.world.mortals(state).map(Event::Kill));
+        }
+        choices
+    }
+
+    /// The events that lead to state number `number`.
+    fn way_to(&self, mut number: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        while number != 0 {
+            let (from, event) = self.from[number as usize];
+            events.push(event);
+            number = from;
+        }
+        events.reverse();
+        events
+    }
+
+    fn explored(self) -> Explored {
+        let Search { world, seen, next, ends, events, depth, bounds, .. } = self;
+        Explored {
+            states: seen.len(),
+            events,
+            depth,
+            is_complete: next.is_empty() && depth < bounds.depth,
+            locals: world.locals().count(),
+            steps: world.locals().steps(),
+            followed: ends.followed(),
+            ends: ends.kinds(),
+            longest: ends.longest(),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The small worlds of a session: a root and its receivers.
+
+use super::host::{Fate, Host};
+use super::shared::Shared;
+use crate::session::GROUP;
+use ethbcast_collectives::session::application::{Again, Content, Next, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::{
+    Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, View, Wanted,
+};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::wire::HEADER_BYTES;
+use ethbcast_transport::{Deadline, Instant, Machine, Tuning};
+use std::fmt;
+use std::time::Duration;
+
+/// The MTU of these worlds, in bytes.
+const MTU_BYTES: u16 = 300;
+/// The payload of a full frame, in bytes.
+const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
+/// How long a root waits for receivers, and a receiver for a root.
+const LISTENS: Duration = Duration::from_secs(1);
+
+/// The clockwork of these worlds: as the default's, but whoever is silent or stuck is found and given up after a few
+/// signs of life.
+pub const TIMING: Timing = Timing {
+    announce: Duration::from_millis(100),
+    join: Duration::from_millis(100),
+    view: Duration::from_millis(50),
+    status: Duration::from_millis(100),
+    suspect: Duration::from_millis(150),
+    dead: Duration::from_millis(250),
+    forgotten: Duration::from_millis(250),
+    patience: Duration::from_millis(250),
+    stall: Duration::from_millis(400),
+    sync: Duration::from_millis(400),
+    slow: Duration::from_millis(200),
+    verdict: Duration::from_millis(50),
+    farewells: 2,
+};
+
+/// Compares what comes with what was sent, and keeps how much there was.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    sent: Shared,
+    taken: usize,
+    /// Where the first byte came that was not sent.
+    wrong_at: Option<usize>,
+    verdict: Option<Done>,
+}
+
+impl Compared {
+    fn new(sent: &Shared) -> Compared {
+        Compared { sent: sent.clone(), taken: 0, wrong_at: None, verdict: None }
+    }
+
+    fn has_all(&self) -> bool {
+        self.wrong_at.is_none() && self.taken == self.sent.as_ref().len()
+    }
+}
+
+impl Sink for Compared {
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        let end = self.taken + bytes.len();
+        if self.sent.as_ref().get(self.taken..end) != Some(bytes) {
+            self.wrong_at.get_or_insert(self.taken);
+        }
+        self.taken = end;
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        let mut tally = Tally::default();
+        tally.add(&self.sent.as_ref()[..self.taken.min(self.sent.as_ref().len())]);
+        self.verdict = Some(match tally.verify(trailer) {
+            Ok(()) => tally.verdict(Outcome::Verified, ""),
+            Err(mismatch) => tally.verdict(Outcome::Damaged, mismatch.to_string()),
+        });
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+        self.verdict.take()
+    }
+}
+
+/// Bytes that can be read again, or not.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    content: Content<Shared>,
+    again: bool,
+}
+
+impl Source for Sent {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.again { self.content.read_again(now, offset, bytes) } else { Again::Impossible("a pipe".to_owned()) }
+    }
+}
+
+/// Where the exploring of a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// Nobody has said anything.
+    Nothing,
+    /// The root has sent its first view.
+    View,
+    /// It has sent the first frames of the stream.
+    Data,
+}
+
+/// A host of a session.
+#[derive(Clone, Debug)]
+pub struct SessionHost<K = Compared> {
+    participant: Participant<Sent, K>,
+    begins: Beginning,
+}
+
+/// A root and `receivers` receivers, which get `frames` frames via `via`, the last of them the trailer; their feeds
+/// have four slots.
+pub fn session(via: Via, receivers: usize, frames: usize, begins: Beginning) -> Vec<SessionHost> {
+    session_with(via, receivers, frames, begins, |_, sink| sink)
+}
+
+/// The same with other sinks, made of the usual ones.
+pub fn session_with<K: Sink>(
+    via: Via,
+    receivers: usize,
+    frames: usize,
+    begins: Beginning,
+    change: impl Fn(usize, Compared) -> K,
+) -> Vec<SessionHost<K>> {
+    let shared = Shared::of((frames - 1) * PAYLOAD_BYTES);
+    let station = |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), MTU_BYTES);
+    let tuning = Tuning::default().with_feed_frames(4);
+    let config = RootConfig {
+        size: Some(shared.as_ref().len() as u64),
+        wanted: Wanted { patience: LISTENS, ..Wanted::exactly(receivers) },
+        route: Route::Via(via),
+        tuning: tuning.clone(),
+        timing: TIMING,
+        probe: false,
+        ..RootConfig::new(station(0), 7, "a small world")
+    };
+    let sent = Sent { content: Content::new(shared.clone()), again: true };
+    let root = Participant::root(Root::new(Instant::START, config), sent);
+    let receivers = (1..=receivers).map(|host| {
+        let config = ReceiverConfig::new(station(host), host as u64);
+        let config = ReceiverConfig { patience: Some(LISTENS), tuning: tuning.clone(), timing: TIMING, ..config };
+        Participant::receiver(Receiver::new(Instant::START, config), change(host, Compared::new(&shared)))
+    });
+    let hosts = std::iter::once(root).chain(receivers);
+    hosts.map(|participant| SessionHost { participant, begins }).collect()
+}
+
+/// A sink whose bytes can be compared.
+pub trait Comparing: Sink + Clone + fmt::Debug {
+    /// What has come.
+    fn compared(&self) -> &Compared;
+}
+
+impl Comparing for Compared {
+    fn compared(&self) -> &Compared {
+        self
+    }
+}
+
+impl<K: Comparing> SessionHost<K> {
+    fn check_bytes(&self) -> Result<(), String> {
+        let Some(receiving) = self.participant.receiving() else { return Ok(()) };
+        let compared = receiving.sink().compared();
+        if let Some(at) = compared.wrong_at {
+            return Err(format!("byte {at} or one close behind is not what was sent"));
+        }
+        let outcome = receiving.verdict().map(|verdict| verdict.outcome);
+        let claims = matches!(outcome, Some(Outcome::Verified | Outcome::Delivered));
+        if claims && !compared.has_all() {
+            return Err(format!("{outcome:?} with {} of {} bytes", compared.taken, compared.sent.as_ref().len()));
+        }
+        Ok(())
+    }
+}
+
+impl<K: Comparing> Machine for SessionHost<K> {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.participant.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.participant.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.participant.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.participant.poll_timeout(now)
+    }
+}
+
+impl<K: Comparing> Host for SessionHost<K> {
+    const SKIPPED: &'static [&'static str] = &["StreamStats", "ControlStats", "RootConfig", "ReceiverConfig"];
+
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        self.participant.turn(now)
+    }
+
+    fn has_begun(&self) -> bool {
+        let Participant::Root(root, _) = &self.participant else { return false };
+        match self.begins {
+            Beginning::Nothing => true,
+            Beginning::View => root.view().is_some(),
+            Beginning::Data => root.stream_stats().data_sent > 0,
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        match &self.participant {
+            Participant::Root(root, _) if !root.is_over() => Fate::Open,
+            Participant::Root(root, _) => {
+                let failed = root.reports().find(|report| report.outcome != Outcome::Delivered);
+                match (root.failure(), failed) {
+                    (Some(failure), _) => Fate::Failed(failure.to_string()),
+                    (_, Some(report)) => Fate::Failed(format!("{}: {}", report.host, report.text)),
+                    (None, None) => Fate::Delivered,
+                }
+            }
+            Participant::Receiver(receiver, _) if !receiver.is_over() => Fate::Open,
+            Participant::Receiver(_, receiving) => {
+                let outcome = receiving.verdict().map(|verdict| verdict.outcome);
+                let ended = || Fate::Failed(format!("{:?}, {outcome:?}", receiving.end()));
+                if outcome == Some(Outcome::Delivered) { Fate::Delivered } else { ended() }
+            }
+        }
+    }
+
+    fn has_all(&self) -> bool {
+        self.participant.receiving().is_none_or(|receiving| receiving.sink().compared().has_all())
+    }
+
+    fn claims(&self) -> Vec<usize> {
+        let Participant::Root(root, _) = &self.participant else { return Vec::new() };
+        let delivered = root.reports().filter(|report| report.outcome == Outcome::Delivered);
+        delivered.filter_map(|report| report.host.strip_prefix('n')?.parse().ok()).collect()
+    }
+
+    fn view(&self) -> Option<(u32, u64)> {
+        let Participant::Receiver(receiver, _) = &self.participant else { return None };
+        let number = |view: &View| u64::from_le_bytes(*view.digest().first_chunk().expect("a digest has 32 bytes"));
+        receiver.view().map(|view| (view.epoch, number(view)))
+    }
+
+    fn check(&self, _before: &Self) -> Result<(), String> {
+        self.participant.streams().map_or(Ok(()), Blocks::audit).map_err(|error| error.to_string())?;
+        self.check_bytes()
+    }
+}

@@ -1,0 +1,195 @@
+//! A small world: a few hosts and the ways between them, and what can happen in a state of it.
+
+use super::event::Event;
+use super::host::{Fate, Host};
+use super::locals::{Input, Local, Locals};
+use super::state::{MOST_HOSTS, State};
+use ethbcast_transport::Instant;
+
+/// The fair run to the beginning takes no more events.
+const MOST_BEFORE: usize = 10_000;
+
+/// A world and all that has been found out about its hosts.
+#[derive(Debug)]
+pub struct World<H> {
+    count: usize,
+    locals: Locals<H>,
+    start: State,
+}
+
+impl<H: Host> World<H> {
+    /// The world of `hosts`, after what they do without faults until one of them [has begun](Host::has_begun).
+    ///
+    /// # Panics
+    /// If that does not happen, or something goes wrong on the way there.
+    pub fn new(hosts: Vec<H>) -> World<H> {
+        assert!(hosts.len() <= MOST_HOSTS, "a small world has at most {MOST_HOSTS} hosts");
+        let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MOST_HOSTS]);
+        let first = Instant::START;
+        for (number, host) in hosts.into_iter().enumerate() {
+            ids[number] = locals.add(number, host, Some(first));
+        }
+        let mut world = World { count, locals, start: State::new(first, ids) };
+        let mut state = world.start.clone();
+        for _ in 0..MOST_BEFORE {
+            if world.hosts(&state).any(|(_, local)| local.host.has_begun()) {
+                world.start = state;
+                return world;
+            }
+            let Some(event) = world.fair(&state) else {
+                let fates: Vec<&Fate> = world.hosts(&state).map(|(_, local)| &local.fate).collect();
+                panic!("the world ends before it begins: {fates:?}");
+            };
+            state = world.apply(&state, event).unwrap_or_else(|why| panic!("before the beginning: {why}"));
+        }
+        panic!("the world does not begin");
+    }
+
+    pub(super) fn start(&self) -> &State {
+        &self.start
+    }
+
+    pub(super) fn locals(&self) -> &Locals<H> {
+        &self.locals
+    }
+
+    fn local(&self, state: &State, host: usize) -> &Local<H> {
+        self.locals.get(state.hosts[host])
+    }
+
+    /// All hosts, or what is left of them.
+    pub(super) fn hosts<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, &'a Local<H>)> {
+        (0..self.count).map(|host| (host, self.local(state, host)))
+    }
+
+    fn living<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, &'a Local<H>)> {
+        self.hosts(state).filter(|&(host, _)| !state.is_gone(host))
+    }
+
+    /// When the next timer of any host falls due.
+    fn next_timer(&self, state: &State) -> Option<Instant> {
+        self.living(state).filter_map(|(_, local)| local.wakes).min()
+    }
+
+    /// What happens next if nothing goes wrong: all frames arrive, then time passes; nothing if all is quiet.
+    pub(super) fn fair(&self, state: &State) -> Option<Event> {
+        let first = state.ways().next().map(|(from, to)| Event::Deliver(from, to));
+        first.or_else(|| self.next_timer(state).map(|_| Event::Time))
+    }
+
+    /// Whether the first frame on a way is subject to losses.
+    pub(super) fn is_losable(&self, state: &State, from: u8, to: u8) -> bool {
+        state.first(from, to).is_some_and(|frame| !H::is_notice(self.locals.frame(frame)))
+    }
+
+    /// Whether time can pass.
+    pub(super) fn has_timer(&self, state: &State) -> bool {
+        self.next_timer(state).is_some()
+    }
+
+    /// The hosts that may die in this state.
+    pub(super) fn mortals(&self, state: &State) -> impl Iterator<Item = u8> {
+        (0..self.count).filter(|&host| H::IS_MORTAL(host) && !state.is_gone(host)).map(|host| host as u8)
+    }
+
+    /// Whether `event` can happen in a state.
+    pub(super) fn can_happen(&self, state: &State, event: Event) -> bool {
+        match event {
+            Event::Deliver(from, to) => state.first(from, to).is_some(),
+            Event::Lose(from, to) | Event::Repeat(from, to) => self.is_losable(state, from, to),
+            Event::Time => self.has_timer(state),
+            Event::Kill(host) => self.mortals(state).any(|mortal| mortal == host),
+        }
+    }
+
+    /// What `event` makes of `state`; or what goes wrong.
+    ///
+    /// # Panics
+    /// If it cannot happen there.
+    pub(super) fn apply(&mut self, state: &State, event: Event) -> Result<State, String> {
+        let mut next = state.clone();
+        match event {
+            Event::Deliver(from, to) => self.deliver(&mut next, from, to, false)?,
+            Event::Repeat(from, to) => self.deliver(&mut next, from, to, true)?,
+            Event::Lose(from, to) => {
+                next.take(from, to).expect("a frame is on this way");
+            }
+            Event::Time => self.pass(&mut next)?,
+            Event::Kill(host) => {
+                next.deaths += 1;
+                self.remove(&mut next, host);
+                if let Some(notice) = H::notice(usize::from(host)) {
+                    let frame = self.locals.number(notice.into());
+                    next.send(host, 0, frame);
+                }
+            }
+        }
+        self.check(&next)?;
+        Ok(next)
+    }
+
+    fn deliver(&mut self, state: &mut State, from: u8, to: u8, again: bool) -> Result<(), String> {
+        let frame = state.take(from, to).expect("a frame is on this way");
+        self.step(state, to, Input::Frame(frame))?;
+        if again {
+            state.send(from, to, frame);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, state: &mut State) -> Result<(), String> {
+        let next = self.next_timer(state).expect("a timer is set");
+        state.now = state.now.max(next);
+        for host in 0..self.count {
+            if !state.is_gone(host) && self.local(state, host).wakes.is_some_and(|at| at <= state.now) {
+                self.step(state, host as u8, Input::Timeout)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, state: &mut State, host: u8, input: Input) -> Result<(), String> {
+        let local = &mut state.hosts[usize::from(host)];
+        let step = self.locals.step(*local, input, state.now).map_err(|why| format!("host {host}: {why}"))?;
+        *local = step.to;
+        for &(to, frame) in &step.sent {
+            state.send(host, to, frame);
+        }
+        if self.local(state, usize::from(host)).is_over {
+            self.remove(state, host);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, state: &mut State, host: u8) {
+        let left = self.locals.bury(state.hosts[usize::from(host)]);
+        state.remove(host, left);
+    }
+
+    /// Nobody says of another that it has every byte unless it has; views of the same number are the same.
+    fn check(&self, state: &State) -> Result<(), String> {
+        let have = self.hosts(state).fold(0, |bits, (host, local)| bits | u8::from(local.has_all) << host);
+        for (host, local) in self.hosts(state) {
+            let wrong = local.claims & !have;
+            if wrong != 0 {
+                let other = wrong.trailing_zeros();
+                return Err(format!("host {host} says that host {other} has all, and it has not"));
+            }
+        }
+        let views = || self.hosts(state).filter_map(|(_, local)| local.view);
+        let differ = |one: (u32, u64)| views().any(|other| other.0 == one.0 && other.1 != one.1);
+        views().find(|&one| differ(one)).map_or(Ok(()), |one| Err(format!("there are two views {}", one.0)))
+    }
+
+    /// Whether this quiet state is an end: every living host has come to something.
+    pub(super) fn check_end(&self, state: &State) -> Result<(), String> {
+        let open = self.living(state).find(|(_, local)| local.fate == Fate::Open);
+        open.map_or(Ok(()), |(host, _)| Err(format!("all is quiet, and host {host} waits on for ever")))
+    }
+
+    /// Whether everybody who lives has what it wanted.
+    pub(super) fn is_delivered(&self, state: &State) -> bool {
+        self.hosts(state)
+            .all(|(host, local)| local.fate == Fate::Delivered || local.fate == Fate::Open && state.is_gone(host))
+    }
+}

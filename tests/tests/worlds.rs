@@ -1,0 +1,161 @@
+//! Small worlds, explored to their ends: docs/testing.md says what they are.
+
+use ethbcast_collectives::session::application::Sink;
+use ethbcast_collectives::session::{Done, Trailer};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::worlds::session::{Beginning, Compared, Comparing, session_with};
+use ethbcast_tests::worlds::{Bounds, Event, Explored, Named, Violation, World, explore};
+use ethbcast_transport::Instant;
+use std::time::Duration;
+
+fn world(name: &str) -> Named {
+    Named::find(name).unwrap_or_else(|| panic!("there is no world {name}"))
+}
+
+/// Prints what was explored; panics with a violation and how to play it once more.
+#[track_caller]
+fn report(name: &str, explored: Result<Explored, Violation>) -> Explored {
+    match explored {
+        Ok(explored) => {
+            println!("{name}: {explored}");
+            explored
+        }
+        Err(violation) => {
+            panic!(
+                "{name}: {violation}\ncargo run -p ethbcast-tests --bin worlds -- {name} --replay '{}'",
+                violation.line()
+            )
+        }
+    }
+}
+
+#[track_caller]
+fn to_the_end(name: &str, faults: usize) {
+    let explored = report(name, world(name).to_the_end(faults));
+    assert!(explored.is_complete && explored.depth >= 12, "{explored}");
+}
+
+#[track_caller]
+fn a_fault_at_each_step(name: &str) {
+    let named = world(name);
+    let explored = report(name, named.to_depth(named.depth));
+    assert_eq!(explored.depth, named.depth);
+}
+
+#[test]
+fn chain_to_the_end() {
+    to_the_end("chain", 2);
+}
+
+#[test]
+fn cast_to_the_end() {
+    to_the_end("cast", 2);
+}
+
+#[test]
+fn ack_tree_to_the_end() {
+    to_the_end("ack-tree", 2);
+}
+
+#[test]
+fn ranks_to_the_end() {
+    to_the_end("ranks", 1);
+}
+
+#[test]
+fn a_session_from_its_very_beginning_to_the_end() {
+    to_the_end("chain-join", 1);
+}
+
+#[test]
+fn chain_with_a_fault_at_each_step() {
+    a_fault_at_each_step("chain");
+}
+
+#[test]
+fn cast_with_a_fault_at_each_step() {
+    a_fault_at_each_step("cast");
+}
+
+#[test]
+fn first_frames_with_a_fault_at_each_step() {
+    ["chain-data", "cast-data", "ack-tree"].into_iter().for_each(a_fault_at_each_step);
+}
+
+#[test]
+fn ranks_with_a_fault_at_each_step() {
+    a_fault_at_each_step("ranks");
+}
+
+/// What is found in a world with a mistake, by one fault and one death at most.
+fn found(name: &str) -> Violation {
+    world(name).to_the_end(1).expect_err("the mistake is found")
+}
+
+#[test]
+fn a_child_that_keeps_a_dead_parent_is_found_by_a_death() {
+    let violation = found("mistake-parent");
+    assert!(violation.events.iter().any(|event| matches!(event, Event::Kill(_))), "{violation}");
+    let replayed = world("mistake-parent").replay(&violation.events);
+    assert!(replayed.is_ok_and(|text| text.contains("host 2: Open") || text.contains("host 0: Open")), "{violation}");
+}
+
+#[test]
+fn a_host_that_never_asks_is_found_by_a_loss() {
+    let violation = found("mistake-silence");
+    assert!(violation.events.iter().any(|event| matches!(event, Event::Lose(..))), "{violation}");
+}
+
+/// Loses what comes in one turn with what came before, and takes the sender's word that it has everything.
+#[derive(Clone, Debug)]
+struct Careless {
+    compared: Compared,
+    writes: u32,
+    verdict: Option<Done>,
+}
+
+impl Sink for Careless {
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.writes += 1;
+        if self.writes == 1 {
+            self.compared.write(now, bytes, message_end);
+        }
+    }
+
+    fn idle(&mut self, _now: Instant) {
+        self.writes = 0;
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        let outcome = ethbcast_collectives::session::Outcome::Verified;
+        self.verdict = Some(Done { outcome, bytes: trailer.bytes, digest: trailer.digest, text: String::new() });
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+        self.verdict.take()
+    }
+}
+
+impl Comparing for Careless {
+    fn compared(&self) -> &Compared {
+        &self.compared
+    }
+}
+
+#[test]
+fn a_claim_that_is_not_true_is_found_by_a_loss() {
+    let careless = |_, compared| Careless { compared, writes: 0, verdict: None };
+    let mut world = World::new(session_with(Via::Cast, 2, 3, Beginning::View, careless));
+    let bounds = Bounds { depth: 100, faults: 1, deaths: 0, ends_within: Duration::from_secs(2), follow_one_in: 1 };
+    let violation = explore(&mut world, bounds).expect_err("the mistake is found");
+    assert!(violation.what.contains("Verified"), "{violation}");
+    assert_eq!(
+        explore(
+            &mut World::new(session_with(Via::Cast, 2, 3, Beginning::View, careless)),
+            Bounds { faults: 0, ..bounds }
+        )
+        .map(|explored| explored.is_complete),
+        Ok(true),
+        "without a fault it does not show"
+    );
+}

@@ -1,0 +1,149 @@
+//! One stream at one host, told and asked frame by frame: what no simulation of many would miss.
+
+use crate::hosts::{at, peer};
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
+use ethbcast_transport::wire::{
+    AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
+};
+use ethbcast_transport::{Instant, Part, Tuning};
+use std::time::Duration;
+
+const PAYLOAD: [u8; 100] = [5; 100];
+
+fn identity(host: usize) -> Identity {
+    let (rank, mac) = (Rank(host as u16), host_mac(host));
+    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT }
+}
+
+fn origin(outlet: &Outlet, frames: usize) -> Stream {
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), outlet, Tuning::default().with_feed_frames(64));
+    (0..frames).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    stream
+}
+
+fn two_lanes() -> Outlet {
+    Outlet::Lanes(vec![peer(1), peer(2)])
+}
+
+/// The next frame that a stream sends: its header, and to whom.
+fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
+    let mut buffer = [0; 2000];
+    let length = stream.poll_transmit(now, &mut buffer)?;
+    let to = MacAddr::new(buffer[0], buffer[1], buffer[2], buffer[3], buffer[4], buffer[5]);
+    Some((parse(&buffer[..length]).expect("a stream writes frames").header, to))
+}
+
+/// Tells a stream a frame of another host.
+fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
+    let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
+    let length = identity(from).write(&mut frame, host_mac(0), &header, body);
+    stream.handle_frame(now, &parse(&frame[..length]).expect("it is one"));
+}
+
+/// A host has everything below `cursor`, and beyond it what the bits of a byte say.
+fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, echo: u32, beyond: u8) {
+    let mut body = [0; AckBody::BYTES + 1];
+    let ack = AckBody { limit: cursor + 64, below: cursor, consumed: cursor, held_us: 0 };
+    let length = ack.write(cursor, &mut body, 1);
+    body[AckBody::BYTES] = beyond;
+    let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
+    tell(stream, now, from, header, &body[..length]);
+}
+
+#[test]
+fn frames_carry_the_number_of_the_view() {
+    let mut stream = origin(&two_lanes(), 1);
+    stream.set_epoch(9);
+    assert_eq!(next(&mut stream, at(1)).map(|(header, _)| header.epoch), Some(9));
+}
+
+#[test]
+fn children_take_turns_and_the_stream_knows_how_far_the_last_of_them_is() {
+    let mut stream = origin(&two_lanes(), 3);
+    let mut receivers = Vec::new();
+    while let Some((header, to)) = next(&mut stream, at(1)) {
+        receivers.push((header.sequence, to));
+        assert_eq!(stream.sending().1, receivers.len() as u64 / 2);
+    }
+    let turns = (0..3).flat_map(|sequence| [(sequence, host_mac(1)), (sequence, host_mac(2))]);
+    assert!(receivers.iter().copied().eq(turns), "{receivers:?}");
+}
+
+#[test]
+fn what_comes_is_counted_by_whom_it_is_from() {
+    let mut stream = origin(&two_lanes(), 2);
+    while next(&mut stream, at(1)).is_some() {}
+    acknowledge(&mut stream, at(2), 1, 1, 0, 0);
+    acknowledge(&mut stream, at(2), 2, 1, 0, 0);
+    acknowledge(&mut stream, at(2), 3, 1, 0, 0);
+    let stats = stream.stats();
+    assert_eq!((stats.acks_received, stats.strangers, stats.forged_acks), (2, 1, 0));
+    acknowledge(&mut stream, at(2), 1, 9, 0, 0);
+    assert_eq!(stream.stats().forged_acks, 1);
+    let mut receiver = receiver();
+    let heartbeat = |from: usize| Header { stamp: 5, ..identity(from).header(Kind::HEARTBEAT) };
+    [0, 1, 1].into_iter().for_each(|from| tell(&mut receiver, at(1), from, heartbeat(from), &[]));
+    assert_eq!((receiver.stats().heartbeats_received, receiver.stats().strangers), (1, 2));
+}
+
+fn receiver() -> Stream {
+    let tuning = Tuning::default().with_feed_frames(64);
+    Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning)
+}
+
+/// Gives a receiver its next frame and lets it acknowledge; when it wants to be called again.
+fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
+    let header = Header { sequence, flags, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
+    tell(stream, at(1), 0, header, &PAYLOAD);
+    stream.consume(at(1));
+    let due = stream.poll_timeout(at(1)).expect("an acknowledgement is owed").at;
+    stream.handle_timeout(due);
+    while next(stream, due).is_some() {}
+    stream.poll_timeout(due).map(|deadline| Instant::START + deadline.at.since(due))
+}
+
+#[test]
+fn who_is_in_the_middle_of_a_message_says_unasked_where_it_stands_and_who_has_it_does_not() {
+    let mut stream = receiver();
+    let reminds_after = Instant::START + Duration::from_secs(1);
+    assert_eq!(take(&mut stream, 0, Flags::default()), Some(reminds_after));
+    assert_eq!(take(&mut stream, 1, Flags::FLUSH), None);
+    assert_eq!(take(&mut stream, 2, Flags::default()), Some(reminds_after));
+    assert_eq!(take(&mut stream, 3, Flags::LAST), None);
+}
+
+#[test]
+fn the_reminder_comes_less_and_less_often_up_to_every_sixteen_seconds() {
+    let mut stream = receiver();
+    take(&mut stream, 0, Flags::default());
+    let mut waits = Vec::new();
+    let mut now = at(1);
+    for _ in 0..7 {
+        let due = stream.poll_timeout(now).expect("it goes on").at;
+        waits.push(due.since(now).as_millis().div_ceil(1000));
+        stream.handle_timeout(due);
+        assert_eq!(next(&mut stream, due).map(|(header, _)| header.kind), Some(Kind::ACK));
+        now = due;
+    }
+    assert!(waits[1..].is_sorted() && waits[6] == 16, "{waits:?}");
+}
+
+#[test]
+fn what_one_listener_of_a_cast_has_lost_waits_a_moment_for_others_that_have_too() {
+    let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1), peer(2)] };
+    let mut stream = origin(&outlet, 3);
+    let mut stamps = Vec::new();
+    for ms in 1..=3 {
+        stamps.push(next(&mut stream, at(ms)).expect("there is credit").0.stamp);
+    }
+    // The second has all, the first lacks the frame in the middle.
+    acknowledge(&mut stream, at(4), 2, 3, stamps[2], 0);
+    acknowledge(&mut stream, at(4), 1, 1, stamps[2], 1);
+    assert_eq!(next(&mut stream, at(4)), None);
+    let hold = Tuning::default().cast.repair_hold;
+    let due = stream.poll_timeout(at(4)).expect("a repair waits").at;
+    assert_eq!(due.since(at(4)), hold);
+    let (repair, to) = next(&mut stream, due).expect("nobody else has lost it");
+    assert_eq!((repair.sequence, to, repair.flags.has(Flags::RESENT)), (1, host_mac(1), true));
+}
