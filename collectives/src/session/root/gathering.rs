@@ -225,7 +225,11 @@ impl Gathering {
     pub(super) fn poll_timeout(&self, now: Instant, config: &RootConfig) -> Option<Deadline> {
         let other = match &self.prober {
             Some(prober) => prober.poll_timeout(now),
-            None => Some(Wait::Join.at(self.began + config.wanted.patience)),
+            None => {
+                // Patience may end while another root is still asked whether it is there.
+                let answered = self.rivals.awaited_until(now).unwrap_or(Instant::START);
+                Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
+            }
         };
         let open = (!self.reached.is_empty()).then(|| Wait::Join.at(self.open_at(config))).filter(|open| open.at > now);
         [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
@@ -247,7 +251,7 @@ impl Gathering {
             self.take_calibration(&prober);
         }
         self.let_in(now, refusals, endpoint);
-        if self.rivals.are_awaited(now) {
+        if self.rivals.awaited_until(now).is_some() {
             return GatheringStep::Wait;
         }
         let wanted = endpoint.config().wanted;

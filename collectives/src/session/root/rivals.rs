@@ -55,9 +55,10 @@ impl Rivals {
         self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
     }
 
-    /// Whether an answer may still come.
-    pub(super) fn are_awaited(&self, now: Instant) -> bool {
-        self.since.is_some_and(|since| now < since + LONGEST_WAIT) && self.rivals.iter().any(|rival| rival.left > 0)
+    /// Until when an answer may still come.
+    pub(super) fn awaited_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.since? + LONGEST_WAIT;
+        (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
     }
 
     /// A root has answered a question: the group is its own.
