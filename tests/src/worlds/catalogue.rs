@@ -35,8 +35,8 @@ enum Kind {
 
 /// All of them.
 pub const WORLDS: [Named; 9] = [
-    Named { name: "chain", depth: 12, kind: Kind::Session(Via::Chain, Beginning::View) },
-    Named { name: "cast", depth: 12, kind: Kind::Session(Via::Cast, Beginning::View) },
+    Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
+    Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },
     Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
     Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
     Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },

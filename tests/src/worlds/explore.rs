@@ -53,8 +53,8 @@ impl fmt::Display for Explored {
         let to = if self.is_complete { "to the end, at" } else { "to" };
         write!(
             f,
-            "{states} states {to} depth {depth} by {events} events ({locals} states of hosts, {steps} steps); {followed} \
-             states followed to {} ends with all delivered and {} with a reason, in {longest:?} at most",
+            "{states} states {to} depth {depth} by {events} events ({locals} states of hosts, {steps} steps); \
+             {followed} states followed to {} ends with all delivered and {} with a reason, in {longest:?} at most",
             ends.0, ends.1
         )
     }
