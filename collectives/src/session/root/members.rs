@@ -7,9 +7,8 @@ use crate::membership::timing::CLAIM_PERIOD;
 use crate::session::ledger::Form;
 use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
 use crate::session::view::Standing;
-use ethbcast_transport::Instant;
-use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
 /// How one receiver fared, for the report.
