@@ -168,7 +168,7 @@ impl Lane {
         }
         self.cursor = ack.cursor;
         self.next = self.next.max(ack.cursor);
-        self.limit = self.limit.max(ack.body.limit);
+        self.limit = self.limit.max(ack.body.limit + u64::from(planted!("credit-off-by-one")));
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
         self.sent.settle(ack, from);
@@ -333,7 +333,10 @@ impl Lane {
         }
         let (sequence, again) = match self.next_repair(feed) {
             Some(sequence) => (sequence, true),
-            None if turn && self.is_of_use(feed) && self.next < self.end(feed, boundaries) => {
+            None if turn
+                && self.is_of_use(feed)
+                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
+            {
                 self.next += 1;
                 (self.next - 1, self.next <= self.highest)
             }
@@ -355,12 +358,6 @@ impl Lane {
         self.arm(now);
         let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
         Some(Departure { outgoing, to, stamp })
-    }
-
-    /// One past the last frame that may be sent for the first time.
-    fn end(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
-        let whole = boundaries.whole_segments(feed.head(), feed.is_complete());
-        whole.min(self.limit + u64::from(planted!("credit-off-by-one")))
     }
 
     /// The first frame that is to be sent again, and that is here already.

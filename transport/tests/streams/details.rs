@@ -81,6 +81,8 @@ fn what_comes_is_counted_by_whom_it_is_from() {
     assert_eq!((stats.acks_received, stats.strangers, stats.forged_acks), (2, 1, 0));
     acknowledge(&mut stream, at(2), 1, 9, 0, 0);
     assert_eq!(stream.stats().forged_acks, 1);
+    tell(&mut stream, at(2), 1, identity(1).header(Kind::ACK), &[]);
+    assert_eq!(stream.stats().malformed, 1);
     let mut receiver = receiver();
     let heartbeat = |from: usize| Header { stamp: 5, ..identity(from).header(Kind::HEARTBEAT) };
     [0, 1, 1].into_iter().for_each(|from| tell(&mut receiver, at(1), from, heartbeat(from), &[]));

@@ -335,12 +335,9 @@ impl Blocks {
             }
             // New children first: what a dead child was keeping here is what its own children may still need.
             tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, view.peer(child)));
-            let gone: Vec<Rank> = stream
-                .cursors()
-                .into_iter()
-                .map(|(reader, _)| reader)
-                .filter(|&reader| tree.parent(reader) != Some(rank) && !planted!("sent-to-the-dead"))
-                .collect();
+            let served = |reader: &Rank| tree.parent(*reader) == Some(rank) || planted!("sent-to-the-dead");
+            let readers = stream.cursors().into_iter().map(|(reader, _)| reader);
+            let gone: Vec<Rank> = readers.filter(|reader| !served(reader)).collect();
             gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
         }
     }
