@@ -3,7 +3,7 @@
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued.
 //!
 //! A child that was grafted may need frames that are gone here. Then the reader in the feed stands above the cursor, at
 //! the first frame that is kept: the lane serves the child from there on, as far as its credit goes, and somebody else
@@ -61,7 +61,7 @@ enum Origins {
     Elsewhere,
 }
 
-/// No stream has more frames, and no arithmetic on their numbers overflows: 1.6 petabytes at an MTU of 1500.
+/// No stream has more frames, and no arithmetic on them overflows: 1.6 petabytes at an MTU of 1500.
 const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {

@@ -103,8 +103,8 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// Takes who holds up the others, at `scene`'s time; what is to become of it and of whoever sends to it, once it has
-    /// been slow for as long as a member may be.
+    /// Takes who holds up the others, at `scene`'s time; what is to become of it and of whoever sends to it, once it
+    /// has been slow for as long as a member may be.
     pub(super) fn look(
         &mut self,
         scene: &Scene<'_>,

@@ -1,6 +1,6 @@
 //! A trial of what a member can take that has all it gets from a slow one: the root sends it directly what is in stock,
-//! which it needs anyway. Where the first relay has been slow from the beginning, nothing else shows that the others are
-//! not.
+//! which it needs anyway. Where the first relay has been slow from the beginning, nothing else shows that the others
+//! are not.
 
 use crate::session::blocks::{Blocks, LackingFrame};
 use ethbcast_transport::stream::Ending;
