@@ -3,11 +3,10 @@
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued as repairs.
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued.
 //!
-//! A child that was grafted may need frames that are gone here. Then the reader in the feed stands above the cursor, at
-//! the first frame that is kept: the lane serves the child from there on, as far as its credit goes, and somebody else
-//! sends what lies between. Neither the window nor the count of frames in flight knows of these.
+//! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
+//! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
 
 use super::boundaries::Boundaries;
 use super::memory::Memory;
@@ -61,7 +60,7 @@ enum Origins {
     Elsewhere,
 }
 
-/// No stream has more frames, and no arithmetic on their numbers overflows: 1.6 petabytes at an MTU of 1500.
+/// No stream has more frames, and no arithmetic on them overflows: 1.6 petabytes at an MTU of 1500.
 const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {
@@ -117,7 +116,7 @@ impl Lane {
         self.reader
     }
 
-    /// Bytes of the stamps of what was sent, and at most of the queued repairs, beside the lane itself.
+    /// Bytes of stamps and queued repairs.
     pub(super) fn memory(&self) -> Memory {
         self.sent.memory()
     }
@@ -366,8 +365,7 @@ impl Lane {
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
-    /// frames that are kept for the child's own children alone, or a message has not been consumed. In each case the
-    /// acknowledgement that would help may be lost.
+    /// what is kept for the child's own children, or a message has not been consumed.
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.head() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();

@@ -68,9 +68,9 @@ impl Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
     }
 
-    /// An origin that serves `child` alone, from frame `first` on, as another stream did until now under another
-    /// number. It asks the child first where it stands. To be pushed is always the feed's [`head`](Feed::head). What
-    /// the child lacks below `first` makes it an [`Orphan`].
+    /// An origin that serves `child` alone, from frame `first` on, as another stream did under another number so far.
+    /// It asks the child first where it stands. To be pushed is always the feed's [`head`](Feed::head). What the child
+    /// lacks below `first` makes it an [`Orphan`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -143,8 +143,8 @@ impl Stream {
         self.epoch = epoch;
     }
 
-    /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on,
-    /// which the caller makes its parent. Feed, cursor and the local application's place stay; its readers are gone.
+    /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on and
+    /// which becomes its parent. Feed, cursor and the local application's place stay; its readers are gone.
     pub fn set_number(&mut self, now: Instant, number: StreamId) {
         self.identity.stream = number;
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
@@ -264,8 +264,8 @@ impl Stream {
         self.readers.held_up_by(&self.feed)
     }
 
-    /// The remote reader that takes frames more slowly than this host could send them: the feed is crowded for its
-    /// sake. Nobody, while it is this host's own link that is busy.
+    /// The remote reader that takes frames more slowly than this host could send them: the feed is crowded for it.
+    /// Nobody, while it is this host's own link that is busy.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())
     }

@@ -126,15 +126,16 @@ impl Rates {
         self.best_sent
     }
 
-    /// The most frames per second that a member in place has taken. Whoever waited for one lost frame takes many at
+    /// The most frames per second that a member in place has taken. Whoever waited for a lost frame takes many at
     /// once when it comes: none can keep taking more than the root has sent.
     pub(super) fn best(&self) -> f64 {
         self.best_taken.min(self.best_sent)
     }
 }
 
-/// By rank, the root's being that of what it sends: how much of the rate at which a host is sent to its plan's links
-/// can carry. Where a relay has several children, each gets a share of its link; who is for a moment sent to at the
+/// By rank, the root's being that of what it sends: how much of the rate at which a host is sent to all links of the
+/// plan can carry. Where a relay has several children, each gets a share of its link; who is for a moment sent to at
+/// the
 /// whole of one, for others are out of the way or have enough, cannot hand it on like that.
 fn shares(view: &View) -> Vec<f64> {
     if view.via == Via::Cast || view.via.is_in_blocks() {
