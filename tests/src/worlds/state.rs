@@ -108,7 +108,7 @@ mod tests {
     fn frames_keep_their_order_on_a_way_and_a_packed_state_is_the_same() {
         let mut state = State::new(Instant::from_nanos(5 << 40), [7, 8, 9, 0]);
         for (from, to, frame) in [(1, 2, 10), (0, 1, 11), (1, 2, 12), (2, 1, 13)] {
-            let _sent = state.send(from, to, frame);
+            state.send(from, to, frame);
         }
         assert_eq!(state.ways().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 1)]);
         let mut words = Vec::new();

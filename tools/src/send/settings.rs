@@ -42,7 +42,7 @@ impl Settings {
                 let plan = read_plan(path)?;
                 let contention = if args.allow_contention { Contention::Allowed } else { Contention::Refused };
                 verdict = admit(&plan, options.topology.as_ref(), contention)?;
-                Route::Saved(plan)
+                Route::Saved(Box::new(plan))
             }
             None => read_route(&args.via)?,
         };

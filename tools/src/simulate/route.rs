@@ -23,7 +23,7 @@ impl Routes {
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
         let one = |route| Ok(Routes { all: vec![route], compared: false });
         match (&args.plan, args.via.as_str()) {
-            (Some(path), _) => one(Route::Saved(read_plan(path)?)),
+            (Some(path), _) => one(Route::Saved(Box::new(read_plan(path)?))),
             (None, "all") => Ok(Routes { all: Via::ALL.iter().copied().map(Route::Via).collect(), compared: true }),
             (None, name) => one(read_route(name)?),
         }
@@ -31,6 +31,6 @@ impl Routes {
 
     /// The plan that was saved, if it is one.
     pub fn saved(&self) -> Option<&SavedPlan> {
-        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(plan) } else { None })
+        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
     }
 }

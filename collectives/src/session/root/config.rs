@@ -79,7 +79,7 @@ pub enum Route {
     /// This one, in the segments of least predicted time.
     Via(Via),
     /// A plan that was made before.
-    Saved(SavedPlan),
+    Saved(Box<SavedPlan>),
 }
 
 /// What a root is told at its creation; [`new`](RootConfig::new) has an answer to all that need not be asked.
