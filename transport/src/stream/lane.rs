@@ -45,8 +45,7 @@ pub(super) struct Lane {
     /// False from a graft until the child's first acknowledgement says where it stands.
     synced: bool,
     origins: Origins,
-    /// When the child last got further, or began to owe an answer.
-    moved_at: Instant,
+    moved_at: Instant, // It got further, or began to owe an answer.
 }
 
 /// From whom the child can have frames.

@@ -134,9 +134,8 @@ impl Rates {
 }
 
 /// By rank, the root's being that of what it sends: how much of the rate at which a host is sent to all links of the
-/// plan can carry. Where a relay has several children, each gets a share of its link; who is for a moment sent to at
-/// the
-/// whole of one, for others are out of the way or have enough, cannot hand it on like that.
+/// plan can carry. Where a relay has several children, each gets a share of its link. Who is sent to at the whole of
+/// one for a moment, for others are out of the way or have enough, cannot hand it on like that.
 fn shares(view: &View) -> Vec<f64> {
     if view.via == Via::Cast || view.via.is_in_blocks() {
         return vec![1.0; view.members.len()];
