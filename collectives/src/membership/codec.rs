@@ -32,9 +32,15 @@ impl BodyWriter {
 
     /// A sentence, cut at a character boundary if it is longer than 255 bytes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
-        let end = (0..=text.len().min(MAX_NAME_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        self.u8(end as u8).bytes(&text.as_bytes()[..end])
+        let text = within_name_bytes(text);
+        self.u8(text.len() as u8).bytes(text.as_bytes())
     }
+}
+
+/// As much of `text` as a message holds, whole characters.
+fn within_name_bytes(text: &str) -> &str {
+    let end = (0..=text.len().min(MAX_NAME_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    &text[..end]
 }
 
 /// Takes fields off a message body; every read fails softly at the end.
@@ -65,7 +71,8 @@ impl<'a> BodyReader<'a> {
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
         let text = String::from_utf8_lossy(self.bytes(length)?);
-        Some(text.replace(char::is_control, "\u{FFFD}"))
+        // What stands for bytes that are no text may be longer than they are.
+        Some(within_name_bytes(&text.replace(char::is_control, "\u{FFFD}")).to_owned())
     }
 }
 

@@ -33,6 +33,14 @@ pub(super) enum Ongoing {
     Settle,
 }
 
+impl Ongoing {
+    /// Whether it is a call that somebody has to end when its time is over; what is none ends by itself, at the latest
+    /// when the member is told of the time.
+    fn is_a_call(&self) -> bool {
+        !matches!(self, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle)
+    }
+}
+
 /// A process: the member and the program that uses it.
 #[derive(Debug)]
 pub struct Process {
@@ -150,7 +158,7 @@ impl Process {
                 self.step += 1;
                 Ok(Progress::Done)
             }
-            Progress::Waiting if now >= until => {
+            Progress::Waiting if now >= until && ongoing.is_a_call() => {
                 let member = self.member.as_ref().expect("it runs a program");
                 if self.standstill.as_mut().is_none_or(|standstill| standstill.is_over(member, now)) {
                     return Err(self.abandon(ongoing, now));
@@ -290,7 +298,7 @@ impl Process {
             Ongoing::Scatter(call, ..) => call.abandon(member, now),
             Ongoing::Gather(call, ..) => call.abandon(member, now),
             Ongoing::Allgather(call, ..) => call.abandon(member, now),
-            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => panic!("these end by themselves"),
+            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => unreachable!("these end by themselves"),
         }
     }
 }

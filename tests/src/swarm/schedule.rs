@@ -300,9 +300,12 @@ impl Schedule {
         broken || (fragile && absent) || slow || (self.once && absent) || crowded
     }
 
-    /// When all must be over.
+    /// When all must be over. Whom nothing reaches for good is found out one after the other in a chain: what is behind
+    /// a bad hop shows when it is bridged.
     pub fn bound(&self) -> Instant {
-        self.begins + self.heals + self.gathers + self.timing.patience * 3 + Duration::from_secs(60)
+        let left_out = (1..self.hosts()).filter(|&host| !self.core.has(host)).count() as u32;
+        let found_out = self.timing.stall * 2 * left_out;
+        self.begins + self.heals + self.gathers + self.timing.patience * 3 + found_out + Duration::from_secs(60)
     }
 }
 
