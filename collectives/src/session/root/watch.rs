@@ -36,6 +36,8 @@ enum Owed {
     Confirmation,
     /// To take frames that have been sent.
     Frames,
+    /// To notice that it has all: what said so was damaged or made up on its way.
+    End,
     /// To write and verify what it has.
     Check,
     /// To sync what it has, or to make it visible.
@@ -45,8 +47,9 @@ enum Owed {
 }
 
 impl Owed {
-    /// What a member owes while `frames` frames have been sent under view `epoch`; nothing if nothing can move.
-    fn by(entry: &Entry, epoch: u32, frames: u64) -> Option<Owed> {
+    /// What a member owes while `frames` frames have been sent under view `epoch`, which are all if that `is_all`;
+    /// nothing if nothing can move.
+    fn by(entry: &Entry, epoch: u32, frames: u64, is_all: bool) -> Option<Owed> {
         let status = entry.status();
         if entry.is_reported() || entry.standing() == Standing::Gone {
             return None;
@@ -58,7 +61,8 @@ impl Owed {
             MemberState::Verifying => Some(Owed::Check),
             MemberState::Syncing => Some(Owed::Sync),
             MemberState::Settled | MemberState::Done => Some(Owed::Report),
-            _ => (status.arrived < frames || status.consumed < status.arrived).then_some(Owed::Frames),
+            _ if status.arrived < frames || status.consumed < status.arrived => Some(Owed::Frames),
+            _ => is_all.then_some(Owed::End),
         }
     }
 
@@ -76,6 +80,7 @@ impl Owed {
                 "takes no frames: its disk, or whoever reads its output, stands still".to_owned()
             }
             Owed::Frames => format!("makes no progress: nothing gets through between {from} and it"),
+            Owed::End => "has everything, and does not know that it is all: the end came to it damaged".to_owned(),
             Owed::Check => "has everything, and whoever is to take the rest of it stands still".to_owned(),
             Owed::Sync => state.words().to_owned(),
             Owed::Report => format!("{}, but its report does not arrive", state.words()),
@@ -121,15 +126,17 @@ impl Scene<'_> {
             return Vec::new();
         }
         let bottleneck = self.bottleneck(members);
-        let (frames, full) = (self.delivery.blocks().frames(), self.delivery.blocks().is_full());
+        let blocks = self.delivery.blocks();
+        let (frames, full, is_all) = (blocks.frames(), blocks.is_full(), blocks.has_end());
         let mut findings = Vec::new();
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
             let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
-            let owed = Owed::by(entry, self.view.epoch, frames).filter(|&owed| !(waits && owed == Owed::Frames));
-            // Everybody may have what was sent, and the root waits to be told so.
-            let unheard = full && bottleneck == Some((Rank::ROOT, rank)) && !entry.is_reported();
+            let owed =
+                Owed::by(entry, self.view.epoch, frames, is_all).filter(|&owed| !(waits && owed == Owed::Frames));
+            // Everybody may have what was sent, and whoever sent it, the root or a relay, waits to be told so.
+            let unheard = full && bottleneck.is_some_and(|(_, at)| at == rank) && !entry.is_reported();
             let owed = owed.or(unheard.then_some(Owed::Frames));
             match owed {
                 None => entry.moved(self.now),
