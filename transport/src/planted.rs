@@ -1,6 +1,6 @@
 //! Bugs planted on purpose, to prove that the tests find them.
 //!
-//! Each is one line of the engine or of what stands on it, behind [`planted!`](crate::planted) and a name. In every
+//! Each is one line of the engine or of what stands on it, behind [`planted!`](crate::planted!) and a name. In every
 //! build but that of the mutants (`--cfg planted`) the macro is `false`, and nothing is left of the branch. There, one
 //! of them is chosen for a process. What they are and what has found them: `docs/testing.md`.
 

@@ -58,7 +58,7 @@ pub(super) fn written(events: &[Event]) -> String {
     events.iter().map(Event::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Reads what [`written`] wrote.
+/// Reads what `written` wrote.
 ///
 /// # Errors
 /// The first that is no event.
