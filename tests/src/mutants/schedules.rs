@@ -4,7 +4,7 @@ use super::ack_tree;
 use super::forgery::Forgery;
 use super::session::{Scene, run};
 use crate::communicator;
-use crate::session::{Absence, Case};
+use crate::session::{Absence, Case, some_of_each};
 use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_collectives::session::Timing;
@@ -36,13 +36,6 @@ fn swarm(seed: u64) -> Result<(), String> {
     crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
 }
 
-fn faults(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let late_by = Duration::from_micros(300);
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, late_by).corrupt(corrupt);
-    (faults, loss + reorder + corrupt)
-}
-
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize]
 }
@@ -66,7 +59,7 @@ fn lossy(random: &mut Random, seed: u64) -> Scene {
         case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
     }
     let loss = one_of(random, &[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]);
-    let (faults, trouble) = faults(random, seed, loss);
+    let (faults, trouble) = some_of_each(random, seed, loss);
     let budgets = Some(budgets(&case, trouble));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(30), budgets, forgeries: Vec::new() }
 }
@@ -145,7 +138,7 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
 fn crowd(random: &mut Random, seed: u64) -> Scene {
     let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
-    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
+    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
 }
 
@@ -170,7 +163,7 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
     let mut case = communicator::Case::new(ranks, &steps);
     case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
-    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
+    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
     communicator::play(&case, seed, faults, "a program");
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! A session in which one receiver is slower than the others: in one of several ways, from its first frame or later.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{Collected, Participant, Sink};
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, GROUP, data, hosts_of};
+use ethbcast_tests::session::{Case, GROUP, Sent, hosts_of, sent};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
 use ethbcast_transport::wire::group_mac;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Of every cable but a slow one.
@@ -97,33 +96,11 @@ impl Sink for Disk {
     }
 }
 
-/// What is sent, and who was put aside meanwhile.
-#[derive(Debug)]
-pub struct Sent {
-    content: Content<Vec<u8>>,
-    aside: Vec<(usize, Duration, String)>,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        self.content.read_again(now, offset, bytes)
-    }
-
-    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        if let RootEvent::Aside { host, text } = event {
-            let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
-            self.aside.push((host, now.since(Instant::START), text.clone()));
-        }
-        ControlFlow::Continue(())
-    }
+/// Who was put aside, when, and why, if that is what was told.
+fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
+    let RootEvent::Aside { host, text } = event else { return None };
+    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+    Some((host, now.since(Instant::START), text.clone()))
 }
 
 type Host = Participant<Sent, Disk>;
@@ -169,8 +146,7 @@ impl Scene {
         let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
         let disk =
             |host: usize| Disk::new(self.is_short(host, Short::Disk).then_some(payload_rate * self.percent / 100));
-        let sent = Sent { content: Content::new(data(self.bytes, self.seed)), aside: Vec::new() };
-        let hosts = hosts_of(&case, self.seed, sent, disk);
+        let hosts = hosts_of(&case, self.seed, sent(&case, self.seed).listening(), disk);
         let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
         simulation.set_event_limit(100_000_000);
         if let Some(host) = self.slow.filter(|_| self.short == Short::Turns) {
@@ -197,6 +173,6 @@ impl Scene {
         };
         (1..=self.receivers).for_each(|rank| assert!(took(rank) > Duration::ZERO));
         let others = (1..=self.receivers).filter(|&host| self.slow != Some(host)).map(took).max().expect("others");
-        Story { aside: sending.source().aside.clone(), others }
+        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
     }
 }
