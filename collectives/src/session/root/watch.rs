@@ -140,7 +140,12 @@ impl Scene<'_> {
             std::iter::successors(Some(rank), |&at| Some(self.parent(at)).filter(|&at| at != Rank::ROOT)).count()
         };
         // Nothing says that its parent waits for it: it alone is to show what it can do.
-        wait.iter().copied().min_by_key(|&rank| (depth(rank), rank)).map(|rank| (Rank::ROOT, rank)).into_iter().collect()
+        wait.iter()
+            .copied()
+            .min_by_key(|&rank| (depth(rank), rank))
+            .map(|rank| (Rank::ROOT, rank))
+            .into_iter()
+            .collect()
     }
 
     /// Who sends to a member in place, in the first of several trees.
@@ -253,5 +258,43 @@ impl Scene<'_> {
         entry
             .is_to_be_told(self.now, TOLD_EVERY)
             .then(|| Finding::Tell(rank, format!("{words} (for {} s)", idle.as_secs())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RootConfig, RootEndpoint};
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::message::Status;
+    use crate::session::view::tests::chain;
+    use ethbcast_transport::MacAddr;
+
+    /// A chain of four receivers, of whom each has said this; nothing has been sent.
+    fn holders(said: [(MemberState, Option<u16>); 4]) -> Vec<(Rank, Rank)> {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
+        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let mut members = Members::new(now, 4, &timing);
+        for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {
+            let status = Status { state, waits_for: waits_for.map(Rank), arrived: 0, consumed: 0 };
+            members.set_status(now, rank, status, 0);
+        }
+        let delivery = Delivery::new(&view, None, &endpoint);
+        let scene = Scene { now, view: &view, timing: &timing, delivery: &delivery };
+        scene.holders(&members, &[Rank(2), Rank(3), Rank(4)])
+    }
+
+    #[test]
+    fn of_many_who_wait_those_hold_up_the_others_of_whom_somebody_says_so() {
+        use MemberState::{Blocked, Starved, WaitsForChild};
+        let of = |from, at| vec![(Rank(from), Rank(at))];
+        assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));
+        assert_eq!(holders([(Starved, Some(2)), (Starved, Some(3)), (Starved, Some(4)), (Starved, None)]), of(3, 4));
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Blocked, Some(4)), (Starved, None)]), of(2, 3));
+        // Nobody says so: the one nearest to the root first.
+        assert_eq!(holders([(Starved, None); 4]), of(0, 2));
+        // Nor is a circle a word that counts.
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Starved, Some(2)), (Starved, None)]), of(0, 2));
     }
 }
