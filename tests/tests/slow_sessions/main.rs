@@ -22,6 +22,7 @@ fn is_put_aside(scene: Scene) {
     let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
     assert_eq!(aside, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.aside);
     let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
+    println!("{scene:?}: {:.3}", others.as_secs_f64() / undisturbed.others.as_secs_f64());
     assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.aside);
 }
 

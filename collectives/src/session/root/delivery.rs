@@ -3,7 +3,7 @@
 
 use super::pause::Pause;
 use super::refill::Refills;
-use super::rereading::Extent;
+use super::rereading::{Extent, Needy};
 use super::side::Sides;
 use super::trial::Trials;
 use super::{RootConfig, RootEndpoint};
@@ -27,25 +27,6 @@ enum Flow {
     Open,
     /// Not any more: the last word has been said.
     Shut,
-}
-
-/// For whom something is read again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needy {
-    /// One that is aside.
-    Aside(Rank),
-    /// One that lacks frames of the stream at this place.
-    Gap(Rank, usize),
-    /// One that has asked for it.
-    Fetch(Rank),
-}
-
-impl Needy {
-    /// Who it is.
-    pub(super) fn rank(self) -> Rank {
-        let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
-        rank
-    }
 }
 
 /// The root's streams and what goes into them.
@@ -136,6 +117,7 @@ impl Delivery {
     /// Takes nothing new from the next segment or message on, or goes on.
     pub(super) fn pause(&mut self, wanted: bool) {
         self.pause.set(wanted);
+        self.end_streams();
     }
 
     /// Whether nothing new is taken, and nobody owes word that a message was consumed.
@@ -188,7 +170,9 @@ impl Delivery {
         let Some(trailer) = self.trailer else { return };
         self.sides.finish(&self.extent(Dealing::single()));
         self.refills.finish(&self.extent(self.blocks.dealing()));
-        if self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None)) {
+        let held = self.pause.holds(self.blocks.frames());
+        if held || self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
+        {
             return;
         }
         self.partial.clear();

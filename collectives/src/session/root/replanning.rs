@@ -3,8 +3,7 @@
 //! Who steps out of a tree is bridged at once, and its children slow down whoever serves them now, and with that all.
 //! So the root pauses until all in place have got and consumed what was sent, tells a view with a plan among those in
 //! place, and goes on when all have confirmed it. As all stand at the same frame then, nobody lacks what a new parent
-//! has freed, and whoever adopts the view late finds everything kept at its new parent. A pause that does not come to
-//! its end soon is given up, and the bridges stay.
+//! has freed. If they do not come to stand so soon, that is given up, and the bridges stay.
 
 use super::delivery::Delivery;
 use super::members::{Entry, Members};
@@ -23,8 +22,8 @@ enum Stage {
     Settled,
     /// Nothing new is sent until all stand at the same frame; given up at this time.
     Draining(Instant),
-    /// A new plan is being confirmed; the rest is sent from this time on in any case.
-    Confirming(Instant),
+    /// A new plan is being confirmed by all in place: who does not is put aside, as at the start.
+    Confirming,
 }
 
 /// What the root does about a tree that members have stepped out of.
@@ -85,12 +84,12 @@ impl Replanning {
             Stage::Draining(_) if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) => {
                 (self.stage, self.changed) = (Stage::Settled, false);
                 if self.plan(view) {
-                    self.stage = Stage::Confirming(now + periods(timing));
+                    self.stage = Stage::Confirming;
                     return true;
                 }
             }
-            Stage::Confirming(until) if now >= until || members.all_ready(view.epoch) => self.stage = Stage::Settled,
-            Stage::Draining(_) | Stage::Confirming(_) => return false,
+            Stage::Confirming if members.all_ready(view.epoch) => self.stage = Stage::Settled,
+            Stage::Draining(_) | Stage::Confirming => return false,
         }
         delivery.pause(self.stage != Stage::Settled);
         false
