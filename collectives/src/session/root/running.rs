@@ -348,7 +348,7 @@ impl Running {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
             // The others are given time anew: what they waited for has changed.
-            self.members.all_moved_in_place(now);
+            self.members.all_tried(now, rank);
         }
     }
 
