@@ -11,6 +11,7 @@
 use super::boundaries::Boundaries;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
@@ -130,6 +131,11 @@ impl Lane {
         self.consumed
     }
 
+    /// What is on its way.
+    pub(super) fn flight(&self) -> Flight {
+        Flight { rank: self.peer.rank, next: self.next, in_flight: self.in_flight, window: self.window.frames() }
+    }
+
     /// The next frame to be sent for the first time.
     pub(super) fn next(&self) -> u64 {
         self.next
@@ -164,8 +170,7 @@ impl Lane {
         if newly > 0 || self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed {
             self.moved_at = now;
         }
-        self.cursor = ack.cursor;
-        self.next = self.next.max(ack.cursor);
+        (self.cursor, self.next) = (ack.cursor, self.next.max(ack.cursor));
         self.limit = self.limit.max(ack.body.limit + u64::from(planted!("credit-off-by-one")));
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
@@ -239,11 +244,9 @@ impl Lane {
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
             feed.skip_to(ack.cursor);
         }
-        self.cursor = ack.cursor;
-        self.limit = ack.body.limit;
+        (self.cursor, self.limit) = (ack.cursor, ack.body.limit);
         let from = self.from(feed);
-        self.next = from;
-        self.highest = from;
+        (self.next, self.highest) = (from, from);
         self.sent.replace_repairs((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
     }
 
