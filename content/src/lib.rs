@@ -6,3 +6,4 @@
 
 pub mod manifest;
 pub mod name;
+pub mod unchanged;
