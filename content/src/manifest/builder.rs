@@ -21,8 +21,9 @@ impl Builder {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn add_owner(&mut self, owner: Owner) -> Result<u16, Fault> {
-        let place = u16::try_from(self.owners.len()).ok().filter(|&place| place != u16::MAX).ok_or(Fault::Owners)?;
+    pub fn add_owner(&mut self, owner: Owner) -> Result<u16, ManifestError> {
+        let place = u16::try_from(self.owners.len()).ok().filter(|&place| place != u16::MAX);
+        let place = place.ok_or_else(|| ManifestError::whole(Fault::Owners))?;
         self.owners.push(owner);
         Ok(place)
     }

@@ -107,7 +107,8 @@ impl Manifest {
 fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fault> {
     for _ in 0..from.u16()? {
         let (user, group) = (from.u32()?, from.u32()?);
-        builder.add_owner(Owner { user, group, user_name: from.short()?, group_name: from.short()? })?;
+        let owner = Owner { user, group, user_name: from.short()?, group_name: from.short()? };
+        builder.add_owner(owner).map_err(|error| error.fault())?;
     }
     let count = from.u32()? as usize;
     if count > MOST_ENTRIES || count > from.0.len() / LEAST_ENTRY_BYTES {
