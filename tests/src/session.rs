@@ -2,9 +2,11 @@
 
 use ethbcast_collectives::session::application::{Participant, Sink, Source};
 use ethbcast_collectives::session::{
-    Blocks, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Wanted,
+    Blocks, End, OnSlow, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
+    Timing, Wanted,
 };
 use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{
     Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, host_mac,
 };
@@ -49,6 +51,10 @@ pub struct Case {
     pub pipe: bool,
     /// The sessions' clockwork.
     pub timing: Timing,
+    /// What becomes of a slow member.
+    pub on_slow: OnSlow,
+    /// What the root knows of the cables.
+    pub topology: Option<Topology>,
 }
 
 /// A host that is not there for a while.
@@ -82,6 +88,8 @@ impl Case {
             late: (0, Duration::ZERO),
             pipe: false,
             timing: Timing::default(),
+            on_slow: OnSlow::default(),
+            topology: None,
         }
     }
 
@@ -111,8 +119,26 @@ pub struct Played {
     pub each_took: Vec<Duration>,
     /// What each failure was said to be, by rank.
     pub words: Vec<String>,
+    /// What the root told its user, and when.
+    pub told: Vec<(Duration, RootEvent)>,
     /// What the network did.
     pub network: Stats,
+}
+
+impl Played {
+    /// The hosts that were put aside, in this order.
+    pub fn aside(&self) -> Vec<usize> {
+        let host = |(_, event): &(Duration, RootEvent)| match event {
+            RootEvent::Aside { host, .. } => Some(host_number(host)),
+            _ => None,
+        };
+        self.told.iter().filter_map(host).collect()
+    }
+}
+
+/// The number of a host, by its name.
+fn host_number(name: &str) -> usize {
+    name.trim_start_matches('n').parse().expect("a host's name is its number")
 }
 
 /// So much loss, and a little of everything else that becomes of frames; and how many of them it concerns.
@@ -136,7 +162,7 @@ pub fn sent(case: &Case, seed: u64) -> Sent {
 
 /// The hosts of a session: the root is host 0, the others receive.
 pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
-    hosts_of(case, seed, sent(case, seed), |host| {
+    hosts_of(case, seed, sent(case, seed).listening(), |host| {
         let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         let disk = Disk::default().with_capacity(capacity_bytes).stopping_at(stops_at_bytes);
@@ -164,6 +190,8 @@ pub fn hosts_of<S: Source, K: Sink>(
         tuning: tuning.clone(),
         timing: case.timing,
         late: case.late.0 > 0,
+        on_slow: case.on_slow,
+        topology: case.topology.clone(),
         probe: false,
         ..RootConfig::new(station(0), session(seed), "test")
     };
@@ -260,6 +288,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
         took: root.took(),
         each_took: root.reports().map(|report| report.took).collect(),
         words: root.reports().map(|report| report.text.clone()).collect(),
+        told: sending.source().told().iter().map(|(at, event)| (at.since(Instant::START), event.clone())).collect(),
         network,
     }
 }
