@@ -97,7 +97,7 @@ impl Waiting {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
-        let rank = view.rank_of(*nonce, station.mac).filter(|&rank| rank != Rank::ROOT);
+        let rank = view.rank_of(*nonce, station.mac);
         match rank.zip(self.joining.take_if(|_| rank.is_some())) {
             Some((rank, joining)) => WaitingStep::Start(view, rank, part, joining),
             None => WaitingStep::Wait,
