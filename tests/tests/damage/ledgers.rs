@@ -89,6 +89,8 @@ struct Scene {
     frames: Vec<u64>,
     last: bool,
     loss: f64,
+    /// Whether the root keeps what it has sent last.
+    keeps: bool,
 }
 
 fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
@@ -103,9 +105,10 @@ fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
 
 /// Outcome and words by rank, and what was damaged.
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
-    let Scene { case, host, frames, last, loss } = scene;
+    let Scene { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);
     let source = Ledgered::new(Sent { content: Content::new(content.clone()), pipe: case.pipe });
+    let source = if keeps { source } else { source.forgetting() };
     let hosts = hosts_of(&case, seed, source, |_| Checked::new(Kept::default()));
     let faults = BadCard { host, frames, last, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
     let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
@@ -135,7 +138,7 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
         let case = case(via, 5, 1_000_000 + random.below(1_500_000) as usize, false);
         let frames = ten(&mut random, &case);
         let (host, loss) = (1 + random.below(5) as usize, [0.0, 0.01][random.below(2) as usize]);
-        let (fates, damages) = play(Scene { case, host, frames, last: false, loss }, seed);
+        let (fates, damages) = play(Scene { case, host, frames, last: false, loss, keeps: true }, seed);
         all_delivered(&fates, seed);
         let named = |damage: &Damage| damage.to == [format!("n{host}")] && damage.from.is_some();
         let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_ledger;
@@ -150,7 +153,8 @@ fn contents_around_every_border_go_every_way_over_lossy_cables() {
     for (at, bytes) in borders.into_iter().enumerate() {
         for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather].into_iter().enumerate() {
             let (case, seed) = (case(via, 4, bytes, false), (at * 4 + way) as u64);
-            let (fates, damages) = play(Scene { case, host: 1, frames: Vec::new(), last: false, loss: 0.02 }, seed);
+            let (fates, damages) =
+                play(Scene { case, host: 1, frames: Vec::new(), last: false, loss: 0.02, keeps: true }, seed);
             all_delivered(&fates, seed);
             assert_eq!(damages, []);
         }
@@ -164,8 +168,8 @@ fn an_end_that_comes_damaged_at_any_hop_costs_nobody_the_content() {
         let bytes = [0, 1, 300_000, 1 << 20, 1_300_000, 100][seed as usize];
         let case = case(via, 4, bytes, seed % 2 == 1 && !via.is_in_blocks());
         let frames = if seed < 3 { Vec::new() } else { vec![0, bytes as u64 / 1468] };
-        let frames = if case.pipe && host == 1 { Vec::new() } else { frames };
-        let (fates, _) = play(Scene { case, host, frames, last: true, loss: [0.0, 0.02][seed as usize % 2] }, seed);
+        let (fates, _) =
+            play(Scene { case, host, frames, last: true, loss: [0.0, 0.02][seed as usize % 2], keeps: true }, seed);
         all_delivered(&fates, seed);
     }
 }
@@ -177,14 +181,28 @@ fn of_a_pipe_the_bytes_come_from_a_receiver_that_has_kept_them() {
         let case = case([Via::Chain, Via::Cast][random.below(2) as usize], 4, 2_300_000, true);
         let frames = ten(&mut random, &case);
         let host = 2 + random.below(3) as usize;
-        all_delivered(&play(Scene { case, host, frames, last: false, loss: 0.0 }, seed).0, seed);
+        all_delivered(&play(Scene { case, host, frames, last: false, loss: 0.0, keeps: false }, seed).0, seed);
+    }
+}
+
+#[test]
+fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let case = case(Via::Chain, 4, 6_500_000, true);
+        // One is mended before the next comes: what waits behind it is less than the root keeps.
+        let frames = vec![random.below(700), 2000 + random.below(700)];
+        let (fates, damages) =
+            play(Scene { case, host: 1, frames, last: false, loss: [0.0, 0.01][seed as usize % 2], keeps: true }, seed);
+        all_delivered(&fates, seed);
+        assert!(!damages.is_empty());
     }
 }
 
 #[test]
 fn what_nobody_has_undamaged_fails_by_name_and_nothing_of_it_is_kept() {
     let case = case(Via::Chain, 3, 1_500_000, true);
-    let (fates, _) = play(Scene { case, host: 1, frames: vec![800], last: false, loss: 0.0 }, 1);
+    let (fates, _) = play(Scene { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
     for (fate, text) in &fates {
         assert_eq!(*fate, Outcome::Damaged, "{text}");
         assert!(text.contains("came damaged, and they cannot be had again"), "{text}");

@@ -1,7 +1,7 @@
 //! A sink that is given a content of which every chunk has been checked.
 
 use super::decoder::{Damage, Decoder};
-use super::layout::Form;
+use super::layout::{Form, overlap};
 use super::ledgered::{fill, read_again};
 use super::spans::Spans;
 use crate::session::application::{Again, Sink};
@@ -161,7 +161,7 @@ impl<K: Sink> Sink for Checked<K> {
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let content_bytes = self.decoder.content_bytes();
         let part = offset..offset + bytes as u64;
-        if self.decoder.failed().is_some() || self.decoder.wanted().is_some_and(|wanted| wanted.start < part.end) {
+        if self.decoder.failed().is_some() || self.decoder.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
             return Again::Impossible("they came damaged here, too".to_owned());
         } else if part.end > self.decoder.stream_bytes() {
             return Again::Pending;
