@@ -3,7 +3,7 @@
 use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
 use crate::session::ledger::Form;
-use crate::session::{OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
+use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
@@ -61,6 +61,8 @@ with_defaults! {
         pub dry_run: bool = false,
         /// What receivers are told of the bytes: the name of a file, say.
         pub source: String = String::new(),
+        /// What the bytes are.
+        pub content: ContentKind = ContentKind::Stream,
         /// How many bytes a sender's reader has, if that is known; other than so many are an error.
         pub size: Option<u64> = None,
         /// Room for the bytes at a receiver: a sender with more is turned away.
@@ -137,6 +139,7 @@ impl Options {
         tuning.check()?;
         let config = RootConfig {
             size: self.size,
+            content: self.content,
             form,
             wanted: self.wanted().ok_or(Error::ForWhom)?,
             hosts: self.hosts.clone(),

@@ -1,7 +1,7 @@
 //! A sink whose spans a thread of its own checks and writes.
 
 use super::read_again::{ReadAgain, ReadAt};
-use super::storage::Storage;
+use super::storage::{Offered, Storage};
 use super::writer::{Order, Writer, WriterState};
 use crate::session::application::{Again, Sink, Tally};
 use crate::session::ledger::{Form, Spans, overlap};
@@ -26,7 +26,7 @@ pub struct WriteBehind {
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     spans: Spans,
-    source: String,
+    offered: Offered,
     cause: Option<io::Error>,
     publishing: bool,
     /// What the storage keeps for others, once it is there.
@@ -53,7 +53,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         used,
         ended,
         spans: Spans::default(),
-        source: String::new(),
+        offered: Offered::default(),
         cause: None,
         publishing: false,
         kept,
@@ -189,9 +189,11 @@ impl Sink for WriteBehind {
 
     fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
         match event {
-            ReceiverEvent::Invited { source, .. } => self.source.clone_from(source),
+            ReceiverEvent::Invited { source, content, .. } => {
+                self.offered = Offered { source: source.clone(), size: None, content: *content };
+            }
             ReceiverEvent::Started { size, .. } => {
-                self.order(Order::Begin { source: self.source.clone(), size: *size });
+                self.order(Order::Begin(Offered { size: *size, ..self.offered.clone() }));
             }
             _ => {}
         }

@@ -44,6 +44,7 @@ pub(super) fn first_view(
         push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
         payload_bytes,
         size: config.stream_size(),
+        content: config.content,
         members: members.collect(),
     };
     // The report names the segment that is really used.
