@@ -6,7 +6,7 @@ use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work, block_range, check_blocks};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, Way};
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
@@ -73,7 +73,7 @@ impl Allgather {
         let pattern = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
             let others =
                 (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::cast(origin))).collect();
-            Pattern::Casts(Casts { own: Writing::new(Way::Cast), others })
+            Pattern::Casts(Casts { own: Writing::cast(rank), others })
         } else {
             let outbound = BlockToSend::new(rank.ahead(1, size));
             Pattern::Ring(AroundTheRing { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })

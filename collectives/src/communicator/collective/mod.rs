@@ -12,6 +12,7 @@ mod gather;
 mod mail;
 mod patience;
 mod scatter;
+mod shares;
 mod transfer;
 
 pub use allgather::Allgather;

@@ -3,19 +3,22 @@
 use super::calls::Calls;
 use super::leaving::Leaving;
 use super::messages::Messages;
-use super::neighbours::{Neighbours, StreamName, Way};
+use super::neighbours::Neighbours;
 use super::stats::{MemberMemory, MemberStats};
 use super::streams::Streams;
+use super::way::{StreamName, Way};
 use crate::communicator::body::Notice;
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::kind;
+use crate::communicator::network::Network;
 use crate::communicator::roster::Roster;
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
+use std::sync::Arc;
 
 /// One member's end of everything that a complete group does.
 #[derive(Clone, Debug)]
@@ -29,14 +32,14 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: Rank) -> Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, network: Arc<Network>, rank: Rank) -> Group {
         let station = &config.station;
         let peers: Vec<Peer> =
             roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank: Rank(rank), mac: entry.mac }).collect();
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
-        let neighbours = Neighbours::new(identity, station.group_mac, peers, payload_bytes, config.tuning());
+        let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
             calls: Calls::new(now, roster, rank),
             messages: Messages::new(mailbox),
@@ -143,10 +146,12 @@ impl Group {
 
     /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
     /// or repairs is.
-    pub(in crate::communicator) fn dried_up(&self, origin: Rank, number: u64) -> Option<Failure> {
+    pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
-        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
-        let flows = sources.into_iter().flatten().any(|rank| self.calls.absence(rank, number).is_none());
+        let cast = self.streams.parent(StreamName::new(origin, Way::Cast));
+        let begun: Vec<StreamName> = self.streams.of_origin(origin).collect();
+        let sources = begun.into_iter().filter_map(|name| self.streams.source(name));
+        let flows = sources.chain(cast).any(|rank| self.calls.absence(rank, number).is_none());
         (!flows).then_some(failure)
     }
 

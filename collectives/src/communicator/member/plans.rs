@@ -1,0 +1,233 @@
+//! The trees of a group's ways, the same at each rank, and which way is predicted to be the fastest.
+
+use super::way::{KARY, StreamName, Way};
+use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
+use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
+use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::topology::{Place, Topology};
+use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rate taken for a cable's if nothing was measured: what most cables carry.
+const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+/// Lengths whose way is remembered: programs broadcast the same few again and again.
+const REMEMBERED: usize = 64;
+
+/// Where a rank stands in the tree of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TreePlace {
+    pub parent: Option<Rank>,
+    /// In sending order.
+    pub children: Vec<Rank>,
+}
+
+/// What a group knows of its network, as plans.
+#[derive(Clone, Debug)]
+pub(in crate::communicator) struct Plans {
+    network: Arc<Network>,
+    /// Host ids are ranks: the network's, or one switch.
+    topology: Topology,
+    calibration: Calibration,
+    members: Vec<usize>,
+    payload_bytes: u64,
+    /// The longest segment that a stream's feed can keep, in bytes.
+    segment_bytes: u64,
+    /// Plans that have been priced.
+    priced: BTreeMap<StreamName, Choice>,
+    decided: BTreeMap<(Rank, usize), Way>,
+}
+
+impl Plans {
+    /// Those of `size` ranks whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
+    pub(super) fn new(network: Arc<Network>, size: u16, payload_bytes: usize, segment_frames: u64) -> Plans {
+        let payload_bytes = payload_bytes as u64;
+        let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, payload_bytes);
+        let one_switch = || {
+            let place = Place { switch: 0, rate: None, injection_ns: None };
+            Topology::of_places(&[], &vec![place; usize::from(size)]).expect("a group has ranks")
+        };
+        Plans {
+            topology: network.topology().cloned().unwrap_or_else(one_switch),
+            calibration: network.calibration().cloned().unwrap_or_else(assumed),
+            members: (0..usize::from(size)).collect(),
+            payload_bytes,
+            segment_bytes: segment_frames * payload_bytes,
+            priced: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            network,
+        }
+    }
+
+    fn size(&self) -> u16 {
+        self.members.len() as u16
+    }
+
+    pub(super) fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Whether messages can travel in blocks among so many ranks.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.size() <= most_ranks(Via::ScatterAllgather)
+    }
+
+    /// What was measured after the group was complete.
+    pub(super) fn set_calibration(&mut self, calibration: Calibration) {
+        self.calibration = calibration;
+        self.priced.clear();
+        self.decided.clear();
+    }
+
+    /// Whether a stream can be: what nobody would choose needs no plan.
+    pub(super) fn admits(&self, name: StreamName) -> bool {
+        let fits = |via: Via| self.size() <= most_ranks(via);
+        let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);
+        match name.way {
+            Way::Cast => true,
+            Way::Saved => self.saved(name.origin).is_some(),
+            Way::Latency(_) => fits(Via::Latency),
+            Way::Blocks(via) => fits(via),
+            Way::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => asked(via),
+            Way::Tree(via) => fits(via),
+        }
+    }
+
+    /// Where `rank` stands in the tree of a stream that is no cast.
+    pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
+        if let Way::Blocks(via) = name.way {
+            return self.place_in_blocks(via, name, rank);
+        }
+        // What was checked when the group was told of it can be planned.
+        let Some(plan) = self.plan(name.origin, name.way) else { return TreePlace::default() };
+        TreePlace {
+            parent: plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
+            children: plan.children(rank.index()).iter().map(|&child| Rank(child as u16)).collect(),
+        }
+    }
+
+    /// Ranks are counted from the origin there.
+    fn place_in_blocks(&self, via: Via, name: StreamName, rank: Rank) -> TreePlace {
+        let (size, share) = (self.size(), usize::from(name.share));
+        let steps = usize::from((rank.0 + size - name.origin.0) % size);
+        let rank = |steps: usize| name.origin.ahead(steps as u16, size);
+        let children = plan::block_children(via, size.into(), share, steps);
+        TreePlace {
+            parent: plan::block_parent(via, size.into(), share, steps).map(rank),
+            children: children.into_iter().map(rank).collect(),
+        }
+    }
+
+    /// How many frames of a stream a relay has before it sends any of them on.
+    pub(super) fn segment_frames(&self, name: StreamName) -> u64 {
+        self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
+    }
+
+    fn segment_bytes(&self, origin: Rank, way: Way) -> u64 {
+        match (way, self.saved(origin)) {
+            (Way::Saved, Some(saved)) => saved.segment_bytes.min(self.segment_bytes),
+            (Way::Tree(via), _) if !via.is_atomic() => self.payload_bytes,
+            (Way::Cast, _) => self.payload_bytes,
+            _ => self.segment_bytes,
+        }
+    }
+
+    /// The saved plan, if it is that of this origin.
+    fn saved(&self, origin: Rank) -> Option<&SavedTree> {
+        match self.network.chosen() {
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(saved),
+            _ => None,
+        }
+    }
+
+    fn via(&self, way: Way) -> Via {
+        match (way, self.network.chosen()) {
+            (Way::Tree(KARY), Chosen::Via(kary @ Via::Kary(_))) => *kary,
+            (Way::Saved, Chosen::Saved(saved)) => saved.plan.via(),
+            (Way::Tree(via) | Way::Blocks(via), _) => via,
+            (Way::Latency(_), _) => Via::Latency,
+            (Way::Cast | Way::Saved, _) => Via::Cast,
+        }
+    }
+
+    fn situation(&self, origin: Rank, size_bytes: u64) -> Situation<'_> {
+        Situation {
+            topology: &self.topology,
+            root_host: origin.index(),
+            members: &self.members,
+            size_bytes: Some(size_bytes),
+            frame_payload_bytes: self.payload_bytes,
+            calibration: &self.calibration,
+        }
+    }
+
+    fn plan(&self, origin: Rank, way: Way) -> Option<Plan> {
+        if let (Way::Saved, Some(saved)) = (way, self.saved(origin)) {
+            return Some(saved.plan.clone());
+        }
+        // But for the tree of least latency, the length decides nothing.
+        let frames = if let Way::Latency(class) = way { Way::latency_frames(class) } else { 1 };
+        price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
+    }
+
+    /// What a way costs for so many bytes.
+    pub(super) fn price(&self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
+        let segment_bytes = match way {
+            Way::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
+            way => self.segment_bytes(origin, way),
+        };
+        Some(given(self.plan(origin, way)?, Some(segment_bytes), &self.situation(origin, bytes as u64)))
+    }
+
+    /// The same in seconds, without planning anew where that is not needed.
+    fn seconds(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<f64> {
+        if let Way::Blocks(_) = way {
+            return Some(self.price(origin, way, bytes)?.predicted_seconds);
+        }
+        let name = StreamName::new(origin, way);
+        if !self.priced.contains_key(&name) {
+            let priced = self.price(origin, way, bytes)?;
+            self.priced.insert(name, priced);
+        }
+        Some(self.priced.get(&name)?.predicted_for(bytes as u64))
+    }
+
+    /// The way of so many bytes from `origin` to all.
+    pub(in crate::communicator) fn way(&mut self, origin: Rank, bytes: usize) -> Way {
+        let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
+        match self.network.chosen() {
+            Chosen::Via(via) => return Way::of(*via, frames),
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => return Way::Saved,
+            Chosen::Saved(_) | Chosen::Auto => {}
+        }
+        // A tree of two is a cast to one; and what fits one frame is not worth a thought.
+        let is_small = self.size() <= 2 || frames == 1 || !self.network.is_known();
+        if is_small && self.network.casts() {
+            return Way::Cast;
+        }
+        if let Some(&way) = self.decided.get(&(origin, bytes)) {
+            return way;
+        }
+        let way = self.decide(origin, bytes, frames);
+        if self.decided.len() == REMEMBERED {
+            self.decided.pop_first();
+        }
+        self.decided.insert((origin, bytes), way);
+        log::info!("{bytes} bytes from rank {origin} go by {}", self.via(way));
+        way
+    }
+
+    /// The way of least predicted time; of equal ones the first listed.
+    fn decide(&mut self, origin: Rank, bytes: usize, frames: u64) -> Way {
+        let casts = self.network.casts();
+        let ways = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
+        let mut best: Option<(f64, Way)> = None;
+        for way in ways.map(|via| Way::of(via, frames)) {
+            let seconds = self.seconds(origin, way, bytes).unwrap_or(f64::INFINITY);
+            if best.is_none_or(|(least, _)| seconds < least) {
+                best = Some((seconds, way));
+            }
+        }
+        best.map_or(Way::Tree(Via::Chain), |(_, way)| way)
+    }
+}
