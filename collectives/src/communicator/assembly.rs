@@ -264,6 +264,9 @@ impl Assembly {
             return Err(fault);
         }
         self.check_network(now, fresh_for)?;
+        if let Some(caller) = fresh().find(|caller| caller.network.unfit) {
+            return Err(CommunicatorError::Unfit { host: caller.host.clone() });
+        }
         // Each return makes its calls count anew.
         let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.heard_at) < fresh_for;
         if let Some(caller) = self.callers.values().find(twin) {
@@ -286,7 +289,12 @@ impl Assembly {
     /// Looks for two that were told different things of the network.
     fn check_network(&self, now: Instant, fresh_for: Duration) -> Result<(), CommunicatorError> {
         let own = self.spread.known().filter(|_| self.config.describes_network());
-        let own = own.map(|(_, network)| SpreadWord { told: true, list: self.spread.list(), network, piece: None });
+        let own = own.map(|(_, network)| SpreadWord {
+            told: true,
+            list: self.spread.list(),
+            network,
+            ..SpreadWord::default()
+        });
         let station = &self.config.station;
         let own = own.as_ref().map(|word| Teller { host: &station.host, word });
         let fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;

@@ -129,7 +129,7 @@ mod tests {
             digest: [7; 32],
             group: "g".into(),
             host: "n0".into(),
-            network: SpreadWord { told: true, list: 5, network: 9, piece: None },
+            network: SpreadWord { told: true, unfit: true, list: 5, network: 9, piece: None },
         };
         assert_eq!(call.encode().len(), CallBody::bytes("g", "n0"));
         assert_eq!(CallBody::names(&call.encode()), Some(("g".to_owned(), "n0".to_owned())));

@@ -95,6 +95,12 @@ pub enum CommunicatorError {
         /// What is wrong, with file and line where it was read from one, and what to do.
         why: String,
     },
+    /// What another process was told of the network is not about this group.
+    #[error("{host} cannot take part: what it was told of the network is not about this group; it says what is wrong")]
+    Unfit {
+        /// The other host.
+        host: String,
+    },
     /// Two processes were told different things of the network.
     #[error(
         "{one} and {other} were told different things of the network (topology, calibration, plan or way): give both \

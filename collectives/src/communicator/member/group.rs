@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::leaving::Leaving;
 use super::messages::Messages;
 use super::neighbours::Neighbours;
+use super::probing::Probing;
 use super::stats::{MemberMemory, MemberStats};
 use super::streams::Streams;
 use super::way::{StreamName, Way};
@@ -14,6 +15,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::kind;
 use crate::communicator::network::Network;
 use crate::communicator::roster::Roster;
+use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
@@ -26,6 +28,8 @@ pub struct Group {
     calls: Calls,
     messages: Messages,
     streams: Streams,
+    /// What the network costs is measured, if that was asked for.
+    probing: Option<Probing>,
     leaving: Leaving,
     /// Whether the streams come before the messages at the next frame.
     streams_first: bool,
@@ -39,11 +43,13 @@ impl Group {
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
+        let probing = network.is_to_be_measured().then(|| Probing::new(now, identity, &peers, roster.mtu_bytes()));
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
             calls: Calls::new(now, roster, rank),
             messages: Messages::new(mailbox),
             streams: Streams::new(neighbours),
+            probing,
             leaving: Leaving::new(),
             streams_first: false,
         }
@@ -59,6 +65,20 @@ impl Group {
 
     pub(super) fn roster(&self) -> &Roster {
         self.calls.roster()
+    }
+
+    /// Whether calls can begin: all there is to measure has been.
+    pub(super) fn is_ready(&self) -> bool {
+        self.probing.as_ref().is_none_or(Probing::is_done)
+    }
+
+    /// Goes on with the measurement.
+    fn measure_on(&mut self) {
+        let size = self.size();
+        let Some(probing) = &mut self.probing else { return };
+        if let Some(calibration) = probing.advance(&mut self.messages, size) {
+            self.streams.set_calibration(calibration);
+        }
     }
 
     /// See [`Member::has_gone`](super::Member::has_gone).
@@ -107,8 +127,12 @@ impl Group {
                 Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
                 None => stats.malformed += 1,
             },
+            PROBE | ECHO | REPORT if self.probing.is_some() => {
+                self.probing.iter_mut().for_each(|probing| probing.handle_frame(now, frame));
+            }
             _ => stats.strangers += 1,
         }
+        self.measure_on();
     }
 
     /// Lets time pass.
@@ -118,6 +142,8 @@ impl Group {
         }
         self.messages.handle_timeout(now);
         self.streams.handle_timeout(now);
+        self.probing.iter_mut().for_each(|probing| probing.handle_timeout(now));
+        self.measure_on();
         if self.calls.is_look_due(now) {
             self.look(now);
         }
@@ -198,7 +224,8 @@ impl Group {
             return None;
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving]
+        let probing = self.probing.as_ref().and_then(|probing| probing.poll_timeout(now));
+        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving, probing]
             .into_iter()
             .flatten()
             .min()
@@ -232,6 +259,9 @@ impl Group {
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if self.is_over() {
             return None;
+        }
+        if let Some(length) = self.probing.as_mut().and_then(|probing| probing.poll_transmit(now, buffer)) {
+            return Some(length);
         }
         self.streams_first = !self.streams_first;
         if self.streams_first {

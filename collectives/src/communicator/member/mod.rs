@@ -11,6 +11,7 @@ mod leaving;
 mod messages;
 mod neighbours;
 mod plans;
+mod probing;
 mod stats;
 mod streams;
 mod waits;
@@ -76,14 +77,14 @@ impl Member {
         Ok(member)
     }
 
-    /// Whether the group is complete and all know it.
+    /// Whether the group is complete and all know it, and what was to be measured has been.
     ///
     /// # Errors
     /// If there will be no group, and why.
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
-            None => Ok(self.group.is_some()),
+            None => Ok(self.group.as_ref().is_some_and(|group| group.is_ready())),
         }
     }
 
@@ -110,7 +111,7 @@ impl Member {
     /// # Errors
     /// If it is not, or this one has left.
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
-        let group = self.group.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
+        let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
         if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
     }
 

@@ -10,6 +10,10 @@ use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{MacAddr, Tuning};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a child in a tree waits with an acknowledgement: below the least timeout of its parent.
+const TREE_ACK_DELAY: Duration = Duration::from_millis(3);
 
 /// Where a member stands.
 #[derive(Clone, Debug)]
@@ -158,7 +162,12 @@ impl Neighbours {
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
             Way::Cast => self.ack_tree().tuned(&tuning, self.position(name.origin)),
-            _ => tuning,
+            _ => {
+                // One relay is hardly ahead of the next: acknowledgements need not take a part of its cable.
+                let mut tuning = tuning;
+                tuning.ack.delay = tuning.ack.delay.max(TREE_ACK_DELAY);
+                tuning
+            }
         };
         tuning.feed.segment_frames = self.plans.segment_frames(name).max(1);
         tuning.ack.every_frames = tuning.ack.every_frames.min(feed_frames / 2);

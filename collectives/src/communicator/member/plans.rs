@@ -29,6 +29,8 @@ pub(in crate::communicator) struct Plans {
     /// Host ids are ranks: the network's, or one switch.
     topology: Topology,
     calibration: Calibration,
+    /// Whether there is something to choose by.
+    is_known: bool,
     members: Vec<usize>,
     payload_bytes: u64,
     /// The longest segment that a stream's feed can keep, in bytes.
@@ -50,6 +52,7 @@ impl Plans {
         Plans {
             topology: network.topology().cloned().unwrap_or_else(one_switch),
             calibration: network.calibration().cloned().unwrap_or_else(assumed),
+            is_known: network.is_known(),
             members: (0..usize::from(size)).collect(),
             payload_bytes,
             segment_bytes: segment_frames * payload_bytes,
@@ -63,10 +66,6 @@ impl Plans {
         self.members.len() as u16
     }
 
-    pub(super) fn network(&self) -> &Arc<Network> {
-        &self.network
-    }
-
     /// Whether messages can travel in blocks among so many ranks.
     pub(super) fn has_blocks(&self) -> bool {
         self.size() <= most_ranks(Via::ScatterAllgather)
@@ -74,7 +73,7 @@ impl Plans {
 
     /// What was measured after the group was complete.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
-        self.calibration = calibration;
+        (self.calibration, self.is_known) = (calibration, true);
         self.priced.clear();
         self.decided.clear();
     }
@@ -201,7 +200,7 @@ impl Plans {
             Chosen::Saved(_) | Chosen::Auto => {}
         }
         // A tree of two is a cast to one; and what fits one frame is not worth a thought.
-        let is_small = self.size() <= 2 || frames == 1 || !self.network.is_known();
+        let is_small = self.size() <= 2 || frames == 1 || !self.is_known;
         if is_small && self.network.casts() {
             return Way::Cast;
         }

@@ -3,6 +3,7 @@
 use super::neighbours::Neighbours;
 use super::plans::Plans;
 use super::way::StreamName;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
@@ -44,6 +45,11 @@ impl Streams {
     /// The trees of the group, and which of them to take.
     pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
         self.neighbours.plans()
+    }
+
+    /// What was measured after the group was complete.
+    pub(super) fn set_calibration(&mut self, calibration: Calibration) {
+        self.neighbours.set_calibration(calibration);
     }
 
     /// Appends a frame to one of this rank's own streams; false while there is no room.

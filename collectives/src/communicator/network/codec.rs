@@ -155,6 +155,18 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
     calibration_of(points, loss, Some(cast_max).filter(|&rate| rate > 0), hosts)
 }
 
+/// What was measured, of no single host.
+pub(in crate::communicator) fn write_costs(calibration: &Calibration) -> Vec<u8> {
+    let mut out = BodyWriter::default();
+    write_calibration(calibration, &mut out);
+    out.into_bytes()
+}
+
+/// Reads what [`write_costs`] writes; `None` if it is malformed.
+pub(in crate::communicator) fn read_costs(bytes: &[u8]) -> Option<Calibration> {
+    read_calibration(&mut BodyReader::new(bytes), 0)
+}
+
 /// The calibration of these numbers, if they can be.
 pub(super) fn calibration_of(
     points: Vec<Point>,
@@ -202,6 +214,13 @@ mod tests {
         }
         let [_, full, saved] = &networks()[..] else { unreachable!("there are three") };
         assert_eq!([full, saved].map(|network| Network::decode(&network.encode(), 2)), [None, None], "other ranks");
+    }
+
+    #[test]
+    fn what_was_measured_is_told_as_it_is() {
+        let calibration = Calibration::assumed(25_000_000, 1468).with_loss(0.01).expect("a share");
+        assert_eq!(read_costs(&write_costs(&calibration)), Some(calibration));
+        assert_eq!(read_costs(&[]), None);
     }
 
     #[test]

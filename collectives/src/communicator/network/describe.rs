@@ -15,7 +15,7 @@ use std::fmt::Display;
 ///
 /// # Errors
 /// If what the process was told is not about these hosts, or contradicts itself.
-pub(in crate::communicator) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
+pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
     let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
     let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
     let chosen = match &config.route {

@@ -5,7 +5,8 @@ mod codec;
 mod describe;
 mod spread;
 
-pub(super) use describe::describe;
+pub(super) use codec::{read_costs, write_costs};
+use describe::describe;
 pub(super) use spread::{Spread, SpreadWord, Teller, contradiction};
 
 use super::config::MAX_RANKS;
@@ -74,6 +75,11 @@ impl Network {
 
     pub(super) fn casts(&self) -> bool {
         self.casts
+    }
+
+    /// Whether rank 0 is to measure what the network costs.
+    pub(super) fn is_to_be_measured(&self) -> bool {
+        self.probe && self.calibration.is_none()
     }
 
     /// Whether there is something to choose by.

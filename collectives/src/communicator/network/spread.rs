@@ -24,6 +24,8 @@ pub(in crate::communicator) struct Piece {
 pub(in crate::communicator) struct SpreadWord {
     /// Whether the caller was told a description itself.
     pub told: bool,
+    /// Whether that is not about this group.
+    pub unfit: bool,
     /// Of the list of all that it has, zero if it has not heard all.
     pub list: u64,
     /// Of the description that it has for that list, zero if it has none yet.
@@ -39,15 +41,20 @@ impl SpreadWord {
     pub(in crate::communicator) fn write(&self, out: &mut BodyWriter) {
         let (at, count, bytes) =
             self.piece.as_ref().map_or((0, 0, &[][..]), |piece| (piece.at, piece.count, &piece.bytes));
-        out.u8(u8::from(self.told)).u64(self.list).u64(self.network).u16(at).u16(count).bytes(bytes);
+        out.u8(u8::from(self.told) | u8::from(self.unfit) << 1)
+            .u64(self.list)
+            .u64(self.network)
+            .u16(at)
+            .u16(count)
+            .bytes(bytes);
     }
 
     /// Takes a word, and all that follows it, off a call; `None` if there is none.
     pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
-        let (told, list, network) = (from.u8()? != 0, from.u64()?, from.u64()?);
+        let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
         let (at, count) = (from.u16()?, from.u16()?);
         let piece = (at < count).then(|| Piece { at, count, bytes: from.rest().to_vec() });
-        Some(SpreadWord { told, list, network, piece })
+        Some(SpreadWord { told: flags & 1 != 0, unfit: flags & 2 != 0, list, network, piece })
     }
 }
 
@@ -142,7 +149,7 @@ impl Spread {
             let bytes = known.encoded.iter().skip(usize::from(at) * room_bytes).take(room_bytes).copied().collect();
             Piece { at, count, bytes }
         });
-        SpreadWord { told, list: self.list, network, piece }
+        SpreadWord { told, unfit: self.fault.is_some(), list: self.list, network, piece }
     }
 
     /// How many pieces to tell now.
