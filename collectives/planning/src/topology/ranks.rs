@@ -51,6 +51,14 @@ impl Topology {
         Some(Self::new(switches, hosts, uplinks.iter().enumerate().map(cable).collect(), Vec::new()))
     }
 
+    /// How many cables are between a switch and each other one.
+    ///
+    /// # Panics
+    /// If `switch` is no switch id.
+    pub fn hops_from(&self, switch: usize) -> Vec<usize> {
+        Walk::from(self, switch).depth().to_vec()
+    }
+
     /// Where the hosts `members` are, rank `r` being `members[r]`: the switches on the ways between them, numbered
     /// from the first rank's on, depth first. Equal of two topologies if these hosts hang alike in both, whatever the
     /// switches are called, how they are listed and what else there is.

@@ -66,6 +66,29 @@ impl Plans {
         self.members.len() as u16
     }
 
+    /// Whether blocks may go by one frame to all.
+    pub(in crate::communicator) fn casts(&self) -> bool {
+        self.network.casts()
+    }
+
+    /// All ranks along the switches in depth-first order: a ring over them uses every cable once in each direction.
+    pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
+        let Some(chain) = self.plan(Rank::ROOT, Way::Tree(Via::Chain)) else {
+            return (0..self.size()).map(Rank).collect();
+        };
+        let next = |&rank: &usize| chain.children(rank).first().copied();
+        std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
+    }
+
+    /// The ranks but `root`, those first to whom the way from there is the longest; of equal ones the next behind it.
+    pub(in crate::communicator) fn farthest_first(&self, root: Rank) -> Vec<Rank> {
+        let size = self.size();
+        let hops = self.topology.hops_from(self.topology.switch_of(root.index()));
+        let mut ranks: Vec<Rank> = (1..size).map(|step| root.ahead(step, size)).collect();
+        ranks.sort_by_key(|rank| std::cmp::Reverse(hops[self.topology.switch_of(rank.index())]));
+        ranks
+    }
+
     /// Whether messages can travel in blocks among so many ranks.
     pub(super) fn has_blocks(&self) -> bool {
         self.size() <= most_ranks(Via::ScatterAllgather)
