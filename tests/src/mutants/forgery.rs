@@ -1,6 +1,6 @@
 //! Frames that somebody makes up: well formed, from the right address, with values that cannot be.
 
-use super::session::Host;
+use crate::session::Host;
 use crate::session::{GROUP, session};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Done, Message, Outcome, Standing, Station, View, ViewPart};

@@ -295,22 +295,15 @@ impl Schedule {
         let fragile = self.via.is_in_blocks() || self.pipe;
         let absent = self.classes.iter().any(|class| class.takes_away());
         let slow = self.on_slow == OnSlow::Evict && self.classes.iter().any(|class| class.slows());
-        // Those who come late may be as many as are enough to start. Of a crowd that answers at once a switch with few
-        // buffers drops some again and again.
-        let crowded = self.has(Class::Latecomers) || self.is_crush();
-        broken || (fragile && absent) || slow || (self.once && absent) || crowded
-    }
-
-    /// Whether there are more hosts than the switches have buffers for what all say at the same moment.
-    fn is_crush(&self) -> bool {
-        self.has(Class::SharedBuffer) && self.hosts() > 64
+        // Those who come late may be as many as are enough to start.
+        broken || (fragile && absent) || slow || (self.once && absent) || self.has(Class::Latecomers)
     }
 
     /// When all must be over. Whom nothing reaches for good is found out one after the other in a chain: what is behind
     /// a bad hop shows when it is bridged.
     pub fn bound(&self) -> Instant {
-        let is_bad = |&host: &usize| !self.core.has(host) || self.is_crush();
-        let found_out = self.timing.stall * 3 * (1..self.hosts()).filter(is_bad).count() as u32;
+        let bad = (1..self.hosts()).filter(|&host| !self.core.has(host)).count();
+        let found_out = self.timing.stall * 3 * bad as u32;
         self.begins + self.heals + self.gathers + self.timing.patience * 3 + found_out + Duration::from_secs(60)
     }
 }

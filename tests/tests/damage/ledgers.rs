@@ -1,57 +1,14 @@
 //! The same with files in their ledgered form, spans and chunks as they are: as `send` and `recv` do it.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
-use ethbcast_collectives::session::{Damage, Done, Outcome, Trailer};
+use ethbcast_collectives::session::{Damage, Outcome};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, data, hosts_of, star};
+use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::time::Duration;
-
-/// A content that can be read again, or not.
-#[derive(Clone, Debug)]
-struct Sent {
-    content: Content<Vec<u8>>,
-    pipe: bool,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
-    }
-}
-
-/// Keeps all it is given, for others, too.
-#[derive(Clone, Debug, Default)]
-struct Kept(Collected);
-
-impl Sink for Kept {
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.0.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.0.finish(now, trailer);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.0.verdict(now)
-    }
-
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        Again::Bytes(&self.0.bytes()[offset as usize..][..bytes])
-    }
-}
 
 /// The card of a host changes a byte of the frames of these numbers, the first time they come.
 struct BadCard {
@@ -98,8 +55,8 @@ fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let Scene { case, host, frames, loss } = scene;
     let content = data(case.bytes, seed);
-    let source = Ledgered::new(Sent { content: Content::new(content.clone()), pipe: case.pipe });
-    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Kept::default()));
+    let source = Ledgered::new(sent(&case, seed));
+    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Disk::default().keeping(true)));
     let faults = BadCard { host, frames, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
     let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
     let limit = Instant::START + Duration::from_secs(120);
@@ -108,7 +65,7 @@ fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let machines = simulation.machines();
     let Participant::Root(root, _) = &machines[0] else { unreachable!("host 0 is the root") };
     for receiving in machines.iter().filter_map(Participant::receiving) {
-        let got = receiving.sink().content().0.bytes();
+        let got = receiving.sink().content().bytes();
         let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
         assert!(!claims || got == content, "seed {seed}: a receiver claims what was not sent");
         assert!(content.starts_with(got), "seed {seed}: what was damaged went through");

@@ -1,20 +1,14 @@
 //! One stream at one host, told and asked frame by frame: what no simulation of many would miss.
 
-use crate::hosts::{at, peer};
+use crate::common::{identity, peer};
+use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{
-    AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
-};
+use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, group_mac, parse};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
 const PAYLOAD: [u8; 100] = [5; 100];
-
-fn identity(host: usize) -> Identity {
-    let (rank, mac) = (Rank(host as u16), host_mac(host));
-    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT }
-}
 
 fn origin(outlet: &Outlet, frames: usize) -> Stream {
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), outlet, Tuning::default().with_feed_frames(64));

@@ -26,6 +26,9 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::encoded;
+
 pub use checked::Checked;
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};

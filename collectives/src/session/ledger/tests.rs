@@ -21,7 +21,7 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// The ledgered form and its trailer.
-fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
+pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
     let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
     for part in content.chunks(SPAN_BYTES) {
         let mut span = SpanBuffer::empty(SpanBuffer::default());

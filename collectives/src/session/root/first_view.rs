@@ -6,10 +6,10 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::blocks::most_block_frames;
 use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
-use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Policy;
-use ethbcast_transport::wire::{HEADER_BYTES, Rank};
+use ethbcast_transport::wire::Rank;
 
 /// The rate taken for a cable's if nothing was measured: what most cables carry.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -37,8 +37,7 @@ pub(super) fn first_view(
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
-    let payload_bytes = config.station.mtu_bytes - HEADER_BYTES as u16;
-    let segment_frames = segment_frames(config, &choice, payload_bytes, hosts.len());
+    let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let view = View {
         epoch: 1,
         via: choice.plan.via(),
@@ -54,11 +53,16 @@ pub(super) fn first_view(
     Ok((view, choice))
 }
 
-fn segment_frames(config: &RootConfig, choice: &Choice, payload_bytes: u16, ranks: usize) -> u32 {
-    let frames = choice.segment_bytes.div_ceil(u64::from(payload_bytes));
+/// The payload of a frame, in bytes, and the frames of a segment. A segment that is not the whole message has the bytes
+/// that were chosen for it, and its frames are alike.
+fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
+    let full = config.station.payload_bytes();
+    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
     let in_blocks = choice.plan.via().is_in_blocks();
     let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
-    frames.clamp(1, most) as u32
+    let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
+    let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
+    (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
 /// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
@@ -74,7 +78,7 @@ fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>,
 
 /// The plan for the members of these names, the root's first, and what it is predicted to take.
 fn choose_plan(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Choice, NoPlan> {
-    let frame_payload_bytes = u64::from(config.station.mtu_bytes) - HEADER_BYTES as u64;
+    let frame_payload_bytes = u64::from(config.station.payload_bytes());
     let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
     let calibration = calibration.unwrap_or_else(assumed);
     let (topology, members) = locate(config, names)?;

@@ -286,7 +286,7 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.tell(&self.view);
+        self.telling.tell(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
@@ -348,7 +348,7 @@ impl Running {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
             // The others are given time anew: what they waited for has changed.
-            self.members.all_moved_in_place(now);
+            self.members.all_tried(now, rank);
         }
     }
 

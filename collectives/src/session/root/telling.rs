@@ -21,9 +21,9 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    /// Begins to tell a view.
-    pub(super) fn tell(&mut self, view: &View) {
-        *self = Telling { parts: view.parts(view.payload_bytes.into()).collect(), times: 0 };
+    /// Begins to tell a view, in frames of so much payload.
+    pub(super) fn tell(&mut self, view: &View, payload_bytes: usize) {
+        *self = Telling { parts: view.parts(payload_bytes).collect(), times: 0 };
     }
 
     /// The view's digest.

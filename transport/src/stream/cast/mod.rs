@@ -18,7 +18,7 @@ pub(super) use repair_children::RepairChildren;
 use super::boundaries::Boundaries;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use crate::arq::echo::Behind;
-use crate::arq::question::Question;
+use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -99,6 +99,7 @@ impl Cast {
         }
         let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        let more = remote.is_more(ack);
         self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
@@ -115,8 +116,10 @@ impl Cast {
         if let Some(designation) = &mut self.designation {
             designation.on_ack(&mut self.listeners, at, newly);
         }
-        self.question.answered(only_consuming);
-        self.rearm(now, feed);
+        let news = News::new(since_last.is_some(), more, only_consuming);
+        let mut question = std::mem::take(&mut self.question);
+        question.on_ack(now, news, self.is_waiting(feed), |tries| self.timeout(tries, feed));
+        self.question = question;
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
@@ -291,10 +294,15 @@ impl Cast {
         }
     }
 
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
+    /// Whether only a listener's answer can move things on.
+    fn is_waiting(&self, feed: &Feed) -> bool {
         let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
         let starved = self.next >= self.credit && feed.head() > self.next;
-        let awaited = starved || self.listeners.iter().any(waiting);
+        starved || self.listeners.iter().any(waiting)
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let awaited = self.is_waiting(feed);
         let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };
         self.question.rearm(now, awaited, |_| timeout);
     }

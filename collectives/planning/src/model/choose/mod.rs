@@ -264,6 +264,9 @@ fn slow_words(estimate: &Estimate) -> String {
 }
 
 fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
+    if estimate.segment_bytes < frame_payload_bytes {
+        return format!("segment {} bytes", estimate.segment_bytes);
+    }
     let frames = estimate.segment_bytes.div_ceil(frame_payload_bytes);
     format!("segment {frames} frame{}", if frames == 1 { "" } else { "s" })
 }

@@ -1,7 +1,7 @@
 //! A storage that is slow, full, or told twice.
 
 use super::*;
-use crate::session::ledger::{CHUNK_BYTES, Encoder, SPAN_BYTES, SpanBuffer};
+use crate::session::ledger::{CHUNK_BYTES, encoded};
 use crate::session::live::{Output, StorageError};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -9,19 +9,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-
-/// The ledgered form of `content`, and its trailer.
-fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
-    for part in content.chunks(SPAN_BYTES) {
-        let mut span = SpanBuffer::empty(SpanBuffer::default());
-        span.room()[..part.len()].copy_from_slice(part);
-        span.filled(part.len());
-        encoder.seal(&mut span);
-        stream.extend_from_slice(span.as_bytes());
-    }
-    (stream, encoder.trailer())
-}
 
 /// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
