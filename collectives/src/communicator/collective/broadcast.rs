@@ -29,9 +29,10 @@ impl Broadcast {
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let group = member.group()?;
-        let (name, size) = (StreamName::new(root, group.streams().plans().way(root, bytes)), group.size());
+        let (decision, size) = (group.streams().plans().decide(root, bytes), group.size());
+        let name = StreamName::new(root, decision.way);
         let part = if group.rank() == root {
-            BroadcastRole::Root(Outgoing::new(name, bytes, size))
+            BroadcastRole::Root(Outgoing::new(name, bytes, size, decision.frame_bytes))
         } else {
             BroadcastRole::Other(Incoming::new(name, size))
         };

@@ -16,10 +16,10 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// So many bytes, by the way that `name` says, among `size` ranks.
-    pub(super) fn new(name: StreamName, bytes: usize, size: u16) -> Outgoing {
+    /// So many bytes, by the way that `name` says, among `size` ranks, in frames of `frame_bytes` at most.
+    pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
         let shares = shares(name, bytes, size);
-        Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name))).collect() }
+        Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
     }
 
     /// Writes as much as there is room for; true once all is written.

@@ -11,18 +11,21 @@ use ethbcast_transport::wire::Rank;
 #[derive(Clone, Debug)]
 pub struct Writing {
     name: StreamName,
+    /// Bytes in a frame at most.
+    frame_bytes: usize,
     begun: bool,
     written: usize,
 }
 
 impl Writing {
-    pub(super) fn new(name: StreamName) -> Writing {
-        Writing { name, begun: false, written: 0 }
+    /// One in frames of so many bytes at most, as far as they can be so long.
+    pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
+        Writing { name, frame_bytes, begun: false, written: 0 }
     }
 
     /// One that goes by a cast of rank `origin`.
     pub(super) fn cast(origin: Rank) -> Writing {
-        Writing::new(StreamName::new(origin, Way::Cast))
+        Writing::new(StreamName::new(origin, Way::Cast), usize::MAX)
     }
 
     /// Writes as much of `data` as there is room for; true once all of it is written.
@@ -30,6 +33,7 @@ impl Writing {
         let payload_bytes = group.streams().payload_bytes();
         while !self.begun || self.written < data.len() {
             let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
+            let room = room.min(self.frame_bytes);
             let part = &data[self.written..][..room.min(data.len() - self.written)];
             let ends = self.written + part.len() == data.len();
             // Nobody waits to hear that it has been read: a later message or the barrier will tell.

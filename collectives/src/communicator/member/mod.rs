@@ -245,7 +245,7 @@ impl Member {
     pub fn choice(&mut self, root: Rank, bytes: usize) -> Option<Choice> {
         let group = self.group.as_mut().filter(|group| root.0 < group.size())?;
         let plans = group.streams().plans();
-        let way = plans.way(root, bytes);
+        let way = plans.decide(root, bytes).way;
         plans.price(root, way, bytes)
     }
 

@@ -35,9 +35,17 @@ pub(in crate::communicator) struct Plans {
     payload_bytes: u64,
     /// The longest segment that a stream's feed can keep, in bytes.
     segment_bytes: u64,
-    /// Plans that have been priced.
-    priced: BTreeMap<StreamName, Choice>,
-    decided: BTreeMap<(Rank, usize), Way>,
+    /// Plans that have been made.
+    made: BTreeMap<StreamName, Plan>,
+    decided: BTreeMap<(Rank, usize), Decision>,
+}
+
+/// How so many bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::communicator) struct Decision {
+    pub way: Way,
+    /// Bytes of a frame at most: short messages fill a chain of short frames sooner.
+    pub frame_bytes: usize,
 }
 
 impl Plans {
@@ -56,7 +64,7 @@ impl Plans {
             members: (0..usize::from(size)).collect(),
             payload_bytes,
             segment_bytes: segment_frames * payload_bytes,
-            priced: BTreeMap::new(),
+            made: BTreeMap::new(),
             decided: BTreeMap::new(),
             network,
         }
@@ -97,7 +105,7 @@ impl Plans {
     /// What was measured after the group was complete.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         (self.calibration, self.is_known) = (calibration, true);
-        self.priced.clear();
+        self.made.clear();
         self.decided.clear();
     }
 
@@ -193,63 +201,75 @@ impl Plans {
     }
 
     /// What a way costs for so many bytes.
-    pub(super) fn price(&self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
+    pub(super) fn price(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
+        let name = StreamName::new(origin, way);
+        let plan = match self.made.get(&name) {
+            Some(plan) => plan.clone(),
+            None => {
+                let plan = self.plan(origin, way)?;
+                self.made.entry(name).or_insert(plan).clone()
+            }
+        };
+        let situation = self.situation(origin, bytes as u64);
         let segment_bytes = match way {
             Way::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
+            Way::Tree(via) if !via.is_atomic() => {
+                // A relay passes frames on as they come: no segment is longer than one.
+                let best = given(plan.clone(), None, &situation);
+                best.segment_bytes.min(self.payload_bytes)
+            }
             way => self.segment_bytes(origin, way),
         };
-        Some(given(self.plan(origin, way)?, Some(segment_bytes), &self.situation(origin, bytes as u64)))
+        Some(given(plan, Some(segment_bytes), &situation))
     }
 
-    /// The same in seconds, without planning anew where that is not needed.
-    fn seconds(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<f64> {
-        if let Way::Blocks(_) = way {
-            return Some(self.price(origin, way, bytes)?.predicted_seconds);
-        }
-        let name = StreamName::new(origin, way);
-        if !self.priced.contains_key(&name) {
-            let priced = self.price(origin, way, bytes)?;
-            self.priced.insert(name, priced);
-        }
-        Some(self.priced.get(&name)?.predicted_for(bytes as u64))
-    }
-
-    /// The way of so many bytes from `origin` to all.
-    pub(in crate::communicator) fn way(&mut self, origin: Rank, bytes: usize) -> Way {
+    /// How so many bytes from `origin` travel to all.
+    pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
         let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
-        match self.network.chosen() {
-            Chosen::Via(via) => return Way::of(*via, frames),
-            Chosen::Saved(saved) if saved.plan.root() == origin.index() => return Way::Saved,
-            Chosen::Saved(_) | Chosen::Auto => {}
-        }
+        let chosen = match self.network.chosen() {
+            Chosen::Via(via) => Some(Way::of(*via, frames)),
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(Way::Saved),
+            Chosen::Saved(_) | Chosen::Auto => None,
+        };
         // A tree of two is a cast to one; and what fits one frame is not worth a thought.
         let is_small = self.size() <= 2 || frames == 1 || !self.is_known;
-        if is_small && self.network.casts() {
-            return Way::Cast;
+        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == Way::Cast);
+        if is_cast {
+            return Decision { way: Way::Cast, frame_bytes: self.payload_bytes as usize };
         }
-        if let Some(&way) = self.decided.get(&(origin, bytes)) {
-            return way;
+        if let Some(&decision) = self.decided.get(&(origin, bytes)) {
+            return decision;
         }
-        let way = self.decide(origin, bytes, frames);
+        let ways = chosen.map_or_else(|| self.candidates(frames), |way| vec![way]);
+        let decision = self.best(origin, bytes, ways);
         if self.decided.len() == REMEMBERED {
             self.decided.pop_first();
         }
-        self.decided.insert((origin, bytes), way);
-        log::info!("{bytes} bytes from rank {origin} go by {}", self.via(way));
-        way
+        self.decided.insert((origin, bytes), decision);
+        log::info!("{bytes} bytes from rank {origin} go by {}", self.via(decision.way));
+        decision
     }
 
-    /// The way of least predicted time; of equal ones the first listed.
-    fn decide(&mut self, origin: Rank, bytes: usize, frames: u64) -> Way {
+    /// The ways that are priced for a message of so many frames.
+    fn candidates(&self, frames: u64) -> Vec<Way> {
         let casts = self.network.casts();
-        let ways = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
-        let mut best: Option<(f64, Way)> = None;
-        for way in ways.map(|via| Way::of(via, frames)) {
-            let seconds = self.seconds(origin, way, bytes).unwrap_or(f64::INFINITY);
-            if best.is_none_or(|(least, _)| seconds < least) {
-                best = Some((seconds, way));
+        let vias = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
+        vias.map(|via| Way::of(via, frames)).collect()
+    }
+
+    /// Of these ways the one of least predicted time; of equal ones the first.
+    fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<Way>) -> Decision {
+        let frame_bytes = self.payload_bytes as usize;
+        let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
+        for way in ways {
+            let Some(choice) = self.price(origin, way, bytes) else { continue };
+            let frame_bytes = (choice.segment_bytes as usize).clamp(1, frame_bytes);
+            if choice.predicted_seconds < best.0 {
+                best = (choice.predicted_seconds, Decision { way, frame_bytes });
             }
         }
-        best.map_or(Way::Tree(Via::Chain), |(_, way)| way)
+        // In blocks, and where a relay waits for all of a message, frames are full.
+        let is_cut = matches!(best.1.way, Way::Tree(via) if !via.is_atomic()) || best.1.way == Way::Saved;
+        if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
     }
 }
