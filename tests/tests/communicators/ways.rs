@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::CommunicatorError;
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Calibration, Situation, choose};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
@@ -123,10 +123,19 @@ fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
         assert!(choices.windows(2).all(|pair| pair[0] == pair[1]), "{bytes} bytes: {choices:?}");
         println!("{bytes} bytes: {}", choices[0].0);
     }
-    let long = play.member(0).choice(Rank(7), MIBIBYTE).expect("a choice");
-    assert_eq!(long.plan.via(), Via::Chain, "{}", long.reason);
-    let short = play.member(0).choice(Rank(7), 8 << 10).expect("a choice");
-    assert_ne!(short.plan.via(), Via::Chain, "{}", short.reason);
+    let (topology, members) = (case.wiring.expect("a bed"), Vec::from_iter(0..32));
+    for bytes in [2_000, 8 << 10, 64 << 10, MIBIBYTE] {
+        let chosen = choose(&Situation {
+            topology: &topology,
+            root_host: 7,
+            members: &members,
+            size_bytes: Some(bytes as u64),
+            frame_payload_bytes: 1468,
+            calibration: case.calibration.as_ref().expect("it was told"),
+        });
+        let (model, group) = (chosen.expect("a plan"), play.member(0).choice(Rank(7), bytes).expect("a choice"));
+        assert_eq!(group.plan.via(), model.plan.via(), "{bytes} bytes: {} and {}", group.reason, model.reason);
+    }
 }
 
 /// A plan for the hosts of a bed, as `ethbcast plan --out` saves it.

@@ -39,6 +39,9 @@ pub struct PerfArgs {
     /// rest when a receiver has answered). The same on all ranks.
     #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
+    /// Broadcast by no frame to all, as where switches police broadcast. For the root.
+    #[arg(long)]
+    pub no_casts: bool,
     /// Sizes of the messages, such as 256,4K,1M.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "256,4K,64K,1M")]
     pub sizes: Vec<u64>,

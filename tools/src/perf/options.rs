@@ -30,6 +30,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         topology,
         calibration,
         route,
+        casts: !args.no_casts,
         contention: if args.allow_contention { Contention::Allowed } else { Contention::Refused },
         ..Options::default()
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The rate taken for a cable's if nothing was measured: what most cables carry.
 const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
-/// Lengths whose way is remembered: programs broadcast the same few again and again.
+/// Lengths whose way is remembered, and plans: programs broadcast the same few again and again.
 const REMEMBERED: usize = 64;
 
 /// Where a rank stands in the tree of a stream.
@@ -207,6 +207,9 @@ impl Plans {
             Some(plan) => plan.clone(),
             None => {
                 let plan = self.plan(origin, way)?;
+                if self.made.len() == REMEMBERED {
+                    self.made.pop_first();
+                }
                 self.made.entry(name).or_insert(plan).clone()
             }
         };
