@@ -10,6 +10,7 @@ pub(super) use tree::Tree;
 
 use super::message::{ContentKind, Digest, ViewPart};
 use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
@@ -309,32 +310,6 @@ impl View {
 /// So many changes at most lie between a view and the next that a member has of so many.
 fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
-}
-
-/// A way to travel as two bytes: its number, and the children of a k-ary tree.
-fn via_to_wire(via: Via) -> (u8, u8) {
-    match via {
-        Via::Chain => (1, 0),
-        Via::Cast => (2, 0),
-        Via::Binary => (3, 0),
-        Via::Kary(children) => (4, children),
-        Via::Flat => (5, 0),
-        Via::Binomial => (6, 0),
-        Via::ScatterAllgather => (7, 0),
-        Via::RecursiveDoubling => (8, 0),
-        Via::ChainUnaware => (9, 0),
-        Via::BinaryUnaware => (10, 0),
-        Via::Latency => (11, 0),
-        Via::BinaryBest => (12, 0),
-    }
-}
-
-fn via_from_wire(number: u8, children: u8) -> Option<Via> {
-    let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
-    match via {
-        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
-        via => (children == 0).then_some(via),
-    }
 }
 
 /// Bytes of a view message that are not a slice of the view.
