@@ -41,6 +41,8 @@ pub struct Case {
     pub gives_up: Option<(usize, usize)>,
     /// A host that takes nothing more once it has taken so many bytes: its reader has stopped.
     pub stops: Option<(usize, usize)>,
+    /// A host whose disk takes so many bytes in a second.
+    pub slow: Option<(usize, u64)>,
     /// Hosts that are not there for a while.
     pub absences: Vec<Absence>,
     /// More receivers, for whom the root does not wait, and which come that much later.
@@ -81,6 +83,7 @@ impl Case {
             crashes: Vec::new(),
             gives_up: None,
             stops: None,
+            slow: None,
             absences: Vec::new(),
             late: (0, Duration::ZERO),
             pipe: false,
@@ -164,7 +167,11 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
     hosts_of(case, seed, sent(case, seed).listening(), |host| {
         let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        Disk::default().with_capacity(capacity_bytes).stopping_at(stops_at_bytes)
+        let disk = Disk::default().with_capacity(capacity_bytes).stopping_at(stops_at_bytes);
+        match case.slow.filter(|&(who, _)| who == host) {
+            Some((_, bytes_per_second)) => disk.with_rate(bytes_per_second),
+            None => disk,
+        }
     })
 }
 
@@ -200,6 +207,14 @@ pub fn hosts_of<S: Source, K: Sink>(
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
+}
+
+/// A host's turn, of which its disk knows when it is.
+pub fn turn(host: &mut Host, now: Instant) -> Option<Instant> {
+    if let Participant::Receiver(_, receiving) = host {
+        receiving.sink_mut().set_now(now);
+    }
+    host.turn(now)
 }
 
 /// The number of a simulated session.
@@ -251,7 +266,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     simulation.set_event_limit(20_000_000);
     strike(case, network, &mut simulation);
     let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
-        let again = host.turn(now);
+        let again = turn(host, now);
         let sound = host.streams().map_or(Ok(()), Blocks::audit);
         sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
         again

@@ -1,20 +1,46 @@
 //! A small ack tree of streams, with tiny feeds and frames that overtake each other by far: what a session has only
 //! above 128 receivers.
 
+use super::acknowledged::Acknowledged;
 use crate::stream::{GROUP, ack_tree};
-use ethbcast_transport::sim::{Cable, HostSettings, Network, Random, RandomFaults, Simulation};
+use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Ending, Stream};
-use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::wire::{StreamId, group_mac};
 use ethbcast_transport::{Alone, Instant, Tuning};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 const FEED_FRAMES: u64 = 16;
 const PAYLOAD: [u8; 200] = [7; 200];
 
+/// Faults that listen to what they let through.
+struct Listening {
+    faults: RandomFaults,
+    said: Rc<RefCell<Acknowledged>>,
+}
+
+impl Faults for Listening {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.said.borrow_mut().note(delivery);
+        self.faults.fate(delivery)
+    }
+}
+
+/// Who says that all behind it have frames that one of them lacks.
+fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String> {
+    (1..parents.len()).find_map(|host| {
+        let above = std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
+        let liar = above.into_iter().find(|&above| said.below(above, StreamId(1)) > taken[host])?;
+        Some(format!("host {liar} says that all behind it have what host {host} lacks"))
+    })
+}
+
 /// Plays one; what is wrong, if anything.
 pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
     let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
     let loss = [0.0, 0.01, 0.1][random.below(3) as usize];
+    let said = Rc::new(RefCell::new(Acknowledged::default()));
     let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.05, Duration::from_millis(8));
     let settings = HostSettings { groups: vec![group_mac(GROUP)], ..HostSettings::default() };
     let network = Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
@@ -22,10 +48,11 @@ pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
     let tuning = Tuning::default().with_feed_frames(FEED_FRAMES);
     let stream = |host| Alone::new(ack_tree(host, &parents, PAYLOAD.len(), &tuning));
     let machines = (0..hosts).map(stream).collect();
+    let faults = Listening { faults, said: Rc::clone(&said) };
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(1_000_000);
     let mut taken = vec![0; hosts];
-    let mut audit = Ok(());
+    let (mut audit, mut lie) = (Ok(()), None);
     let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
         let stream: &mut Stream = &mut machine.part;
         let ending = |next: u64| if next + 1 == frames { Ending::Stream } else { Ending::None };
@@ -39,9 +66,13 @@ pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
         if audit.is_ok() {
             audit = stream.audit();
         }
+        lie = lie.take().or_else(|| liar(&said.borrow(), &parents, &taken));
         None
     });
     audit.map_err(|error| error.to_string())?;
+    if let Some(wrong) = lie.or(said.borrow().wrong().map(str::to_owned)) {
+        return Err(wrong);
+    }
     if taken.iter().all(|&taken| taken == frames) && outcome.is_quiet() {
         return Ok(());
     }

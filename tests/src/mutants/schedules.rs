@@ -21,9 +21,10 @@ pub fn play(seed: u64) -> Result<(), String> {
         5 => run(&lossy(&mut random, seed), seed),
         6 => run(&deaths(&mut random, seed), seed),
         7 => run(&forged(&mut random, seed), seed),
-        8 => match seed / 10 % 3 {
+        8 => match seed / 10 % 4 {
             0 => run(&absences(&mut random, seed), seed),
             1 => ack_tree::run(&mut random, seed),
+            2 => run(&slow(&mut random, seed), seed),
             _ => run(&crowd(&mut random, seed), seed),
         },
         _ => program(&mut random, seed),
@@ -105,6 +106,17 @@ fn absences(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
 }
 
+/// A receiver's disk is slower than the network, but not too slow, and buffers are small: what is sent is what the
+/// slowest has room for.
+fn slow(random: &mut Random, seed: u64) -> Scene {
+    let via = one_of(random, &[Via::Chain, Via::Cast, Via::Cast, Via::Binary]);
+    let mut case = troubled(random, via).with_feed(one_of(random, &[32, 48, 64]));
+    let host = 1 + random.below(case.receivers as u64) as usize;
+    case.slow = Some((host, one_of(random, &[3_000_000, 6_000_000, 10_000_000])));
+    let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(3));
+    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
+}
+
 /// A session of a tenth of a second that is impatient.
 fn troubled(random: &mut Random, via: Via) -> Case {
     let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
@@ -127,7 +139,11 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
         Forgery::WrongDigest,
         Forgery::WrongReports,
     ];
-    let forgeries = vec![(Duration::from_micros(200_000 + random.below(50_000)), one_of(random, &kinds))];
+    let kind = one_of(random, &kinds);
+    let times = if matches!(kind, Forgery::Ack { .. }) { 1 + random.below(8) } else { 1 };
+    let mut moments: Vec<u64> = (0..times).map(|_| 200_000 + random.below(50_000)).collect();
+    moments.sort_unstable();
+    let forgeries = moments.into_iter().map(|at| (Duration::from_micros(at), kind)).collect();
     let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
     // Less than the limit after which whoever stands still is put aside: nothing has to come to that.
     let within = Duration::from_millis(1900);

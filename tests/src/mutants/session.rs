@@ -1,7 +1,8 @@
 //! One session under the simulator, looked at all along: what a planted bug has to get past.
 
+use super::acknowledged::Acknowledged;
 use super::forgery::Forgery;
-use crate::session::{Case, GROUP, Host, hosts, star, strike};
+use crate::session::{Case, GROUP, Host, hosts, star, strike, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Blocks, MemberReport, Outcome as Fate, kind};
 use ethbcast_transport::Instant;
@@ -39,6 +40,8 @@ struct Seen {
     views_alone: u64,
     /// Who has made its bytes visible.
     visible: BTreeSet<usize>,
+    /// What was acknowledged.
+    acknowledged: Acknowledged,
 }
 
 /// Faults that look at what they let through.
@@ -51,6 +54,7 @@ impl Faults for Watch {
     fn fate(&mut self, delivery: &Delivery<'_>) -> FrameFate {
         if let Ok(frame) = parse(delivery.frame) {
             let mut seen = self.seen.borrow_mut();
+            seen.acknowledged.note(delivery);
             if frame.header.kind == kind::VERDICT {
                 seen.verdicts.insert(delivery.to);
             }
@@ -72,7 +76,7 @@ pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
     strike(case, &network, &mut simulation);
     let wrong = RefCell::new(None);
     let mut turn = |number: usize, host: &mut Host, now: Instant| {
-        let again = host.turn(now);
+        let again = turn(host, now);
         let mut wrong = wrong.borrow_mut();
         *wrong = wrong.take().or_else(|| look_at(number, host, &mut seen.borrow_mut()));
         again
@@ -88,8 +92,13 @@ pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
         return Err(wrong);
     }
     let Outcome::Quiet { .. } = outcome else { return Err(format!("{outcome:?}: {:?}", simulation.next_deadline())) };
-    let views_alone = seen.borrow().views_alone;
-    check(scene, simulation.machines(), views_alone)
+    // Who takes over another's children speaks for more hosts than before.
+    let seen = seen.borrow();
+    let settled = scene.forgeries.is_empty() && case.crashes.is_empty() && case.absences.is_empty();
+    if let Some(wrong) = seen.acknowledged.wrong().filter(|_| settled) {
+        return Err(wrong.to_owned());
+    }
+    check(scene, simulation.machines(), seen.views_alone)
 }
 
 /// What is wrong at a host at this moment, if anything.

@@ -4,6 +4,7 @@ use ethbcast_collectives::session::application::{Again, Collected, Content, Next
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// Bytes that can be read again, or not, and what their sender is told meanwhile.
 #[derive(Clone, Debug)]
@@ -62,12 +63,26 @@ pub struct Disk {
     stops_at_bytes: usize,
     keeps: bool,
     published: bool,
+    bytes_per_second: Option<u64>,
+    now: Instant,
+    busy_until: Instant,
 }
+
+/// What a slow disk takes at once.
+const BUFFER: Duration = Duration::from_millis(10);
 
 impl Default for Disk {
     fn default() -> Disk {
-        let collected = Collected::default();
-        Disk { collected, capacity_bytes: usize::MAX, stops_at_bytes: usize::MAX, keeps: false, published: false }
+        Disk {
+            collected: Collected::default(),
+            capacity_bytes: usize::MAX,
+            stops_at_bytes: usize::MAX,
+            keeps: false,
+            published: false,
+            bytes_per_second: None,
+            now: Instant::START,
+            busy_until: Instant::START,
+        }
     }
 }
 
@@ -85,6 +100,16 @@ impl Disk {
     /// Whether others can have from it what it has.
     pub fn keeping(self, keeps: bool) -> Disk {
         Disk { keeps, ..self }
+    }
+
+    /// Takes so many bytes in a second, if it is told the time.
+    pub fn with_rate(self, bytes_per_second: u64) -> Disk {
+        Disk { bytes_per_second: Some(bytes_per_second), ..self }
+    }
+
+    /// Tells it the time.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// What has come.
@@ -105,11 +130,14 @@ impl Disk {
 
 impl Sink for Disk {
     fn has_room(&self) -> bool {
-        self.bytes().len() < self.stops_at_bytes
+        self.bytes().len() < self.stops_at_bytes && self.busy_until <= self.now + BUFFER
     }
 
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
         self.collected.write(now, bytes, message_end);
+        if let Some(rate) = self.bytes_per_second {
+            self.busy_until = self.busy_until.max(now) + Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
+        }
         if self.is_full() {
             self.collected.refuse(Outcome::NoSpace, "full");
         }
@@ -126,6 +154,10 @@ impl Sink for Disk {
 
     fn verdict(&mut self, now: Instant) -> Option<Done> {
         self.collected.verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        Some(self.busy_until).filter(|&at| at > self.now)
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {

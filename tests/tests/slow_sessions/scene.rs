@@ -1,9 +1,9 @@
 //! A session in which one receiver is slower than the others: in one of several ways, from its first frame or later.
 
-use ethbcast_collectives::session::application::{Collected, Participant, Sink};
-use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, GROUP, Sent, hosts_of, sent};
+use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
 use ethbcast_transport::wire::group_mac;
@@ -52,58 +52,12 @@ pub struct Story {
     pub others: Duration,
 }
 
-/// A disk that takes so many bytes in a second.
-#[derive(Debug)]
-pub struct Disk {
-    collected: Collected,
-    bytes_per_second: Option<u64>,
-    now: Instant,
-    busy_until: Instant,
-}
-
-/// What a disk takes at once.
-const DISK_BUFFER: Duration = Duration::from_millis(10);
-
-impl Disk {
-    fn new(bytes_per_second: Option<u64>) -> Disk {
-        Disk { collected: Collected::default(), bytes_per_second, now: Instant::START, busy_until: Instant::START }
-    }
-}
-
-impl Sink for Disk {
-    fn has_room(&self) -> bool {
-        self.busy_until <= self.now + DISK_BUFFER
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-        if let Some(rate) = self.bytes_per_second {
-            let takes = Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
-            self.busy_until = self.busy_until.max(now) + takes;
-        }
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.collected.verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        Some(self.busy_until).filter(|&at| at > self.now)
-    }
-}
-
 /// Who was put aside, when, and why, if that is what was told.
 fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
     let RootEvent::Aside { host, text } = event else { return None };
     let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
     Some((host, now.since(Instant::START), text.clone()))
 }
-
-type Host = Participant<Sent, Disk>;
 
 impl Scene {
     /// The same with nobody slow.
@@ -144,8 +98,10 @@ impl Scene {
     pub fn play(&self) -> Story {
         let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
         let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
-        let disk =
-            |host: usize| Disk::new(self.is_short(host, Short::Disk).then_some(payload_rate * self.percent / 100));
+        let disk = |host| match self.is_short(host, Short::Disk) {
+            true => Disk::default().with_rate(payload_rate * self.percent / 100),
+            false => Disk::default(),
+        };
         let hosts = hosts_of(&case, self.seed, sent(&case, self.seed).listening(), disk);
         let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
         simulation.set_event_limit(100_000_000);
@@ -158,12 +114,7 @@ impl Scene {
                 simulation.resume(host, at);
             }
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| {
-            if let Participant::Receiver(_, receiving) = host {
-                receiving.sink_mut().now = now;
-            }
-            host.turn(now)
-        });
+        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
         let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
         assert!(root.is_over(), "{self:?}: {end:?}");
         let took = |rank: usize| {

@@ -20,12 +20,13 @@ const DRIVERS_OWN: [&str; 10] = [
 ];
 
 /// Whom each package's libraries and programs may use of the others. Tests and benches see all libraries.
-const MAY_USE: [(&str, &[&str]); 5] = [
+const MAY_USE: [(&str, &[&str]); 6] = [
     ("transport/", &["transport"]),
     ("collectives/planning/", &["planning"]),
     ("collectives/", &["collectives", "planning", "transport"]),
+    ("content/", &["collectives", "content", "transport"]),
     ("tools/lab/", &["lab", "planning"]),
-    ("tools/src/", &["collectives", "lab", "planning", "transport"]),
+    ("tools/src/", &["collectives", "content", "lab", "planning", "transport"]),
 ];
 
 /// The rooms of each library from the ground up: an import points to a lower floor or stays in its room.

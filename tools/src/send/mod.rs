@@ -5,7 +5,6 @@ mod dry_run;
 mod report;
 mod settings;
 mod source;
-mod unchanged;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode};

@@ -1,8 +1,8 @@
 //! SOURCE: a file, a device, or stdin.
 
-use super::unchanged::{Unchanged, WholeFile};
 use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::live::RestOfFile;
+use ethbcast_content::unchanged::{Unchanged, WholeFile};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};

@@ -7,6 +7,7 @@ use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::measure::kind::PROBE;
 use crate::membership::Timing;
 use crate::membership::timers::Wait;
+use crate::membership::timing::jitter;
 use crate::session::kind::ANNOUNCE;
 use crate::session::message::{Message, Refusal, ViewPart};
 use crate::session::view::View;
@@ -18,6 +19,10 @@ use std::time::Duration;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// One that said no for a reason that stays is asked again after so long, for anybody may have said so in its name.
 const ASK_LATER: Duration = Duration::from_secs(5);
+
+/// Those who have heard the same invitation ask within so long: at 100 Mbit/s 500 short frames take it, and a switch's
+/// port may hold no more.
+const FIRST_REQUESTS: Duration = Duration::from_millis(10);
 
 /// Waits for a root, or for one that was asked.
 #[derive(Clone, Debug)]
@@ -86,9 +91,9 @@ impl Waiting {
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
         let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
         let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
-        let (root, size) = (joining.root().mac, joining.root().size);
+        let (root, offered) = (joining.root().mac, (joining.root().size, joining.root().content));
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
-        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || view.size != size {
+        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || (view.size, view.content) != offered {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
@@ -117,7 +122,9 @@ impl Waiting {
             _ if self.joining.is_some() => None,
             // There may be another: whichever is heard first would be the one that repeats itself most often.
             Heard::Open => {
-                self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
+                // A crowd that has heard it at the same moment does not ask at the same moment.
+                let apart = jitter(FIRST_REQUESTS, endpoint.config().nonce);
+                self.decide_at.get_or_insert(now + endpoint.config().timing.announce.saturating_sub(apart));
                 None
             }
             Heard::Running { is_news, tell_root } => {
@@ -144,7 +151,7 @@ impl Waiting {
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
-            endpoint.tell(ReceiverEvent::Invited { host, source, size });
+            endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content });
         }
         self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
     }

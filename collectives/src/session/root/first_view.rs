@@ -7,9 +7,9 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::blocks::most_block_frames;
 use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
 use ethbcast_planning::model::{Calibration, Choice};
-use ethbcast_planning::plan::{Plan, Via};
+use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_transport::Policy;
-use ethbcast_transport::wire::{HEADER_BYTES, Rank};
+use ethbcast_transport::wire::Rank;
 
 /// Makes ranks and plan of those who have joined, in this order behind the root; also what the plan is predicted to
 /// take, and who makes it anew.
@@ -35,8 +35,7 @@ pub(super) fn first_view(
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
-    let payload_bytes = config.station.mtu_bytes - HEADER_BYTES as u16;
-    let segment_frames = segment_frames(config, &choice, payload_bytes, hosts.len());
+    let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let view = View {
         epoch: 1,
         via: choice.plan.via(),
@@ -45,6 +44,7 @@ pub(super) fn first_view(
         push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
         payload_bytes,
         size: config.stream_size(),
+        content: config.content,
         members: members.collect(),
     };
     // The report names the segment that is really used.
@@ -52,11 +52,16 @@ pub(super) fn first_view(
     Ok((view, choice, planner))
 }
 
-fn segment_frames(config: &RootConfig, choice: &Choice, payload_bytes: u16, ranks: usize) -> u32 {
-    let frames = choice.segment_bytes.div_ceil(u64::from(payload_bytes));
+/// The payload of a frame, in bytes, and the frames of a segment. A segment that is not the whole message has the bytes
+/// that were chosen for it, and its frames are alike.
+fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
+    let full = config.station.payload_bytes();
+    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
     let in_blocks = choice.plan.via().is_in_blocks();
     let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
-    frames.clamp(1, most) as u32
+    let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
+    let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
+    (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
 /// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.

@@ -13,7 +13,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Calibration, Choice};
-use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, HEADER_BYTES, Peer, Rank};
+use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Gathering {
         Gathering {
             began: now,
             applicants: Applicants::default(),
-            checks: PathChecks::new(identity, usize::from(config.station.mtu_bytes) - HEADER_BYTES),
+            checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
             names: HostNames::new(config),
             rivals: Rivals::default(),

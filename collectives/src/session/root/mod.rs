@@ -34,7 +34,8 @@ mod telling;
 mod trial;
 mod watch;
 
-pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
+pub use crate::Route;
+pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use members::MemberReport;

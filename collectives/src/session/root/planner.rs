@@ -4,7 +4,7 @@ use super::{NoPlan, RootConfig, Route};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::wire::{HEADER_BYTES, Rank};
+use ethbcast_transport::wire::Rank;
 use std::fmt;
 
 /// The rate taken for a cable's if nothing was measured: what most cables carry.
@@ -43,7 +43,7 @@ impl Planner {
         names: &[&str],
         calibration: Option<Calibration>,
     ) -> Result<Planner, NoPlan> {
-        let frame_payload_bytes = u64::from(config.station.mtu_bytes) - HEADER_BYTES as u64;
+        let frame_payload_bytes = u64::from(config.station.payload_bytes());
         let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
         let (topology, hosts) = locate(config, names)?;
         Ok(Planner {

@@ -291,7 +291,7 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.tell(&self.view);
+        self.telling.tell(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }

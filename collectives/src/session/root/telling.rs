@@ -24,9 +24,9 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    /// Begins to tell a view.
-    pub(super) fn tell(&mut self, view: &View) {
-        (self.parts, self.times) = (view.parts(view.payload_bytes.into()).collect(), 0);
+    /// Begins to tell a view, in frames of so much payload.
+    pub(super) fn tell(&mut self, view: &View, payload_bytes: usize) {
+        (self.parts, self.times) = (view.parts(payload_bytes).collect(), 0);
     }
 
     /// What was sent to all has not reached this member.

@@ -8,8 +8,9 @@ mod tree;
 pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
-use super::message::{Digest, ViewPart};
+use super::message::{ContentKind, Digest, ViewPart};
 use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
@@ -79,6 +80,8 @@ pub struct View {
     pub payload_bytes: u16,
     /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
+    /// What the content is.
+    pub content: ContentKind,
     /// The members, by rank.
     pub members: Vec<ViewMember>,
 }
@@ -106,7 +109,7 @@ impl View {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
-        out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
+        self.content.write(out.u64(self.size.unwrap_or(u64::MAX))).u16(self.members.len() as u16);
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
@@ -121,11 +124,11 @@ impl View {
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
-        let count = from.u16()?;
+        let (content, count) = (ContentKind::read(&mut from)?, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
-        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, members };
+        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, content, members };
         view.is_rooted_at_zero().then_some(view)
     }
 
@@ -257,7 +260,8 @@ impl View {
 
     /// What never changes from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
-        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, self.size)
+        let offered = (self.size, self.content);
+        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
     /// Whether a host with frames of this MTU can take part: its buffers are made for what the view says.
@@ -306,32 +310,6 @@ impl View {
 /// So many changes at most lie between a view and the next that a member has of so many.
 fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
-}
-
-/// A way to travel as two bytes: its number, and the children of a k-ary tree.
-fn via_to_wire(via: Via) -> (u8, u8) {
-    match via {
-        Via::Chain => (1, 0),
-        Via::Cast => (2, 0),
-        Via::Binary => (3, 0),
-        Via::Kary(children) => (4, children),
-        Via::Flat => (5, 0),
-        Via::Binomial => (6, 0),
-        Via::ScatterAllgather => (7, 0),
-        Via::RecursiveDoubling => (8, 0),
-        Via::ChainUnaware => (9, 0),
-        Via::BinaryUnaware => (10, 0),
-        Via::Latency => (11, 0),
-        Via::BinaryBest => (12, 0),
-    }
-}
-
-fn via_from_wire(number: u8, children: u8) -> Option<Via> {
-    let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
-    match via {
-        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
-        via => (children == 0).then_some(via),
-    }
 }
 
 /// Bytes of a view message that are not a slice of the view.

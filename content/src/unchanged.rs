@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file as it was when it was opened.
+#[derive(Debug)]
 pub struct Unchanged {
     path: PathBuf,
     before: Stamp,
@@ -13,7 +14,7 @@ pub struct Unchanged {
 
 /// What changes with a file's content, or when another takes its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -24,7 +25,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(file: &Metadata) -> Stamp {
+    /// A file as it is.
+    pub fn of(file: &Metadata) -> Stamp {
         Stamp {
             device: file.dev(),
             inode: file.ino(),
@@ -35,7 +37,7 @@ impl Stamp {
     }
 
     /// What of the file is another.
-    fn difference(&self, after: &Stamp) -> Option<String> {
+    pub fn difference(&self, after: &Stamp) -> Option<String> {
         Some(match after {
             after if (after.device, after.inode) != (self.device, self.inode) => {
                 "another file has taken its place".to_owned()
@@ -73,6 +75,7 @@ impl Unchanged {
 }
 
 /// All bytes of a file, whose end is told only if it has not changed.
+#[derive(Debug)]
 pub struct WholeFile {
     file: File,
     unchanged: Unchanged,

@@ -1,0 +1,12 @@
+//! Directories as one stream, and back.
+//!
+//! A session carries bytes and does not ask what they are. This crate makes them of a directory: a manifest of all that
+//! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
+//! the other end a storage builds the same directory beside DEST and shows it whole.
+
+pub mod layout;
+pub mod manifest;
+pub mod name;
+pub mod replay;
+pub mod source;
+pub mod unchanged;

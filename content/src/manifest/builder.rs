@@ -1,0 +1,102 @@
+//! Takes entries one by one, and none that could not stand there.
+
+use super::{Entry, Fault, MOST_ENTRIES, Manifest, ManifestError, Node, Owner};
+use crate::name::{self, MOST_PATH_BYTES};
+
+/// Stands for "no child yet".
+const NONE: u32 = u32::MAX;
+
+/// A manifest that is being made.
+#[derive(Debug, Default)]
+pub struct Builder {
+    entries: Vec<Entry>,
+    owners: Vec<Owner>,
+    /// Of each entry the last that was put into it, and the length of its path in bytes.
+    places: Vec<(u32, u16)>,
+    data_bytes: u64,
+}
+
+impl Builder {
+    /// Adds an owner; its place is what an entry's attributes name.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn add_owner(&mut self, owner: Owner) -> Result<u16, ManifestError> {
+        let place = u16::try_from(self.owners.len()).ok().filter(|&place| place != u16::MAX);
+        let place = place.ok_or_else(|| ManifestError::whole(Fault::Owners))?;
+        self.owners.push(owner);
+        Ok(place)
+    }
+
+    /// Adds an entry: the directory itself first, each directory before what is in it, names in the order of their
+    /// bytes. Its place in the list.
+    ///
+    /// # Errors
+    /// If it could not be built below the directory, or has been listed before.
+    pub fn add(&mut self, entry: Entry) -> Result<u32, ManifestError> {
+        let at = self.entries.len();
+        match self.check(&entry) {
+            Ok((path_bytes, data_bytes)) => {
+                self.data_bytes = data_bytes;
+                if let Some(parent) = entry.parent {
+                    self.places[parent as usize].0 = at as u32;
+                }
+                self.places.push((NONE, path_bytes));
+                self.entries.push(entry);
+                Ok(at as u32)
+            }
+            Err(fault) => Err(ManifestError::at(at, name::shown(&entry.name), fault)),
+        }
+    }
+
+    /// The manifest, if it has at least the directory.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub fn finish(self) -> Result<Manifest, ManifestError> {
+        if self.entries.is_empty() {
+            return Err(ManifestError::whole(Fault::Root));
+        }
+        Ok(Manifest { entries: self.entries, owners: self.owners })
+    }
+
+    /// The length of the entry's path and of all data with its own.
+    fn check(&self, entry: &Entry) -> Result<(u16, u64), Fault> {
+        if self.entries.len() >= MOST_ENTRIES {
+            return Err(Fault::Entries(self.entries.len() + 1));
+        }
+        let path_bytes = match entry.parent {
+            None if !self.entries.is_empty() || !entry.is_directory() => return Err(Fault::Root),
+            None => 0,
+            Some(parent) => self.check_place(entry, parent as usize)?,
+        };
+        entry.check()?;
+        if entry.attributes.owner.is_some_and(|owner| usize::from(owner) >= self.owners.len()) {
+            return Err(Fault::Owner);
+        }
+        let data_bytes = match &entry.node {
+            // One byte more says what became of the file.
+            Node::File(data) => data.data_bytes().checked_add(1).and_then(|more| self.data_bytes.checked_add(more)),
+            Node::HardLink(to) => {
+                let file = self.entries.get(*to as usize).filter(|file| matches!(file.node, Node::File(_)));
+                file.map(|_| Some(self.data_bytes)).ok_or(Fault::Link)?
+            }
+            _ => Some(self.data_bytes),
+        };
+        // Ledgers and manifest have to fit beside it.
+        let total = data_bytes.filter(|&bytes| bytes < 1 << 62).ok_or(Fault::Total)?;
+        Ok((path_bytes, total))
+    }
+
+    /// The length of the entry's path.
+    fn check_place(&self, entry: &Entry, parent: usize) -> Result<u16, Fault> {
+        let directory = self.entries.get(parent).filter(|directory| directory.is_directory()).ok_or(Fault::Parent)?;
+        let (last_child, parent_bytes) = self.places[parent];
+        if last_child != NONE && self.entries[last_child as usize].name >= entry.name {
+            return Err(Fault::Order);
+        }
+        let slash = usize::from(directory.parent.is_some());
+        let path_bytes = usize::from(parent_bytes) + slash + entry.name.len();
+        u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MOST_PATH_BYTES).ok_or(Fault::Path(path_bytes))
+    }
+}

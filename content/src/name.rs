@@ -1,0 +1,91 @@
+//! What a name in a directory may be: raw bytes, as the system has them, and nothing that leads elsewhere.
+
+use std::path::PathBuf;
+
+/// The longest name of one file or directory, in bytes (Linux's `NAME_MAX`).
+pub const MOST_NAME_BYTES: usize = 255;
+/// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the end).
+pub const MOST_PATH_BYTES: usize = 4095;
+
+/// What is wrong with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// It has no bytes.
+    #[error("is empty")]
+    Empty,
+    /// It is longer than [`MOST_NAME_BYTES`].
+    #[error("has {0} bytes, at most {MOST_NAME_BYTES} can be")]
+    Long(usize),
+    /// It means the directory itself or the one above.
+    #[error("leads out of its directory")]
+    Dots,
+    /// It has a slash: it is a path.
+    #[error("is a path")]
+    Path,
+    /// It has a NUL byte, where the system would end it.
+    #[error("has a NUL byte")]
+    Nul,
+}
+
+/// Whether these bytes are one name within a directory.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check(name: &[u8]) -> Result<(), NameError> {
+    match name {
+        [] => Err(NameError::Empty),
+        b"." | b".." => Err(NameError::Dots),
+        name if name.len() > MOST_NAME_BYTES => Err(NameError::Long(name.len())),
+        name if name.contains(&b'/') => Err(NameError::Path),
+        name if name.contains(&0) => Err(NameError::Nul),
+        _ => Ok(()),
+    }
+}
+
+/// A name or path as people read it: what is no UTF-8 or moves a terminal's cursor is escaped.
+pub fn shown(bytes: &[u8]) -> String {
+    let mut shown = String::new();
+    for part in bytes.utf8_chunks() {
+        let letter =
+            |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+        shown.extend(part.valid().chars().map(letter));
+        shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// Bytes as a path.
+pub fn path(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_step_down_and_any_bytes_otherwise() {
+        for good in [&b"a"[..], b"...", b".a", b"a b\n", b"\xff\xfe", &[b'n'; 255]] {
+            assert_eq!(check(good), Ok(()), "{}", shown(good));
+        }
+        for (bad, why) in [
+            (&b""[..], NameError::Empty),
+            (b".", NameError::Dots),
+            (b"..", NameError::Dots),
+            (b"/etc/passwd", NameError::Path),
+            (b"../up", NameError::Path),
+            (b"a/", NameError::Path),
+            (b"a\0b", NameError::Nul),
+            (&[b'n'; 300], NameError::Long(300)),
+        ] {
+            assert_eq!(check(bad), Err(why), "{}", shown(bad));
+        }
+    }
+
+    #[test]
+    fn what_is_shown_moves_no_cursor() {
+        assert_eq!(shown("a\u{1b}[2J\nß".as_bytes()), "a\\u{1b}[2J\\nß");
+        assert_eq!(shown(b"a\xffb"), "a\\xffb");
+    }
+}

@@ -1,0 +1,92 @@
+//! The stream of a directory at any position and at any time, for those who lack a part of it.
+
+use crate::layout::{Layout, Piece, Verdict};
+use ethbcast_collectives::session::live::ReadAt;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// What went wrong with a file: from which byte of its data on there are zeros in the stream, and the verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Where in the file the zeros begin.
+    pub zeros_from: u64,
+    /// What receivers are told.
+    pub verdict: Verdict,
+    /// The reason in words, where it is known.
+    pub why: String,
+}
+
+/// The files with which something went wrong, by their entries.
+pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
+
+/// Opens the file of an entry, to read.
+pub trait OpenEntry: Send + 'static {
+    /// The file, if it can still be opened.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open(&self, entry: usize) -> io::Result<File>;
+}
+
+/// Reads the stream of a directory again.
+#[derive(Debug)]
+pub struct Replay<O> {
+    layout: Arc<Layout>,
+    encoded: Arc<Vec<u8>>,
+    troubles: Troubles,
+    files: O,
+    /// The file that was read last: the next bytes are likely to be in it, too.
+    last: Mutex<Option<(usize, File)>>,
+}
+
+impl<O: OpenEntry> Replay<O> {
+    /// The stream of this layout, whose manifest is `encoded`.
+    pub fn new(layout: Arc<Layout>, encoded: Arc<Vec<u8>>, troubles: Troubles, files: O) -> Replay<O> {
+        Replay { layout, encoded, troubles, files, last: Mutex::default() }
+    }
+
+    fn read_data(&self, entry: usize, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let zeros_from = self.troubles.lock().get(&entry).map_or(u64::MAX, |trouble| trouble.zeros_from);
+        if offset >= zeros_from {
+            buffer.fill(0);
+            return Ok(buffer.len());
+        }
+        let most = usize::try_from(zeros_from - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let mut last = self.last.lock();
+        if last.as_ref().is_none_or(|(open, _)| *open != entry) {
+            *last = Some((entry, self.files.open(entry)?));
+        }
+        let (_, file) = last.as_ref().expect("it was just opened");
+        match FileExt::read_at(file, &mut buffer[..most], offset)? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file has become shorter")),
+            count => Ok(count),
+        }
+    }
+}
+
+impl<O: OpenEntry> ReadAt for Replay<O> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let fits = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
+        match self.layout.at(offset) {
+            None => Ok(0),
+            Some(Piece::Manifest { at, bytes }) => {
+                let count = fits(bytes);
+                buffer[..count].copy_from_slice(&self.encoded[at..at + count]);
+                Ok(count)
+            }
+            Some(Piece::Data { entry, offset, bytes }) => {
+                let count = fits(bytes);
+                self.read_data(entry, offset, &mut buffer[..count])
+            }
+            Some(Piece::Verdict { entry }) => {
+                let Some(first) = buffer.first_mut() else { return Ok(0) };
+                *first = self.troubles.lock().get(&entry).map_or(Verdict::Whole, |trouble| trouble.verdict).byte();
+                Ok(1)
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Mode, time, owner and extended attributes, as the sender's system has them.
+
+use super::SourceError;
+use crate::manifest::{Attributes, Builder, ManifestError, Owner, Time, Xattr};
+use nix::unistd::{Gid, Group, Uid, User};
+use rustix::fs::{lgetxattr, llistxattr};
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// How owners are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// By name where there is one; by number where a receiver does not know the name.
+    Names,
+    /// By number.
+    Numbers,
+}
+
+/// The owners met so far.
+#[derive(Debug, Default)]
+pub(super) struct OwnerTable {
+    places: HashMap<(u32, u32), u16>,
+}
+
+impl OwnerTable {
+    /// The place of a file's owner in the list.
+    pub(super) fn place(
+        &mut self,
+        file: &Metadata,
+        owners: Owners,
+        builder: &mut Builder,
+    ) -> Result<u16, ManifestError> {
+        let (user, group) = (file.uid(), file.gid());
+        if let Some(place) = self.places.get(&(user, group)) {
+            return Ok(*place);
+        }
+        let (mut user_name, mut group_name) = (Box::default(), Box::default());
+        if owners == Owners::Names {
+            let known = User::from_uid(Uid::from_raw(user)).ok().flatten();
+            user_name = known.map_or(Box::default(), |known| short(known.name));
+            let known = Group::from_gid(Gid::from_raw(group)).ok().flatten();
+            group_name = known.map_or(Box::default(), |known| short(known.name));
+        }
+        let place = builder.add_owner(Owner { user, group, user_name, group_name })?;
+        self.places.insert((user, group), place);
+        Ok(place)
+    }
+}
+
+/// A name that fits; a longer one is no name, and the number counts.
+fn short(name: String) -> Box<[u8]> {
+    if name.len() > 255 { Box::default() } else { name.into_bytes().into() }
+}
+
+/// Mode and time.
+pub(super) fn of(file: &Metadata) -> Attributes {
+    let modified = Time { seconds: file.mtime(), nanoseconds: file.mtime_nsec() as u32 };
+    Attributes { mode: (file.mode() & 0o7777) as u16, modified, owner: None, xattrs: Box::default() }
+}
+
+/// All extended attributes of what is at `path`, which is no symbolic link.
+pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
+    let cannot = |cause: io::Error| SourceError::Read { path: path.to_owned(), cause };
+    let names = match grown(|buffer| llistxattr(path, buffer)) {
+        // A file system without them has none.
+        Err(error) if error == rustix::io::Errno::NOTSUP => return Ok(Box::default()),
+        names => names.map_err(|error| cannot(error.into()))?,
+    };
+    let mut found = Vec::new();
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        match grown(|buffer| lgetxattr(path, name, buffer)) {
+            Ok(value) => found.push(Xattr { name: name.into(), value: value.into() }),
+            // It has been taken away since, or is not for this user.
+            Err(rustix::io::Errno::NODATA | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(cannot(error.into())),
+        }
+    }
+    Ok(found.into())
+}
+
+/// What `read` has, in a buffer that is as large as it must be.
+fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 256];
+    loop {
+        match read(&mut buffer) {
+            Ok(count) => {
+                buffer.truncate(count);
+                return Ok(buffer);
+            }
+            Err(rustix::io::Errno::RANGE) if buffer.len() < 1 << 17 => buffer.resize(buffer.len() * 8, 0),
+            Err(error) => return Err(error),
+        }
+    }
+}

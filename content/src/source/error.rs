@@ -1,0 +1,58 @@
+//! Why a directory cannot be sent.
+
+use crate::manifest::ManifestError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a directory cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Something in it cannot be read.
+    #[error("cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it")]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// A SOURCE is not there.
+    #[error("cannot read SOURCE {path}: {cause}")]
+    NoSource {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// There is something in it that is no file.
+    #[error("{path} is a {kind}: leave it out with --exclude, or send it as what it is with --devices")]
+    Special {
+        /// Where.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Two SOURCEs would be the same file at DEST.
+    #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
+    Twice {
+        /// Their name.
+        name: String,
+    },
+    /// A SOURCE among several has no name of its own.
+    #[error("SOURCE {path} has no name to have at DEST: give its whole path, or send it alone")]
+    NoName {
+        /// Which.
+        path: PathBuf,
+    },
+    /// There is too much of something, or too deep.
+    #[error("{0}")]
+    Manifest(#[from] ManifestError),
+}
+
+impl SourceError {
+    /// Whether other arguments would help, and not the system.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. })
+    }
+}

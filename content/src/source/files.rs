@@ -1,0 +1,98 @@
+//! The files of a directory that is sent: where they are, and what they were when they were listed.
+
+use crate::layout::{Layout, Verdict};
+use crate::replay::OpenEntry;
+use crate::unchanged::Stamp;
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the files are, and what they were.
+#[derive(Clone, Debug)]
+pub struct SourceFiles(Arc<Listed>);
+
+#[derive(Debug)]
+struct Listed {
+    /// The entries that stand for a SOURCE, and its path: all others are below one.
+    bases: Vec<(u32, PathBuf)>,
+    /// Has the names of all entries.
+    layout: Arc<Layout>,
+    /// By entry.
+    stamps: Vec<(u32, Stamp)>,
+}
+
+impl SourceFiles {
+    pub(super) fn new(bases: Vec<(u32, PathBuf)>, layout: Arc<Layout>, stamps: Vec<(u32, Stamp)>) -> SourceFiles {
+        SourceFiles(Arc::new(Listed { bases, layout, stamps }))
+    }
+
+    /// The path of an entry on this host.
+    pub(super) fn path(&self, entry: usize) -> PathBuf {
+        let Listed { bases, layout, .. } = &*self.0;
+        let entries = layout.manifest().entries();
+        let base = |at: usize| bases.iter().find(|(of, _)| *of as usize == at).map(|(_, path)| path);
+        let (mut names, mut at) = (Vec::new(), entry);
+        let mut path = loop {
+            if let Some(base) = base(at) {
+                break base.clone();
+            }
+            let Some(parent) = entries[at].parent else { break PathBuf::new() };
+            names.push(crate::name::path(&entries[at].name));
+            at = parent as usize;
+        };
+        path.extend(names.iter().rev());
+        path
+    }
+
+    /// The file of an entry, if it still is what it was.
+    ///
+    /// # Errors
+    /// What receivers are told, and the reason in words.
+    pub(super) fn open_unchanged(&self, entry: usize, allow_changing: bool) -> Result<File, (Verdict, String)> {
+        let lost = |error: io::Error| (Verdict::Lost, error.to_string());
+        let file = open(&self.path(entry)).map_err(lost)?;
+        let metadata = file.metadata().map_err(lost)?;
+        // What was listed as a file may be a pipe by now, which nobody waits for.
+        if !metadata.is_file() {
+            return Err((Verdict::Lost, "it is no file any more".to_owned()));
+        }
+        match self.stamp(entry).difference(&Stamp::of(&metadata)).filter(|_| !allow_changing) {
+            Some(difference) => Err((Verdict::Changed, difference)),
+            None => Ok(file),
+        }
+    }
+
+    /// Whether the file of an entry, and what is under its name, is what it was; `file` is open unless it has no data.
+    ///
+    /// # Errors
+    /// What receivers are told, and the reason in words.
+    pub(super) fn check(&self, entry: usize, file: Option<&File>) -> Result<(), (Verdict, String)> {
+        let lost = |error: io::Error| (Verdict::Lost, error.to_string());
+        let (path, before) = (self.path(entry), self.stamp(entry));
+        let named = path.symlink_metadata().map_err(lost)?;
+        let open = file.map(File::metadata).transpose().map_err(lost)?;
+        let differs = [Some(named), open].into_iter().flatten().find_map(|after| before.difference(&Stamp::of(&after)));
+        differs.map_or(Ok(()), |difference| Err((Verdict::Changed, difference)))
+    }
+
+    fn stamp(&self, entry: usize) -> Stamp {
+        let stamps = &self.0.stamps;
+        let at = stamps.binary_search_by_key(&(entry as u32), |(of, _)| *of).expect("every file has one");
+        stamps[at].1
+    }
+}
+
+impl OpenEntry for SourceFiles {
+    fn open(&self, entry: usize) -> io::Result<File> {
+        open(&self.path(entry))
+    }
+}
+
+/// A file, never through a symbolic link under its own name, and never waiting for one that is none.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    OpenOptions::new().read(true).custom_flags(flags as i32).open(path)
+}

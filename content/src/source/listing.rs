@@ -1,0 +1,241 @@
+//! Lists what is to be sent.
+
+use super::attributes::{self, OwnerTable};
+use super::files;
+use super::{Selection, SourceError};
+use crate::manifest::{Attributes, Builder, Entry, Extent, FileData, Manifest, Node, Special, Time};
+use crate::name;
+use crate::unchanged::Stamp;
+use rustix::fs::{SeekFrom, major, minor, seek};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, FileType, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of a block in which a file's size on the disk is counted (stat(2)).
+const BLOCK_BYTES: u64 = 512;
+
+/// A list that is being made.
+pub(super) struct Listing<'a> {
+    selection: &'a Selection,
+    builder: Builder,
+    owners: OwnerTable,
+    /// Files with several names: device and inode, and the entry of the first.
+    linked: HashMap<(u64, u64), u32>,
+    stamps: Vec<(u32, Stamp)>,
+    bases: Vec<(u32, PathBuf)>,
+}
+
+/// What there is.
+pub(super) struct Listed {
+    /// All entries.
+    pub manifest: Manifest,
+    /// The entries that stand for a SOURCE, and its path.
+    pub bases: Vec<(u32, PathBuf)>,
+    /// What every file was, by entry.
+    pub stamps: Vec<(u32, Stamp)>,
+}
+
+/// A directory that is being listed: its entry, its path here and there, and its names, the first last.
+struct Open {
+    entry: u32,
+    path: PathBuf,
+    below: PathBuf,
+    names: Vec<OsString>,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn new(selection: &'a Selection) -> Listing<'a> {
+        Listing {
+            selection,
+            builder: Builder::default(),
+            owners: OwnerTable::default(),
+            linked: HashMap::new(),
+            stamps: Vec::new(),
+            bases: Vec::new(),
+        }
+    }
+
+    /// All of these.
+    pub(super) fn list(mut self, sources: &[PathBuf]) -> Result<Listed, SourceError> {
+        match sources {
+            [directory] if directory.is_dir() => self.list_directory(directory)?,
+            several => self.list_several(several)?,
+        }
+        Ok(Listed { manifest: self.builder.finish()?, bases: self.bases, stamps: self.stamps })
+    }
+
+    /// One directory is the whole.
+    fn list_directory(&mut self, path: &Path) -> Result<(), SourceError> {
+        let no_source = |cause| SourceError::NoSource { path: path.to_owned(), cause };
+        let bytes = path.as_os_str().as_bytes();
+        let contents = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+        let own = path.file_name().filter(|_| !contents).map_or(Box::default(), |name| name.as_bytes().into());
+        let attributes = self.attributes(path, &path.metadata().map_err(no_source)?)?;
+        let entry = self.builder.add(Entry { parent: None, name: own, attributes, node: Node::Directory })?;
+        self.bases.push((entry, path.to_owned()));
+        self.list_below(entry, path, Path::new(""))
+    }
+
+    /// Several are in a directory that is nowhere.
+    fn list_several(&mut self, sources: &[PathBuf]) -> Result<(), SourceError> {
+        let mut named = Vec::new();
+        for path in sources {
+            let name = path.file_name().ok_or_else(|| SourceError::NoName { path: path.clone() })?;
+            named.push((name.to_owned(), path));
+        }
+        named.sort();
+        if let Some(twice) = named.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(SourceError::Twice { name: name::shown(twice[0].0.as_bytes()) });
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let modified = Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() };
+        let attributes = Attributes { mode: 0o755, modified, ..Attributes::default() };
+        self.builder.add(Entry { parent: None, name: Box::default(), attributes, node: Node::Directory })?;
+        for (name, path) in named {
+            // A SOURCE that is a link stands for what it leads to, as it does when it is sent alone.
+            let no_source = |cause| SourceError::NoSource { path: path.clone(), cause };
+            let true_path = path.canonicalize().map_err(no_source)?;
+            let (metadata, below) = (true_path.symlink_metadata().map_err(no_source)?, PathBuf::from(&name));
+            let Some(entry) = self.add(0, name.as_bytes(), &true_path, &below, &metadata)? else { continue };
+            if metadata.is_dir() {
+                self.list_below(entry, &true_path, &below)?;
+            }
+            self.bases.push((entry, true_path));
+        }
+        Ok(())
+    }
+
+    /// All that is below a directory, each directory before what is in it.
+    fn list_below(&mut self, entry: u32, path: &Path, below: &Path) -> Result<(), SourceError> {
+        let mut open = vec![Open::new(entry, path.to_owned(), below.to_owned())?];
+        while let Some(directory) = open.last_mut() {
+            let Some(name) = directory.names.pop() else {
+                open.pop();
+                continue;
+            };
+            let (path, below, parent) = (directory.path.join(&name), directory.below.join(&name), directory.entry);
+            let metadata = match path.symlink_metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                metadata => metadata.map_err(|cause| SourceError::Read { path: path.clone(), cause })?,
+            };
+            let added = self.add(parent, name.as_bytes(), &path, &below, &metadata)?;
+            if let Some(entry) = added.filter(|_| metadata.is_dir()) {
+                open.push(Open::new(entry, path, below)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is at `path`, unless it is left out.
+    fn add(
+        &mut self,
+        parent: u32,
+        name: &[u8],
+        path: &Path,
+        below: &Path,
+        metadata: &Metadata,
+    ) -> Result<Option<u32>, SourceError> {
+        if self.selection.exclusion.leaves_out(below, metadata.is_dir()) {
+            return Ok(None);
+        }
+        let node = self.node(path, metadata)?;
+        let is_file = matches!(node, Node::File(_));
+        let attributes = match node {
+            Node::HardLink(_) => Attributes::default(),
+            _ => self.attributes(path, metadata)?,
+        };
+        let entry = self.builder.add(Entry { parent: Some(parent), name: name.into(), attributes, node })?;
+        if is_file {
+            self.stamps.push((entry, Stamp::of(metadata)));
+            if metadata.nlink() > 1 {
+                self.linked.insert((metadata.dev(), metadata.ino()), entry);
+            }
+        }
+        Ok(Some(entry))
+    }
+
+    fn node(&self, path: &Path, metadata: &Metadata) -> Result<Node, SourceError> {
+        let cannot = |cause| SourceError::Read { path: path.to_owned(), cause };
+        let kind = metadata.file_type();
+        if kind.is_dir() {
+            return Ok(Node::Directory);
+        }
+        if kind.is_symlink() {
+            let target = fs::read_link(path).map_err(cannot)?;
+            return Ok(Node::Symlink(target.into_os_string().as_bytes().into()));
+        }
+        if kind.is_file() {
+            if let Some(&first) = self.linked.get(&(metadata.dev(), metadata.ino())) {
+                return Ok(Node::HardLink(first));
+            }
+            return data_of(path, metadata).map(Node::File).map_err(cannot);
+        }
+        let (special, words) = special(kind, metadata.rdev());
+        if !self.selection.devices {
+            return Err(SourceError::Special { path: path.to_owned(), kind: words });
+        }
+        Ok(Node::Special(special))
+    }
+
+    fn attributes(&mut self, path: &Path, metadata: &Metadata) -> Result<Attributes, SourceError> {
+        let mut attributes = attributes::of(metadata);
+        if let Some(owners) = self.selection.owners {
+            attributes.owner = Some(self.owners.place(metadata, owners, &mut self.builder)?);
+        }
+        if self.selection.xattrs && (metadata.is_file() || metadata.is_dir()) {
+            attributes.xattrs = attributes::xattrs(path)?;
+        }
+        Ok(attributes)
+    }
+}
+
+impl Open {
+    fn new(entry: u32, path: PathBuf, below: PathBuf) -> Result<Open, SourceError> {
+        let read = fs::read_dir(&path).and_then(|names| names.map(|name| Ok(name?.file_name())).collect());
+        let mut names: Vec<OsString> = read.map_err(|cause| SourceError::Read { path: path.clone(), cause })?;
+        names.sort_unstable_by(|one, other| other.as_bytes().cmp(one.as_bytes()));
+        Ok(Open { entry, path, below, names })
+    }
+}
+
+/// What is neither file, directory nor link, and its name for people.
+fn special(kind: FileType, device: u64) -> (Special, &'static str) {
+    if kind.is_fifo() {
+        (Special::Fifo, "fifo")
+    } else if kind.is_socket() {
+        (Special::Socket, "socket")
+    } else if kind.is_block_device() {
+        (Special::Block(major(device), minor(device)), "block device")
+    } else {
+        (Special::Character(major(device), minor(device)), "character device")
+    }
+}
+
+/// Where a file has data. Holes are looked for only where the disk has less than the file.
+fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
+    let bytes = metadata.len();
+    if metadata.blocks() * BLOCK_BYTES >= bytes {
+        return Ok(FileData::dense(bytes));
+    }
+    let file = files::open(path)?;
+    let (mut extents, mut at) = (Vec::new(), 0);
+    while at < bytes {
+        let begin = match seek(&file, SeekFrom::Data(at)) {
+            Ok(begin) if begin < bytes => begin,
+            // No data from there on.
+            Ok(_) | Err(rustix::io::Errno::NXIO) => break,
+            // A file system that knows no holes.
+            Err(_) => return Ok(FileData::dense(bytes)),
+        };
+        let end = seek(&file, SeekFrom::Hole(begin)).unwrap_or(bytes).min(bytes);
+        extents.push(Extent { offset: begin, bytes: end - begin });
+        at = end;
+    }
+    // What is written to meanwhile is found out when it is read.
+    Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
+}

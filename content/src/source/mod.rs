@@ -1,0 +1,102 @@
+//! A directory, or several files and directories, as a stream.
+
+mod attributes;
+mod error;
+mod exclusion;
+mod files;
+mod listing;
+mod reader;
+
+pub use attributes::Owners;
+pub use error::SourceError;
+pub use exclusion::Exclusion;
+pub use files::SourceFiles;
+pub use reader::TreeReader;
+
+use crate::layout::Layout;
+use crate::name;
+use crate::replay::{Replay, Troubles};
+use listing::Listing;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What of a directory is sent, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// What is left out.
+    pub exclusion: Exclusion,
+    /// Whether owners are sent: by name or only by number.
+    pub owners: Option<Owners>,
+    /// Whether extended attributes are sent.
+    pub xattrs: bool,
+    /// Whether device nodes, fifos and sockets are sent; if not, the first of them is an error.
+    pub devices: bool,
+    /// Whether files may be written to meanwhile; if not, receivers leave those out that were.
+    pub allow_changing: bool,
+}
+
+/// What is sent, listed: from this moment on it is to stay as it is.
+#[derive(Debug)]
+pub struct Tree {
+    layout: Arc<Layout>,
+    encoded: Arc<Vec<u8>>,
+    files: SourceFiles,
+    troubles: Troubles,
+    allow_changing: bool,
+}
+
+impl Tree {
+    /// Lists a directory; or several files and directories, each of which will be in DEST under its own name. A
+    /// directory with a slash at the end of its path, or `.`, stands for what is in it.
+    ///
+    /// # Errors
+    /// If something cannot be read, or may not be sent.
+    pub fn list(sources: &[PathBuf], selection: &Selection) -> Result<Tree, SourceError> {
+        let listed = Listing::new(selection).list(sources)?;
+        let encoded = Arc::new(listed.manifest.encode());
+        let layout = Arc::new(Layout::new(listed.manifest, encoded.len() as u64));
+        let files = SourceFiles::new(listed.bases, Arc::clone(&layout), listed.stamps);
+        Ok(Tree { layout, encoded, files, troubles: Troubles::default(), allow_changing: selection.allow_changing })
+    }
+
+    /// The directory's own name for people, empty where what is in it is sent.
+    pub fn name(&self) -> String {
+        name::shown(&self.layout.manifest().root().name)
+    }
+
+    /// How many entries it has, without the directory itself.
+    pub fn entries(&self) -> usize {
+        self.layout.manifest().entries().len() - 1
+    }
+
+    /// How long the stream is.
+    pub fn bytes(&self) -> u64 {
+        self.layout.bytes()
+    }
+
+    /// The stream.
+    pub fn reader(&self) -> TreeReader {
+        let files = self.files.clone();
+        let (layout, encoded, troubles) =
+            (Arc::clone(&self.layout), Arc::clone(&self.encoded), Arc::clone(&self.troubles));
+        TreeReader::new(layout, encoded, files, troubles, self.allow_changing)
+    }
+
+    /// The same stream at any position.
+    pub fn again(&self) -> Replay<SourceFiles> {
+        let (layout, encoded) = (Arc::clone(&self.layout), Arc::clone(&self.encoded));
+        Replay::new(layout, encoded, Arc::clone(&self.troubles), self.files.clone())
+    }
+
+    /// The files that receivers leave out, and why: they changed, vanished, or could not be read.
+    pub fn left_out(&self) -> Vec<String> {
+        let troubles = self.troubles.lock();
+        let line = |(&entry, trouble): (&usize, &crate::replay::Trouble)| {
+            format!("{}: {}", self.files.path(entry).display(), trouble.why)
+        };
+        troubles.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
