@@ -84,12 +84,14 @@ impl Planner {
         Ok(choice)
     }
 
-    /// A plan of the same way among these ranks only, the root's first, each being its place in the list. None if none
-    /// can be made in a moment, or without knowing the cables.
+    /// Whether another plan can be made for so many ranks: in a moment, and with the cables known.
+    pub(super) fn can_again(&self, ranks: usize) -> bool {
+        self.certain && ranks <= MOST_RANKS_AGAIN
+    }
+
+    /// A plan of the same way among these ranks only, the root's first, each being its place in the list; none if it
+    /// would not be sound.
     pub(super) fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
-        if !self.certain || ranks.len() > MOST_RANKS_AGAIN {
-            return None;
-        }
         let hosts: Vec<usize> =
             ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
         // The best is looked for for longer than a session can wait.

@@ -73,7 +73,8 @@ impl Replanning {
             // How fast it is has to be seen first.
             Stage::Settled if !self.changed || delivery.since_first_data(now) < timing.status * 2 => return false,
             Stage::Settled => {
-                let lasts = Crowd::of(view).and_then(|crowd| crowd.pause(now, view, delivery, timing));
+                let crowd = Crowd::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
+                let lasts = crowd.and_then(|crowd| crowd.pause(now, view, delivery, timing));
                 self.stage = lasts.map_or(Stage::Settled, |lasts| Stage::Draining(now + lasts));
                 self.changed = false;
             }
