@@ -112,7 +112,9 @@ impl Readers for Cast {
     fn flights(&self) -> Vec<Flight> {
         let Cast { next, window, .. } = *self;
         let in_flight = |remote: &Remote| next.saturating_sub(remote.cursor());
-        self.remotes().map(|remote| Flight { rank: remote.rank(), next, in_flight: in_flight(remote), window }).collect()
+        self.remotes()
+            .map(|remote| Flight { rank: remote.rank(), next, in_flight: in_flight(remote), window })
+            .collect()
     }
 
     /// Who has given the least credit if that is used up; else who keeps the feed full; else, once everything has been
