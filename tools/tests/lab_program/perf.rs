@@ -99,7 +99,8 @@ fn a_saved_plan_is_measured_and_refused_on_all_ranks_where_it_is_for_others() {
         let edge = |(from, to): (&str, &str)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = 0\n");
         let edges: String = edges.map(edge).concat();
         format!(
-            "schema = 1\nvia = \"chain\"\nroot = \"n0\"\nepoch = 1\nsegment_bytes = 1468\nmembers = \"{hosts}\"\n{edges}"
+            "schema = 1\nvia = \"chain\"\nroot = \"n0\"\nepoch = 1\nsegment_bytes = 1468\n\
+             members = \"{hosts}\"\n{edges}"
         )
     };
     let good = site.file("plan.toml", plan("n[0-3]", [("n0", "n2"), ("n2", "n1"), ("n1", "n3")]));
