@@ -51,8 +51,8 @@ pub struct Config {
     pub probe: bool,
     /// When to give up waiting for the others.
     pub join_by: Option<Instant>,
-    /// What the feeds of the streams of all ranks may take together, in bytes; each has 64 slots at least. Memory is
-    /// taken when a rank first broadcasts.
+    /// What the feeds of the streams of all ranks may take together, in bytes, for each way that broadcasts take; each
+    /// has 64 slots at least. Memory is taken when a rank first broadcasts by a way.
     pub feed_bytes: u64,
 }
 

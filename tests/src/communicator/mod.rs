@@ -76,11 +76,13 @@ pub struct Told {
     pub route: Route,
     /// Whether they may be cast.
     pub casts: bool,
+    /// Whether rank 0 measures once all are there.
+    pub probe: bool,
 }
 
 impl Default for Told {
     fn default() -> Told {
-        Told { topology: None, route: Route::Auto, casts: true }
+        Told { topology: None, route: Route::Auto, casts: true, probe: false }
     }
 }
 
@@ -148,7 +150,7 @@ impl Case {
             ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtus[host],
         };
-        let Told { topology, route, casts } = self.told[host].clone();
+        let Told { topology, route, casts, probe } = self.told[host].clone();
         let nonce = seed ^ (host as u64) << 32;
         Config {
             preset: self.preset,
@@ -156,6 +158,7 @@ impl Case {
             calibration: self.calibration.clone(),
             route,
             casts,
+            probe,
             join_by: Some(Instant::START + self.starts[host] + self.patience),
             // Small feeds, unless frames are full: their memory is taken anew in each of tens of thousands of runs.
             feed_bytes: if self.mtus[host] < 1500 { 0 } else { Config::FEED_BYTES },

@@ -97,7 +97,7 @@ fn every_way_brings_every_byte_to_all_from_any_root_with_losses_too() {
         for (casts, loss) in [(true, 0.0), (via == Via::Cast, 0.05)] {
             let mut case = Case { wiring: Some(topology.clone()), ..Case::new(7, &program) };
             let route = Route::Via(via);
-            case.told[4] = Told { topology: Some(topology.clone()), route, casts };
+            case.told[4] = Told { topology: Some(topology.clone()), route, casts, ..Told::default() };
             play(&case, 1, RandomFaults::new(1).loss(loss), &format!("{via}, loss {loss}"));
         }
     }
@@ -160,6 +160,33 @@ fn a_saved_plan_is_run_by_all_from_its_root_and_others_choose() {
     let via =
         |play: &mut Play<NoFaults>, root| play.member(9).choice(Rank(root), 200_000).expect("a choice").plan.via();
     assert_eq!((via(&mut play, 5), via(&mut play, 0)), (Via::Kary(4), Via::Chain));
+}
+
+#[test]
+fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
+    for loss in [0.0, 0.1] {
+        let mut case = Case::new(8, &[]);
+        case.mtus.fill(1500);
+        case.rate_bits_per_second = RATE;
+        case.told[3].probe = true;
+        case.leave = false;
+        let mut play = Play::new(&case, 1, RandomFaults::new(1).loss(loss), "a probe");
+        play.run(Duration::from_secs(2));
+        play.assert_done();
+        let costs: Vec<f64> = (0..8)
+            .map(|host| play.member(host).choice(Rank(5), MIBIBYTE).expect("a choice").predicted_seconds)
+            .collect();
+        assert!(costs.windows(2).all(|pair| pair[0] == pair[1]), "loss {loss}: {costs:?}");
+        if loss == 0.0 {
+            let began = play.simulation().now();
+            play.go_on(&[Step::Broadcast { root: 5, bytes: MIBIBYTE }, Step::Barrier]);
+            play.run(Duration::from_secs(5));
+            play.assert_done();
+            let ended = play.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max();
+            let took = ended.expect("they ended").since(began).as_secs_f64();
+            assert!((0.9..1.1).contains(&(costs[0] / took)), "{:.4} s predicted, took {took:.4}", costs[0]);
+        }
+    }
 }
 
 /// What the ranks of a case end with, once they have given up or found out.

@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn what_is_not_between_members_does_not_matter_nor_do_names_and_order() {
         let one = parse(
-            "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, {name='d', hosts='m0'}",
+            "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, \
+             {name='d', hosts='m0'}",
         );
         let other = parse("{name='z', hosts='n1', links=['y']}, {name='y', links=['x']}, {name='x', hosts='n[0,2,5]'}");
         let members = |topology: &Topology| ["n0", "n1", "n2"].map(|name| topology.host_named(name).expect(name));

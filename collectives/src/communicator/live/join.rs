@@ -24,9 +24,10 @@ impl Communicator {
         Communicator::join_with(group, size, &Options::default())
     }
 
-    /// The same along a plan that `ethbcast plan --out` saved ([`SavedPlan::load`]): the papers' customised routine. The
-    /// plan's root broadcasts by it, whatever the length; others by what is predicted to be the fastest. Give
-    /// [`Options::topology`], too, to have it judged.
+    /// The same along a plan that `ethbcast plan --out` saved ([`SavedPlan::load`]): the papers' customised routine.
+    ///
+    /// The plan's root broadcasts by it, whatever the length; others by what is predicted to be the fastest. With
+    /// [`Options::topology`] it is judged first.
     ///
     /// # Errors
     /// As [`join`](Communicator::join), and if the plan is for other hosts.

@@ -38,7 +38,7 @@ impl Probing {
         let mtu_bytes = usize::from(mtu_bytes);
         let stage = match peers {
             [_, next, ..] if identity.rank == Rank::ROOT => {
-                // One gets all of the time: in a share of it, a rate limiter's burst would be taken for the link's rate.
+                // One gets all of the time: in a share of it, a limiter's burst would be taken for the link's rate.
                 let settings = ProbeSettings::short(mtu_bytes);
                 Stage::Measuring(Box::new(Prober::new(now, identity, vec![*next], settings)))
             }

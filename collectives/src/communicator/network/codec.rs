@@ -1,5 +1,5 @@
-//! A description of a network as bytes: numbers only, by rank. Whatever comes off the wire is checked as what comes from
-//! a file is.
+//! A description of a network as bytes: numbers only, by rank. What comes off the wire is checked as what comes from a
+//! file is.
 
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
 use crate::membership::codec::{BodyReader, BodyWriter};
