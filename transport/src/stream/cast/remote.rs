@@ -140,8 +140,8 @@ impl Remote {
         self.synced && ack.cursor < self.cursor
     }
 
-    /// Whether an acknowledgement says more than is known. What the root has cast carries no stamp of a receiver that is
-    /// acknowledged to: there a higher frame is news by itself.
+    /// Whether an acknowledgement says more than is known. What the root has cast carries no stamp of a receiver that
+    /// is acknowledged to: there a higher frame is news by itself.
     pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
         let AckBody { limit, below, consumed, .. } = ack.body;
         let stands_further = self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
