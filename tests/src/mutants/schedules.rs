@@ -110,7 +110,7 @@ fn absences(random: &mut Random, seed: u64) -> Scene {
 /// slowest has room for.
 fn slow(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Cast, Via::Cast, Via::Binary]);
-    let mut case = troubled(random, via).with_feed(one_of(random, &[16, 32, 64]));
+    let mut case = troubled(random, via).with_feed(one_of(random, &[32, 48, 64]));
     let host = 1 + random.below(case.receivers as u64) as usize;
     case.slow = Some((host, one_of(random, &[3_000_000, 6_000_000, 10_000_000])));
     let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(3));

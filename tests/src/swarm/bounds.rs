@@ -96,7 +96,7 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_collectives::session::{Standing, ViewMember};
+    use ethbcast_collectives::session::{ContentKind, Standing, ViewMember};
     use ethbcast_transport::Policy;
     use ethbcast_transport::sim::host_mac;
     use ethbcast_transport::wire::Rank;
@@ -151,6 +151,7 @@ mod tests {
                 push_frames: None,
                 payload_bytes: 268,
                 size: None,
+                content: ContentKind::default(),
                 members: members.collect(),
             }
         };

@@ -65,6 +65,16 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
     }
 }
 
+#[test]
+fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
+    for (via, receivers, slow) in [(Via::Binary, 7, 1), (Via::Binary, 14, 2), (Via::Kary(3), 13, 2)] {
+        for short in [Short::Disk, Short::Cable] {
+            let slow = Some(slow);
+            is_put_aside(Scene { via, receivers, bytes: LONG_BYTES / 2, slow, short, percent: 10, seed: 1 });
+        }
+    }
+}
+
 /// Nobody is put aside where everybody has at least nine tenths of the others' rate.
 fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
     const VIAS: [Via; 4] = [Via::Chain, Via::Chain, Via::Cast, Via::Binary];

@@ -5,7 +5,7 @@ use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::live::{ReadAt, Storage, StorageError, is_full};
+use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError, is_full};
 use ethbcast_collectives::session::{Outcome, Trailer};
 use nix::libc;
 use std::fs::File;
@@ -49,13 +49,13 @@ impl Disk {
 }
 
 impl Storage for Disk {
-    fn begin(&mut self, source: &str, size: Option<u64>) -> Result<(), StorageError> {
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
         let free = self.dest.free_bytes();
-        if let Some(size) = size.filter(|&size| size > free) {
+        if let Some(size) = offered.size.filter(|&size| size > free) {
             let text = format!("no space: {size} bytes to come, {free} free where DEST is");
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
-        let path = self.dest.path(source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
+        let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {

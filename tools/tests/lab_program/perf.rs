@@ -93,6 +93,27 @@ fn every_way_is_measured_with_every_byte_verified() {
 }
 
 #[test]
+fn a_saved_plan_is_measured_and_refused_on_all_ranks_where_it_is_for_others() {
+    let site = Site::alone("perfplan", one_switch(4));
+    let plan = |hosts: &str, edges: [(&str, &str); 3]| {
+        let edge = |(from, to): (&str, &str)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = 0\n");
+        let edges: String = edges.map(edge).concat();
+        format!(
+            "schema = 1\nvia = \"chain\"\nroot = \"n0\"\nepoch = 1\nsegment_bytes = 1468\nmembers = \"{hosts}\"\n{edges}"
+        )
+    };
+    let good = site.file("plan.toml", plan("n[0-3]", [("n0", "n2"), ("n2", "n1"), ("n1", "n3")]));
+    let good = good.to_str().expect("UTF-8");
+    let report = measured(&site, &["--plan", good, "--sizes", "256,100K", "--iterations", "3"]);
+    assert_eq!((&report["results"][0]["via"], &report["results"][1]["via"]), (&"chain".into(), &"chain".into()));
+    let other = site.file("other.toml", plan("n[0-2,7]", [("n0", "n2"), ("n2", "n1"), ("n1", "n7")]));
+    let members = OTHERS.map(|host| member(&site, host));
+    let ended = root(&site, &["--plan", other.to_str().expect("UTF-8")]).end(LIMIT);
+    ended.assert_refusal(2, &["other.toml:6", "`n7` missing", "`n3` not in the plan"]);
+    members.into_iter().for_each(|member| member.end(LIMIT).assert_refusal(2, &["n0 cannot take part"]));
+}
+
+#[test]
 fn without_json_there_is_a_table_and_every_rank_says_what_it_saw() {
     let site = Site::alone("perftable", one_switch(4));
     let members = OTHERS.map(|host| member(&site, host));
@@ -121,14 +142,15 @@ fn without_json_there_is_a_table_and_every_rank_says_what_it_saw() {
 #[test]
 fn a_rank_that_is_missing_ends_the_run_in_time() {
     let site = Site::beside("perfmiss", one_switch(4));
-    let members = ["n1", "n2"].map(|host| member(&site, host));
-    let ended = root(&site, &["--max-wait", "1"]).end(LIMIT);
-    ended.assert_refusal(3, &["2 of 3", "n1, n2"]);
-    assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&ended.took), "{:?}", ended.took);
-    // They are sent home, long before they would have given up by themselves.
+    let start =
+        |host: &str| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "2"]));
+    let members = ["n1", "n2"].map(start);
+    let ended = root(&site, &["--max-wait", "2"]).end(LIMIT);
+    ended.assert_refusal(3, &["3 of 4", "n0, n1, n2"]);
+    assert!((Duration::from_secs(2)..Duration::from_secs(10)).contains(&ended.took), "{:?}", ended.took);
+    // Each waits as long as it was told: whoever is missing may be started anew.
     for member in members {
-        let ended = member.end(Duration::from_secs(10));
-        ended.assert_refusal(1, &["2 of 3"]);
+        member.end(Duration::from_secs(10)).assert_refusal(3, &["of 4 were there"]);
     }
 }
 
@@ -139,7 +161,7 @@ fn ranks_without_a_root_give_up_in_time() {
         |host: &str| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "1"]));
     let ended: Vec<Ended> = OTHERS.map(started).map(|run| run.end(LIMIT)).into();
     for ended in ended {
-        ended.assert_refusal(3, &["no root was heard", "ethbcast perf --root", "-g"]);
+        ended.assert_refusal(3, &["3 of 4", "n1, n2, n3", "start the others", "group"]);
         assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&ended.took), "{:?}", ended.took);
     }
 }
@@ -176,7 +198,7 @@ fn ctrl_c_at_the_root_of_a_measurement_sends_everybody_home() {
     root.signal(Signal::SIGINT);
     root.end(Duration::from_secs(10)).assert_refusal(130, &["interrupted"]);
     for member in members {
-        member.end(Duration::from_secs(10)).assert_refusal(1, &["interrupted"]);
+        member.end(Duration::from_secs(10)).assert_refusal(1, &["n0", "has left"]);
     }
 }
 
