@@ -48,12 +48,14 @@ impl InFlight {
     }
 }
 
-/// Whether the memory of a host's streams keeps to its formula (docs/protocol.md §12).
-pub fn check_memory(blocks: &Blocks) -> Result<(), String> {
-    let mut streams = blocks.streams();
-    streams.try_for_each(|stream| {
+/// Whether the memory of a host's streams keeps to its formula (docs/protocol.md §12). `most` are the most remote
+/// readers that each has had: their places are kept.
+pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String> {
+    most.resize(blocks.streams().count(), 0);
+    blocks.streams().zip(most).try_for_each(|(stream, most)| {
         let (slots, payload_bytes) = (stream.feed().slots() as usize, stream.payload_bytes());
-        judge_memory(&stream.memory(), (slots, payload_bytes), stream.cursors().len())
+        *most = stream.cursors().len().max(*most);
+        judge_memory(&stream.memory(), (slots, payload_bytes), *most)
     })
 }
 

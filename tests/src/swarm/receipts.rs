@@ -1,5 +1,5 @@
-//! What receivers have told by their acknowledgements, read off the wire: whether nobody sends beyond the credit that it
-//! was given, and whether everything that is sent again has a cause.
+//! What receivers have told by their acknowledgements, read off the wire: whether nobody sends beyond the credit that
+//! it was given, and whether everything that is sent again has a cause.
 //!
 //! It shares no code with the engine. What it takes for told may not have been heard yet, never the other way round.
 
@@ -173,8 +173,10 @@ impl Receipts {
             }
         } else if let Some(cause) = self.cause(from, words) {
             self.causes[cause as usize] += 1;
-            if matches!(cause, Cause::Orphaned | Cause::Tried) {
-                return; // Beside the way on which this host serves others, or none: nothing is known by it.
+            if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
+                // A root sends what is gone everywhere else, also to its own children, beside its streams, until it is
+                // not asked for any more: by that no frame becomes one that it has sent.
+                return;
             }
         } else {
             self.blame(|| format!("n{from} sends {to} frame {sequence} of {stream:?} again, and nothing asks for it"));

@@ -8,7 +8,7 @@ use super::hosts::{Host, told_topology};
 use super::report::Report;
 use super::schedule::Schedule;
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View};
+use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View, ViewMember};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{Stats, host_mac};
 use ethbcast_transport::{Instant, MacAddr};
@@ -42,6 +42,8 @@ pub struct Watch<'a> {
     topology: Option<Topology>,
     /// By host: what is on its way of each stream.
     in_flight: Vec<Vec<InFlight>>,
+    /// By host: the most readers that each stream has had.
+    most_readers: Vec<Vec<usize>>,
     /// By host: when its machine is to be called next, where timers ring late; and how many did.
     due: Vec<Option<Instant>>,
     late_timers: u64,
@@ -63,6 +65,7 @@ impl<'a> Watch<'a> {
             dying: None,
             topology: told_topology(schedule),
             in_flight: vec![Vec::new(); schedule.hosts()],
+            most_readers: vec![Vec::new(); schedule.hosts()],
             due: vec![None; schedule.hosts()],
             late_timers: 0,
             excused: false,
@@ -100,6 +103,7 @@ impl<'a> Watch<'a> {
     pub fn forget(&mut self, host: usize) {
         self.epochs[host] = 0;
         self.in_flight[host].clear();
+        self.most_readers[host].clear();
     }
 
     fn tell(&mut self, now: Instant, number: usize, what: &dyn Debug) {
@@ -163,7 +167,7 @@ impl<'a> Watch<'a> {
         let now = InFlight::of(blocks);
         let before = std::mem::replace(&mut self.in_flight[number], now);
         let mut wrong = self.in_flight[number].iter().zip(&before).filter_map(|(now, before)| now.check(before).err());
-        let wrong = wrong.next().or_else(|| check_memory(blocks).err());
+        let wrong = wrong.next().or_else(|| check_memory(blocks, &mut self.most_readers[number]).err());
         wrong.into_iter().for_each(|wrong| self.blame(format!("host {number}: {wrong}")));
     }
 
@@ -222,6 +226,7 @@ impl<'a> Watch<'a> {
             }
         }
         self.check_counted(shelves);
+        self.check_credit(hosts);
         let millis = hosts.len() as u64 * 100 + self.schedule.bound().since(self.schedule.begins).as_millis() as u64;
         for (number, host) in hosts.iter().enumerate() {
             let frames = stats.hosts[number].sent_frames + stats.hosts[number].received_frames;
@@ -244,6 +249,23 @@ impl<'a> Watch<'a> {
             }
         }
         self.report
+    }
+
+    /// Nobody is sent more than it has room for, as long as others wait for it. A trial knows the root's feeds only.
+    fn check_credit(&mut self, hosts: &[Host]) {
+        let Some(Participant::Root(root, _)) = hosts.first() else { return };
+        let others = [Class::OwnTuning, Class::TwoRoots, Class::Restart, Class::RootDeath];
+        if self.schedule.is_forged() || others.into_iter().any(|class| self.schedule.has(class)) {
+            return;
+        }
+        let members = root.view().map(|view| &view.members[..]).unwrap_or_default();
+        for (number, host) in hosts.iter().enumerate().skip(1) {
+            let own = members.iter().find(|member| member.mac == host_mac(number));
+            let beyond = host.stream_stats().beyond_credit;
+            if beyond > 0 && own.is_some_and(ViewMember::is_in_place) {
+                self.blame(format!("host {number} was sent {beyond} frames beyond its credit"));
+            }
+        }
     }
 
     /// What a root counts as delivered has to be so.

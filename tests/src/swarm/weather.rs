@@ -96,8 +96,9 @@ impl Weather {
     }
 
     /// The same of a program, whose acknowledgements are looked at, too.
-    pub fn of_program(seed: Seed, rules: Vec<Rule>, heals: Duration) -> Weather {
-        Weather { receipts: Some(Receipts::new(true, 0)), ..Weather::of(seed, rules, heals) }
+    pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration) -> Weather {
+        let wraps_at = (begins > Instant::START).then_some(WRAP);
+        Weather { begins, wraps_at, receipts: Some(Receipts::new(true, 0)), ..Weather::of(seed, rules, heals) }
     }
 
     /// Writes down all deliveries.
@@ -240,7 +241,8 @@ impl Weather {
     /// A stamp arrives that is younger than others, and smaller.
     fn on_stamp(&mut self, delivery: &Delivery<'_>) {
         let Some(wraps_at) = self.wraps_at else { return };
-        if matches!(kind_of(delivery.frame), Kind::DATA | Kind::HEARTBEAT | Kind::ACK) {
+        // Of streams and of messages.
+        if matches!(kind_of(delivery.frame).0, 1..=3 | 32..=36) {
             let hit = self.before_wrap && delivery.at >= wraps_at;
             self.before_wrap |= delivery.at < wraps_at;
             if hit {
