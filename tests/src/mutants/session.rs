@@ -157,5 +157,7 @@ fn check(scene: &Scene, hosts: &[Host], views_alone: u64) -> Result<(), String> 
     ensure(control < most, &|| format!("{control} control frames"))?;
     // Four at a time are sent a view alone, and only after it has been told to all three times.
     let parts = total * 40 / 268 + 1;
-    ensure(views_alone <= 20 * parts, &|| format!("{views_alone} parts of views of {parts} to one alone"))
+    // Whoever is away is told it alone until it is back.
+    let most = 20 * (parts + case.absences.len() as u64);
+    ensure(views_alone <= most, &|| format!("{views_alone} parts of views of {parts} to one alone"))
 }

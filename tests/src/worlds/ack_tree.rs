@@ -41,15 +41,10 @@ pub struct TreeHost {
     mistake: Option<Mistake>,
 }
 
-/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames, of which
-/// `window` are sent before the first acknowledgement; with a mistake that all hosts make, if any.
-pub fn ack_tree(
-    parents: &'static [usize],
-    frames: u64,
-    window: Option<u64>,
-    mistake: Option<Mistake>,
-) -> Vec<TreeHost> {
-    let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames, &small(window)) };
+/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames; with a mistake
+/// that all hosts make, if any.
+pub fn ack_tree(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
+    let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames) };
     (0..parents.len()).map(host).collect()
 }
 
@@ -64,9 +59,9 @@ fn notice(dead: usize, to: usize) -> Vec<u8> {
 }
 
 impl TreeHost {
-    fn new(host: usize, parents: &'static [usize], frames: u64, tuning: &Tuning) -> TreeHost {
+    fn new(host: usize, parents: &'static [usize], frames: u64) -> TreeHost {
         TreeHost {
-            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, tuning)),
+            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, &small())),
             host,
             parents,
             frames,
@@ -141,13 +136,9 @@ impl TreeHost {
     }
 }
 
-/// The engine's numbers with a small feed, and with a window that begins with so many frames.
-fn small(window: Option<u64>) -> Tuning {
-    let mut tuning = Tuning::default().with_feed_frames(4);
-    if let Some(frames) = window {
-        (tuning.window.start_frames, tuning.window.min_frames) = (frames, frames);
-    }
-    tuning
+/// The engine's numbers with a small feed.
+fn small() -> Tuning {
+    Tuning::default().with_feed_frames(4)
 }
 
 impl Machine for TreeHost {

@@ -29,8 +29,8 @@ pub struct Named {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Session(Via, Beginning),
-    /// How many frames go out before the first acknowledgement, unless all do.
-    AckTree(Option<u64>, Option<Mistake>),
+    /// Of so many frames.
+    AckTree(u64, Option<Mistake>),
     Communicator,
 }
 
@@ -41,11 +41,11 @@ pub const WORLDS: [Named; 10] = [
     Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
     Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
     Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },
-    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None, None) },
-    Named { name: "ack-tree-paced", depth: 10, kind: Kind::AckTree(Some(1), None) },
+    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(FRAMES as u64, None) },
+    Named { name: "ack-tree-one", depth: 9, kind: Kind::AckTree(1, None) },
     Named { name: "ranks", depth: 6, kind: Kind::Communicator },
-    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(None, Some(Mistake::KeepsParent)) },
-    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(None, Some(Mistake::NeverAsks)) },
+    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(FRAMES as u64, Some(Mistake::KeepsParent)) },
+    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(FRAMES as u64, Some(Mistake::NeverAsks)) },
 ];
 
 impl Named {
@@ -78,9 +78,7 @@ impl Named {
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
-            Kind::AckTree(window, mistake) => {
-                explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, window, mistake)), bounds)
-            }
+            Kind::AckTree(frames, mistake) => explore(&mut World::new(ack_tree(PARENTS, frames, mistake)), bounds),
             Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
         }
     }
@@ -95,7 +93,7 @@ impl Named {
         }
         match self.kind {
             Kind::Session(via, begins) => play(session(via, 2, FRAMES, begins), events),
-            Kind::AckTree(window, mistake) => play(ack_tree(PARENTS, FRAMES as u64, window, mistake), events),
+            Kind::AckTree(frames, mistake) => play(ack_tree(PARENTS, frames, mistake), events),
             Kind::Communicator => play(communicator(3, FRAMES), events),
         }
     }

@@ -143,3 +143,39 @@ fn what_one_listener_of_a_cast_has_lost_waits_a_moment_for_others_that_have_too(
     let (repair, to) = next(&mut stream, due).expect("nobody else has lost it");
     assert_eq!((repair.sequence, to, repair.flags.has(Flags::RESENT)), (1, host_mac(1), true));
 }
+
+#[test]
+fn who_took_the_last_frame_that_there_was_room_for_says_at_once_that_there_is_room_again() {
+    let mut stream = receiver();
+    for sequence in 0..64 {
+        let header = Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    while next(&mut stream, at(1)).is_some() {}
+    let due = stream.poll_timeout(at(1)).map_or(at(2), |deadline| deadline.at);
+    stream.handle_timeout(due);
+    while next(&mut stream, due).is_some() {}
+    stream.consume(due);
+    let due_again = stream.poll_timeout(due).expect("it has to say so").at;
+    assert!(due_again < due + Duration::from_millis(1), "{:?}", due_again.since(due));
+}
+
+#[test]
+fn what_is_under_way_is_urgent_until_all_have_consumed_it_and_the_middle_of_a_long_message_is_not() {
+    let mut stream = origin(&Outlet::Lanes(vec![peer(1)]), 0);
+    for frame in 0..64 {
+        assert!(stream.push(&PAYLOAD, if frame == 9 { Ending::Message } else { Ending::None }), "there is room");
+    }
+    let mut now = at(1);
+    for cursor in [32, 64] {
+        while next(&mut stream, now).is_some() {}
+        assert!(stream.is_urgent(), "{cursor}");
+        now += Duration::from_millis(1);
+        acknowledge(&mut stream, now, 1, cursor, (now.as_micros() - 1000) as u32, 0);
+    }
+    (64..80).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    while next(&mut stream, now).is_some() {}
+    assert!(stream.is_urgent(), "all of it is under way");
+    acknowledge(&mut stream, now, 1, 80, 0, 0);
+    assert_eq!((stream.consumed(), stream.is_urgent()), (80, false));
+}
