@@ -110,7 +110,7 @@ fn absences(random: &mut Random, seed: u64) -> Scene {
 /// slowest has room for.
 fn slow(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Cast, Via::Cast, Via::Binary]);
-    let mut case = troubled(random, via).with_feed(one_of(random, &[16, 32, 64]));
+    let mut case = troubled(random, via).with_feed(one_of(random, &[32, 64]));
     let host = 1 + random.below(case.receivers as u64) as usize;
     case.slow = Some((host, one_of(random, &[3_000_000, 6_000_000, 10_000_000])));
     let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(3));
@@ -145,8 +145,8 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
     moments.sort_unstable();
     let forgeries = moments.into_iter().map(|at| (Duration::from_micros(at), kind)).collect();
     let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
-    // Less than the limit after which whoever stands still is put aside: nothing has to come to that.
-    let within = Duration::from_millis(1900);
+    // One takes less than the limit after which whoever stands still is put aside; several may bring somebody there.
+    let within = Duration::from_millis(if times == 1 { 1900 } else { 5000 });
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries }
 }
 

@@ -2,6 +2,7 @@
 
 use super::class::Class;
 use super::draw::Draw;
+use super::effects::rings_late;
 use super::host_set::HostSet;
 use super::play::Told;
 use super::report::Report;
@@ -11,7 +12,7 @@ use super::weather::Weather;
 use crate::communicator::{Case, Process, Step};
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::Simulation;
+use ethbcast_transport::sim::{Simulation, Stats};
 use std::fmt;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Program {
     pauses: Vec<(usize, Duration, Duration)>,
     slow: Vec<(usize, Duration)>,
     slack: Duration,
+    /// Which step of which rank is another than the others'.
+    mistakes: Vec<(usize, usize)>,
     heals: Duration,
 }
 
@@ -77,8 +80,9 @@ impl Program {
         let mut classes: Vec<Class> = (0..few).map(|_| draw.pick(&CLASSES)).collect();
         classes.sort_unstable();
         classes.dedup();
-        let (rules, pauses, slow, slack) = (Vec::new(), Vec::new(), Vec::new(), Duration::ZERO);
-        let mut program = Program { seed, case, classes, rules, pauses, slow, slack, heals };
+        let (rules, pauses, slow, mistakes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let slack = Duration::ZERO;
+        let mut program = Program { seed, case, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
         program
     }
@@ -95,6 +99,7 @@ impl Program {
         let (filter, effect) = match class {
             Class::Mistake => {
                 let (step, root) = (draw.index(self.case.programs[one].len()), other as u16);
+                self.mistakes.push((one, step));
                 let step = &mut self.case.programs[one][step];
                 *step = if *step == Step::Barrier { Step::Broadcast { root, bytes: 9 } } else { Step::Barrier };
                 return;
@@ -139,7 +144,7 @@ impl Program {
         (0..processes.len()).for_each(|host| network.host_mut(host).timer_slack = self.slack);
         self.slow.iter().for_each(|&(host, cost)| network.host_mut(host).per_frame_cost = cost);
         let mut simulation =
-            Simulation::new(&network, processes, Weather::of(self.seed, self.rules.clone(), self.heals));
+            Simulation::new(&network, processes, Weather::of_program(self.seed, self.rules.clone(), self.heals));
         simulation.set_event_limit(20_000_000);
         if told == Told::Frames {
             simulation.faults_mut().listen();
@@ -150,7 +155,11 @@ impl Program {
             simulation.resume(host, Instant::START + from + lasts);
         }
         let bound = Instant::START + Duration::from_secs(40) + self.case.patience * 12;
-        let outcome = simulation.run(bound, |_, process: &mut Process, now| process.turn(now));
+        let (mut due, mut late_timers) = (vec![None; self.case.programs.len()], 0);
+        let outcome = simulation.run(bound, |host, process: &mut Process, now| {
+            late_timers += u64::from(!self.slack.is_zero() && rings_late(process, &mut due[host], now));
+            process.turn(now)
+        });
         let mut report = Report::new(self.seed);
         if !outcome.is_quiet() {
             report.blame(format!("it does not go quiet: {outcome:?}, next {:?}", simulation.next_deadline()));
@@ -164,14 +173,39 @@ impl Program {
         let stats = simulation.stats();
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         report.millis = simulation.now().since(Instant::START).as_millis() as u64;
+        let touched = self.touched(simulation.machines(), &stats, late_timers);
         let weather = simulation.faults_mut();
         report.trace = weather.trace();
-        let hits = |class: Class| match class {
-            Class::Crash | Class::Pause | Class::SlowCpu | Class::TimerSlack | Class::Mistake => 1,
-            _ => weather.hits()[class.index()],
-        };
-        report.classes = self.classes.iter().map(|&class| (class, hits(class))).collect();
+        if let Some(receipts) = weather.receipts_mut() {
+            receipts.take_wrong().into_iter().for_each(|wrong| report.blame(wrong));
+            for (cause, frames) in receipts.causes() {
+                *report.marks.entry(format!("sent again: {cause:?}")).or_default() += frames;
+            }
+        }
+        let effects = weather.effects_mut();
+        touched.into_iter().for_each(|(class, hits)| effects.add(class, hits));
+        report.classes = self.classes.iter().map(|&class| (class, effects.of(class))).collect();
         (report, story)
+    }
+
+    /// What faults have touched beside frames: a host at work, a call that was made.
+    fn touched(&self, processes: &[Process], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
+        let works = |host: usize, at: Duration| {
+            let ended = processes[host].ended.as_ref().map(|(_, ended)| *ended);
+            ended.is_none_or(|ended| ended >= Instant::START + at)
+        };
+        let crashes = self.case.crashes.iter().filter(|&&(host, at)| works(host, at)).count();
+        let pauses = self.pauses.iter().filter(|&&(host, at, _)| works(host, at)).count();
+        let slow = self.slow.iter().map(|&(host, _)| stats.hosts[host].received_frames).sum();
+        let made = |&&(host, step): &&(usize, usize)| processes[host].has_reached(step);
+        let mistakes = self.mistakes.iter().filter(made).count();
+        [
+            (Class::Crash, crashes as u64),
+            (Class::Pause, pauses as u64),
+            (Class::SlowCpu, slow),
+            (Class::TimerSlack, late_timers),
+            (Class::Mistake, mistakes as u64),
+        ]
     }
 
     fn judge(&self, host: usize, process: &Process, dead: bool, report: &mut Report) {

@@ -41,14 +41,15 @@ pub struct TreeHost {
     mistake: Option<Mistake>,
 }
 
-/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames.
-pub fn ack_tree(parents: &'static [usize], frames: u64) -> Vec<TreeHost> {
-    ack_tree_with(parents, frames, None)
-}
-
-/// The same with a mistake that all hosts make.
-pub fn ack_tree_with(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
-    let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames) };
+/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames, of which
+/// `window` are sent before the first acknowledgement; with a mistake that all hosts make, if any.
+pub fn ack_tree(
+    parents: &'static [usize],
+    frames: u64,
+    window: Option<u64>,
+    mistake: Option<Mistake>,
+) -> Vec<TreeHost> {
+    let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames, &small(window)) };
     (0..parents.len()).map(host).collect()
 }
 
@@ -63,9 +64,9 @@ fn notice(dead: usize, to: usize) -> Vec<u8> {
 }
 
 impl TreeHost {
-    fn new(host: usize, parents: &'static [usize], frames: u64) -> TreeHost {
+    fn new(host: usize, parents: &'static [usize], frames: u64, tuning: &Tuning) -> TreeHost {
         TreeHost {
-            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, &small())),
+            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, tuning)),
             host,
             parents,
             frames,
@@ -140,9 +141,13 @@ impl TreeHost {
     }
 }
 
-/// The engine's numbers with a small feed.
-fn small() -> Tuning {
-    Tuning::default().with_feed_frames(4)
+/// The engine's numbers with a small feed, and with a window that begins with so many frames.
+fn small(window: Option<u64>) -> Tuning {
+    let mut tuning = Tuning::default().with_feed_frames(4);
+    if let Some(frames) = window {
+        (tuning.window.start_frames, tuning.window.min_frames) = (frames, frames);
+    }
+    tuning
 }
 
 impl Machine for TreeHost {

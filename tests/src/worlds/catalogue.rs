@@ -1,6 +1,6 @@
 //! The small worlds there are, by name.
 
-use super::ack_tree::{Mistake, TreeHost, ack_tree, ack_tree_with};
+use super::ack_tree::{Mistake, ack_tree};
 use super::event::Event;
 use super::explore::{Bounds, Explored, Violation, explore};
 use super::host::Host;
@@ -29,21 +29,23 @@ pub struct Named {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Session(Via, Beginning),
-    AckTree(Option<Mistake>),
+    /// How many frames go out before the first acknowledgement, unless all do.
+    AckTree(Option<u64>, Option<Mistake>),
     Communicator,
 }
 
 /// All of them.
-pub const WORLDS: [Named; 9] = [
+pub const WORLDS: [Named; 10] = [
     Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
     Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },
     Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
     Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
     Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },
-    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None) },
+    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None, None) },
+    Named { name: "ack-tree-paced", depth: 10, kind: Kind::AckTree(Some(1), None) },
     Named { name: "ranks", depth: 6, kind: Kind::Communicator },
-    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(Some(Mistake::KeepsParent)) },
-    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(Some(Mistake::NeverAsks)) },
+    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(None, Some(Mistake::KeepsParent)) },
+    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(None, Some(Mistake::NeverAsks)) },
 ];
 
 impl Named {
@@ -76,7 +78,9 @@ impl Named {
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
-            Kind::AckTree(mistake) => explore(&mut World::new(tree(mistake)), bounds),
+            Kind::AckTree(window, mistake) => {
+                explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, window, mistake)), bounds)
+            }
             Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
         }
     }
@@ -91,7 +95,7 @@ impl Named {
         }
         match self.kind {
             Kind::Session(via, begins) => play(session(via, 2, FRAMES, begins), events),
-            Kind::AckTree(mistake) => play(tree(mistake), events),
+            Kind::AckTree(window, mistake) => play(ack_tree(PARENTS, FRAMES as u64, window, mistake), events),
             Kind::Communicator => play(communicator(3, FRAMES), events),
         }
     }
@@ -103,12 +107,8 @@ impl Named {
         match self.kind {
             Kind::Session(_, Beginning::Nothing) => Duration::from_millis(2000),
             Kind::Session(..) => Duration::from_millis(1500),
-            Kind::AckTree(_) => Duration::from_millis(500),
+            Kind::AckTree(..) => Duration::from_millis(500),
             Kind::Communicator => Duration::from_millis(2500),
         }
     }
-}
-
-fn tree(mistake: Option<Mistake>) -> Vec<TreeHost> {
-    if mistake.is_none() { ack_tree(PARENTS, FRAMES as u64) } else { ack_tree_with(PARENTS, FRAMES as u64, mistake) }
 }

@@ -5,11 +5,11 @@ use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::live::{ReadAt, Storage, StorageError, is_full};
+use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
-use nix::libc;
+use ethbcast_content::trouble;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -49,13 +49,13 @@ impl Disk {
 }
 
 impl Storage for Disk {
-    fn begin(&mut self, source: &str, size: Option<u64>) -> Result<(), StorageError> {
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
         let free = self.dest.free_bytes();
-        if let Some(size) = size.filter(|&size| size > free) {
+        if let Some(size) = offered.size.filter(|&size| size > free) {
             let text = format!("no space: {size} bytes to come, {free} free where DEST is");
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
-        let path = self.dest.path(source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
+        let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
@@ -132,38 +132,4 @@ fn disk_trouble(failed: DiskError) -> StorageError {
         return StorageError::system(&failed.doing, failed.error, help);
     }
     trouble(&failed.doing, failed.error)
-}
-
-fn trouble(doing: &str, error: io::Error) -> StorageError {
-    let help = match error.kind() {
-        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
-        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
-        _ if is_full(&error) => "; make room or choose another DEST",
-        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
-        ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
-        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
-        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
-        _ => "",
-    };
-    StorageError::system(doing, error, help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_common_error_of_a_disk_says_what_to_do() {
-        for (errno, help) in [
-            (libc::ENOSPC, "make room"),
-            (libc::EDQUOT, "quota"),
-            (libc::EFBIG, "ulimit -f"),
-            (libc::EIO, "dmesg"),
-            (libc::EROFS, "dmesg"),
-            (libc::EEXIST, "--force"),
-        ] {
-            let error = trouble("write", io::Error::from_raw_os_error(errno));
-            assert!(error.to_string().contains(help), "{error}");
-        }
-    }
 }

@@ -4,7 +4,7 @@ use crate::Route;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
-use crate::session::message::{Message, Stage};
+use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
@@ -80,6 +80,8 @@ pub struct RootConfig {
     pub source: String,
     /// Bytes of the content, if known in advance.
     pub size: Option<u64>,
+    /// What the content is.
+    pub content: ContentKind,
     /// How the stream carries the content.
     pub form: Form,
     /// How many receivers, and how long to wait for them.
@@ -115,6 +117,7 @@ impl RootConfig {
             session,
             source: source.to_owned(),
             size: None,
+            content: ContentKind::default(),
             form: Form::default(),
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
             hosts: Vec::new(),
@@ -179,6 +182,7 @@ impl RootConfig {
             host: host.clone(),
             source: self.source.clone(),
             size: self.stream_size(),
+            content: self.content,
             mtu_bytes: *mtu_bytes,
             stage,
             age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),

@@ -12,7 +12,8 @@ use std::time::Duration;
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
         Class::Wrap => {
-            let before = draw.micros(1, 1_000_000);
+            // Mostly in the middle of the stream.
+            let before = if draw.chance(0.7) { schedule.in_stream(draw) } else { draw.micros(1, 1_000_000) };
             let wrap = Duration::from_micros(1 << 32);
             schedule.begins = Instant::START + (wrap - before);
         }
