@@ -14,8 +14,8 @@
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
 //! No thread, clock or file: [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
-//! comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and [`Checked`] put it between a session and a
-//! source or sink.
+//! comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and [`Checked`] put it between a session and
+//! a source or sink.
 
 mod checked;
 mod decoder;
