@@ -9,6 +9,7 @@ use super::report::Report;
 use super::schedule::Schedule;
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View, ViewMember};
+use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{Stats, host_mac};
 use ethbcast_transport::{Instant, MacAddr};
@@ -251,14 +252,16 @@ impl<'a> Watch<'a> {
         self.report
     }
 
-    /// Nobody is sent more than it has room for, as long as others wait for it. A trial knows the root's feeds only.
+    /// A cast keeps to the least credit of those in place. By unicast the wire shows whether a sender keeps to it; a
+    /// trial need not.
     fn check_credit(&mut self, hosts: &[Host]) {
         let Some(Participant::Root(root, _)) = hosts.first() else { return };
         let others = [Class::OwnTuning, Class::TwoRoots, Class::Restart, Class::RootDeath];
         if self.schedule.is_forged() || others.into_iter().any(|class| self.schedule.has(class)) {
             return;
         }
-        let members = root.view().map(|view| &view.members[..]).unwrap_or_default();
+        let cast = root.view().filter(|view| view.via == Via::Cast);
+        let members = cast.map(|view| &view.members[..]).unwrap_or_default();
         for (number, host) in hosts.iter().enumerate().skip(1) {
             let own = members.iter().find(|member| member.mac == host_mac(number));
             let beyond = host.stream_stats().beyond_credit;
