@@ -29,23 +29,21 @@ pub struct Named {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Session(Via, Beginning),
-    /// Of so many frames.
-    AckTree(u64, Option<Mistake>),
+    AckTree(Option<Mistake>),
     Communicator,
 }
 
 /// All of them.
-pub const WORLDS: [Named; 10] = [
+pub const WORLDS: [Named; 9] = [
     Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
     Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },
     Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
     Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
     Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },
-    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(FRAMES as u64, None) },
-    Named { name: "ack-tree-one", depth: 9, kind: Kind::AckTree(1, None) },
+    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None) },
     Named { name: "ranks", depth: 6, kind: Kind::Communicator },
-    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(FRAMES as u64, Some(Mistake::KeepsParent)) },
-    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(FRAMES as u64, Some(Mistake::NeverAsks)) },
+    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(Some(Mistake::KeepsParent)) },
+    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(Some(Mistake::NeverAsks)) },
 ];
 
 impl Named {
@@ -78,7 +76,7 @@ impl Named {
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
-            Kind::AckTree(frames, mistake) => explore(&mut World::new(ack_tree(PARENTS, frames, mistake)), bounds),
+            Kind::AckTree(mistake) => explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, mistake)), bounds),
             Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
         }
     }
@@ -93,7 +91,7 @@ impl Named {
         }
         match self.kind {
             Kind::Session(via, begins) => play(session(via, 2, FRAMES, begins), events),
-            Kind::AckTree(frames, mistake) => play(ack_tree(PARENTS, frames, mistake), events),
+            Kind::AckTree(mistake) => play(ack_tree(PARENTS, FRAMES as u64, mistake), events),
             Kind::Communicator => play(communicator(3, FRAMES), events),
         }
     }

@@ -173,9 +173,38 @@ fn what_is_under_way_is_urgent_until_all_have_consumed_it_and_the_middle_of_a_lo
         now += Duration::from_millis(1);
         acknowledge(&mut stream, now, 1, cursor, (now.as_micros() - 1000) as u32, 0);
     }
-    (64..80).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    (64..74).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     while next(&mut stream, now).is_some() {}
     assert!(stream.is_urgent(), "all of it is under way");
-    acknowledge(&mut stream, now, 1, 80, 0, 0);
-    assert_eq!((stream.consumed(), stream.is_urgent()), (80, false));
+    acknowledge(&mut stream, now, 1, 74, 0, 0);
+    assert_eq!((stream.consumed(), stream.is_urgent()), (74, false));
+}
+
+#[test]
+fn no_more_is_on_its_way_to_a_child_than_its_window() {
+    let mut tuning = Tuning::default().with_feed_frames(64);
+    (tuning.window.start_frames, tuning.window.min_frames, tuning.window.max_frames) = (4, 4, 4);
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &Outlet::Lanes(vec![peer(1)]), tuning);
+    (0..64).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    for cursor in [0, 1, 4, 8] {
+        if cursor > 0 {
+            acknowledge(&mut stream, at(1), 1, cursor, 0, 0);
+        }
+        while next(&mut stream, at(1)).is_some() {}
+        assert_eq!(stream.sending().1, cursor + 4);
+    }
+}
+
+#[test]
+fn a_gap_is_reported_once_and_counted() {
+    let mut stream = receiver();
+    for sequence in [0, 2] {
+        let header = Header { sequence, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    while let Some(due) = stream.poll_timeout(at(1)).map(|deadline| deadline.at).filter(|&due| due < at(900)) {
+        stream.handle_timeout(due);
+        while next(&mut stream, due).is_some() {}
+    }
+    assert_eq!(stream.stats().nacks_sent, 1);
 }
