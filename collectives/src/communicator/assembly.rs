@@ -41,6 +41,8 @@ struct Caller {
     digest: RosterDigest,
     joined: bool,
     network: SpreadWord,
+    /// How often it has said that of the network in a row.
+    said: u32,
     heard_at: Instant,
 }
 
@@ -160,8 +162,9 @@ impl Assembly {
             self.recount(now);
         }
         if self.teller() == Some(mac)
+            && !self.config.describes_network()
             && let Some(caller) = self.callers.get(&mac)
-            && self.spread.take(&caller.network, size)
+            && self.spread.take(&caller.network, caller.said >= CREDIBLE_CALLS, size)
         {
             self.due = now;
             self.complete();
@@ -212,13 +215,15 @@ impl Assembly {
             .as_ref()
             .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host))
             && known.as_ref().is_some_and(|known| known.network.told == network.told);
+        let said = known.as_ref().filter(|known| known.network.says_the_same(&network));
+        let said = said.map_or(0, |known| known.said).saturating_add(1);
         let (calls, replaced, returns) = match known {
             Some(known) if known.nonce == nonce => (known.calls.saturating_add(1), known.replaced, known.returns),
             Some(known) => (1, Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
             None => (1, None, 0),
         };
         let caller =
-            Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, network, heard_at: now };
+            Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, network, said, heard_at: now };
         self.callers.insert(mac, caller);
         !same
     }
@@ -264,7 +269,7 @@ impl Assembly {
             return Err(fault);
         }
         self.check_network(now, fresh_for)?;
-        if let Some(caller) = fresh().find(|caller| caller.network.unfit) {
+        if let Some(caller) = fresh().find(|caller| caller.network.unfit && caller.said >= CREDIBLE_CALLS) {
             return Err(CommunicatorError::Unfit { host: caller.host.clone() });
         }
         // Each return makes its calls count anew.
@@ -297,7 +302,7 @@ impl Assembly {
         });
         let station = &self.config.station;
         let own = own.as_ref().map(|word| Teller { host: &station.host, word });
-        let fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
+        let fresh = |caller: &&Caller| caller.said >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
         let others = self.callers.values().filter(fresh);
         let others = others.map(|caller| Teller { host: &caller.host, word: &caller.network });
         match contradiction(self.spread.list(), own.into_iter().chain(others)) {

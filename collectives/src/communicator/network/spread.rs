@@ -49,6 +49,12 @@ impl SpreadWord {
             .bytes(bytes);
     }
 
+    /// Whether this is what another word says, pieces apart.
+    pub(in crate::communicator) fn says_the_same(&self, other: &SpreadWord) -> bool {
+        let said = |word: &SpreadWord| (word.told, word.unfit, word.list, word.network);
+        said(self) == said(other)
+    }
+
     /// Takes a word, and all that follows it, off a call; `None` if there is none.
     pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
         let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
@@ -120,8 +126,18 @@ impl Spread {
         self.known = Some(Known::new(Network::unknown()));
     }
 
-    /// Takes a piece of the one who tells all; whether that made the description whole. `size` is that of the list.
-    pub(in crate::communicator) fn take(&mut self, word: &SpreadWord, size: u16) -> bool {
+    /// Takes a piece of the one who tells all; whether what is known here has changed. `size` is that of the list. What
+    /// was learnt before is forgotten if the teller says for `sure` that it has told something else: it was made up.
+    pub(in crate::communicator) fn take(&mut self, word: &SpreadWord, sure: bool, size: u16) -> bool {
+        let is_other = self.known.as_ref().is_some_and(|known| known.digest != word.network);
+        let forgotten = is_other && sure && word.list == self.list && word.network != 0;
+        if forgotten {
+            self.known = None;
+        }
+        self.take_piece(word, size) || forgotten
+    }
+
+    fn take_piece(&mut self, word: &SpreadWord, size: u16) -> bool {
         let Some(Piece { at, count, bytes }) = &word.piece else { return false };
         let fits = usize::from(*count).saturating_mul(bytes.len()) <= MAX_NETWORK_BYTES + bytes.len();
         if self.known.is_some() || self.list == 0 || word.list != self.list || word.network == 0 || !fits {
@@ -177,4 +193,48 @@ pub(in crate::communicator) fn contradiction<'a>(
         tellers.by_ref().filter(|teller| teller.word.told && teller.word.list == list && teller.word.network != 0);
     let first = told.next()?;
     told.find(|other| other.word.network != first.word.network).map(|other| (first.host, other.host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use ethbcast_transport::MacAddr;
+
+    /// One that was told that nothing may be cast, and one that was told nothing, with a list of both.
+    fn pair() -> (Spread, Spread) {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let told = Config { casts: false, ..Config::new(station, 2, 1) };
+        let untold = Config { casts: true, ..told.clone() };
+        let (mut teller, mut learner) = (Spread::default(), Spread::default());
+        teller.restart(7, &told, &["n0", "n1"]);
+        learner.restart(7, &untold, &["n0", "n1"]);
+        (teller, learner)
+    }
+
+    #[test]
+    fn a_description_is_learnt_in_pieces_and_one_that_was_made_up_is_forgotten() {
+        let (mut teller, mut learner) = pair();
+        let network = teller.known().expect("it was told").1;
+        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        assert!(learner.take(&other.word(true, true, 100), false, 2), "nobody can tell that it is not the teller's");
+        let words: Vec<SpreadWord> = (0..4).map(|_| teller.word(true, true, 1)).collect();
+        assert!(!learner.take(&words[0], false, 2) && learner.known().is_some_and(|(_, known)| known != network));
+        assert!(learner.take(&words[0], true, 2) && learner.known().is_none(), "it says so again");
+        assert!(learner.take(&words[1], true, 2));
+        assert_eq!(learner.known().map(|(_, known)| known), Some(network));
+        assert!(!learner.take(&words[2], true, 2), "it is known");
+    }
+
+    #[test]
+    fn two_who_were_told_different_things_are_found() {
+        let (mut teller, _) = pair();
+        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        let words = [teller.word(true, false, 1), other.word(true, false, 1), other.word(false, false, 1)];
+        let found = |at: &[usize]| {
+            let hosts = ["n0", "n1", "n2"];
+            contradiction(7, at.iter().map(|&at| Teller { host: hosts[at], word: &words[at] }))
+        };
+        assert_eq!((found(&[0, 1]), found(&[0, 2]), found(&[1])), (Some(("n0", "n1")), None, None));
+    }
 }
