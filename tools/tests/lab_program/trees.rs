@@ -1,7 +1,7 @@
 //! Directories over real frames: they come out as they went in, whole or not at all, and what goes wrong with one file
 //! or at one receiver stays there.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
+use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs::{self, Permissions};
@@ -92,9 +92,14 @@ fn a_file_that_vanishes_is_named_at_both_ends_and_the_rest_arrives() {
     sender.wait_for_line("waiting for 2 receivers");
     fs::remove_file(source.join("sub/file-9")).expect("ours");
     let dests = ["n1", "n2"].map(|host| (start(&site, host, &site.path(host)), site.path(host)));
-    sender.end(LIMIT).assert_refusal(1, &["sub/file-9", "1 file was left out", "send again"]);
+    // Both ends print their report, too.
+    let assert_named = |ended: &Ended, words: &[&str]| {
+        ended.assert_code(1);
+        words.iter().for_each(|word| assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr));
+    };
+    assert_named(&sender.end(LIMIT), &["sub/file-9", "1 file was left out", "send again"]);
     for (run, dest) in dests {
-        run.end(LIMIT).assert_refusal(1, &["sub/file-9", "1 file was left out", "vanished"]);
+        assert_named(&run.end(LIMIT), &["sub/file-9", "1 file was left out", "vanished"]);
         let rest = |at: &Path| {
             seen(at).lines().filter(|line| !line.starts_with("sub d")).map(str::to_owned).collect::<Vec<_>>()
         };
