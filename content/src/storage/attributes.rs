@@ -1,11 +1,13 @@
 //! Gives files the modes, times, owners and extended attributes that they have at the sender.
 
-use crate::manifest::{Attributes, Manifest, Owner};
+use crate::manifest::{Attributes, Manifest, Owner, Time};
 use crate::name;
+use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
 use rustix::fs::{self as linux, AtFlags, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::process::{Gid, Uid};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -98,6 +100,18 @@ impl Setter {
             result => Ok(result?),
         }
     }
+}
+
+/// Gives a file the mode, without set-user-id and set-group-id, and the time that it has at the sender.
+///
+/// # Errors
+/// The system's.
+pub fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
+    let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
+    let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
+    let attributes = Attributes { mode: bits, modified, ..Attributes::default() };
+    linux::fchmod(file, mode(&attributes, false))?;
+    Ok(linux::futimens(file, &times(&attributes))?)
 }
 
 fn mode(attributes: &Attributes, owned: bool) -> Mode {

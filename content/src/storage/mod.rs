@@ -7,6 +7,7 @@ mod hidden;
 mod incoming;
 mod place;
 
+pub use attributes::keep_attributes;
 pub use hidden::remove_stale;
 pub use place::Target;
 
@@ -37,11 +38,17 @@ const READ_BYTES: usize = 1 << 20;
 /// What a user learns of a directory once it is in place.
 #[derive(Debug, Default)]
 pub struct Arrived {
+    building: OnceLock<()>,
     path: OnceLock<PathBuf>,
     lost: Mutex<Vec<String>>,
 }
 
 impl Arrived {
+    /// Whether something is there that takes time to remove.
+    pub fn is_building(&self) -> bool {
+        self.building.get().is_some()
+    }
+
     /// Where it is, when it is in place.
     pub fn path(&self) -> Option<&PathBuf> {
         self.path.get()
@@ -118,6 +125,7 @@ impl TreeStorage {
         let place = Place::find(&self.target, &manifest.root().name)?;
         let cannot = |error| trouble("make a directory for what comes", error);
         let hidden = Hidden::create(place.holder()).map_err(cannot)?;
+        self.arrived.building.get_or_init(|| ());
         let (layout, troubles) = (Arc::new(Layout::new(manifest, encoded_bytes)), Troubles::default());
         let root = Arc::clone(hidden.root());
         let syncing = root.try_clone().map_err(cannot)?;

@@ -6,7 +6,8 @@ use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
-use ethbcast_collectives::session::{Outcome, Trailer};
+use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
+use ethbcast_content::storage::keep_attributes;
 use ethbcast_content::trouble;
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,6 +22,8 @@ pub struct Disk {
     target: Option<Target>,
     /// A second handle at what is being written, for others that lack it.
     kept: Option<File>,
+    /// What the file keeps of the sender's, and a handle to set it by.
+    attributes: Option<(File, FileAttributes)>,
     path: Arc<OnceLock<PathBuf>>,
 }
 
@@ -34,7 +37,7 @@ impl Disk {
     /// A storage for DEST, and where its file will be when it is visible.
     pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::new(OnceLock::new());
-        (Disk { dest, read_back, target: None, kept: None, path: Arc::clone(&path) }, path)
+        (Disk { dest, read_back, target: None, kept: None, attributes: None, path: Arc::clone(&path) }, path)
     }
 
     fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
@@ -50,17 +53,16 @@ impl Disk {
 
 impl Storage for Disk {
     fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
-        let free = self.dest.free_bytes();
-        if let Some(size) = offered.size.filter(|&size| size > free) {
-            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
-            return Err(StorageError::new(Outcome::NoSpace, text));
-        }
         let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
                 let medium = self.medium(&path)?;
                 self.kept = medium.second_handle().ok();
+                if let (ContentKind::File(attributes), Medium::File(file)) = (offered.content, &medium) {
+                    let file = file.as_file().try_clone().map_err(|error| trouble("open it twice", error))?;
+                    self.attributes = Some((file, attributes));
+                }
                 let part = PartFile::new(medium).map_err(disk_trouble)?;
                 Target::Writing { part, path, replace }
             }
@@ -91,6 +93,9 @@ impl Storage for Disk {
                 Target::Stdout(out)
             }
             Target::Writing { part, path, replace } => {
+                if let Some((file, attributes)) = self.attributes.take() {
+                    keep_attributes(&file, attributes).map_err(|error| trouble("set mode and time", error))?;
+                }
                 let mut file = part.settle().map_err(disk_trouble)?;
                 if self.read_back {
                     compare(&mut file, trailer)?;

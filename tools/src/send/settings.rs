@@ -110,7 +110,10 @@ fn read_audience(args: &SendArgs, options: &mut Options) -> anyhow::Result<()> {
     if options.receivers.is_some() || options.min_receivers.is_some() || args.hosts.is_some() {
         return Ok(());
     }
-    if args.source == "-" || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if args.source.iter().any(|source| source == "-")
+        || !std::io::stdin().is_terminal()
+        || !std::io::stderr().is_terminal()
+    {
         let text = "for whom to wait? say how many with -n N (and --min-receivers M --max-wait SECONDS, if fewer will \
                     do), or who with --hosts n[1-31]";
         return fail(Code::Usage, text);
