@@ -152,6 +152,7 @@ mod tests {
         view.policy = Policy::InOrderOnly;
         assert_eq!(tuned(&own, &view, Rank(1)), Tuning::paper().with_feed_frames(256));
         view.push_frames = Some(9);
-        assert_eq!(tuned(&own, &view, Rank(1)), Tuning::push_pull().with_feed_frames(256));
+        let pushing = Tuning::push_pull().with_push_frames(Some(9)).with_feed_frames(256);
+        assert_eq!(tuned(&own, &view, Rank(1)), pushing);
     }
 }
