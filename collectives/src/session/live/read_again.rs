@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(wait(&mut short, 1046..1056), Ok(stream(1000)[1046..].to_vec()));
         let why = wait(&mut short, 1046..1057).expect_err("there are ten");
         assert!(why.contains("shorter"), "{why}");
-        let mut broken = again(2_000_000, &[1_600_000..2_000_000]);
+        let mut broken = again(2_000_000, &[1_600_000..1_800_000, 1_800_000..2_000_000]);
         assert!(wait(&mut broken, 1_000_000..1_000_100).is_ok());
         let why = wait(&mut broken, 1_620_000..1_620_100).expect_err("a bad disk");
         assert!(why.contains("Input/output error") && why.contains("at byte 1600000"), "{why}");

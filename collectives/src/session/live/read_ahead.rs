@@ -157,8 +157,10 @@ impl Source for ReadAhead {
             if self.pushed > 0 {
                 let sent = std::mem::take(&mut self.span);
                 let used = if self.again.is_ok() { Some(sent) } else { self.recent.keep(sent) };
-                // A reader that has ended needs no memory: dropping this one is right.
-                used.map(|used| drop(self.used.try_send(used)));
+                if let Some(used) = used {
+                    // A reader that has ended needs no memory: dropping this one is right.
+                    drop(self.used.try_send(used));
+                }
                 self.pushed = 0;
             }
             match self.progress.try_recv() {
