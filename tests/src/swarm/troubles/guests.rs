@@ -38,8 +38,8 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             let roles = [Role::SmallMtu, Role::NoRoom, Role::NotWanted, Role::NotInTopology, Role::Namesake];
             for role in roles {
                 let fits = role == Role::NoRoom && !schedule.sized;
-                // Of two of one name it may be either that is turned away.
-                if !fits && draw.chance(if role == Role::Namesake { 0.8 } else { 0.5 }) {
+                // Who is not wanted is turned away for that before anything else.
+                if !fits && draw.chance(if role == Role::NotWanted { 0.3 } else { 0.6 }) {
                     misfit(schedule, role, draw);
                 }
             }
