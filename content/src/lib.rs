@@ -9,4 +9,9 @@ pub mod manifest;
 pub mod name;
 pub mod replay;
 pub mod source;
+pub mod storage;
+pub mod syncer;
+mod trouble;
 pub mod unchanged;
+
+pub use trouble::trouble;

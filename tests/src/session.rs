@@ -3,7 +3,7 @@
 use ethbcast_collectives::session::application::{Participant, Sink, Source};
 use ethbcast_collectives::session::{
     Blocks, End, OnSlow, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
-    Timing, Wanted,
+    Timing, View, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
@@ -119,6 +119,8 @@ pub struct Played {
     pub each_took: Vec<Duration>,
     /// What each failure was said to be, by rank.
     pub words: Vec<String>,
+    /// The root's last view.
+    pub view: View,
     /// What the root told its user, and when.
     pub told: Vec<(Duration, RootEvent)>,
     /// What the network did.
@@ -288,6 +290,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
         took: root.took(),
         each_took: root.reports().map(|report| report.took).collect(),
         words: root.reports().map(|report| report.text.clone()).collect(),
+        view: root.view().expect("the session has begun").clone(),
         told: sending.source().told().iter().map(|(at, event)| (at.since(Instant::START), event.clone())).collect(),
         network,
     }

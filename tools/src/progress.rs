@@ -85,7 +85,7 @@ impl Bar {
                 self.line(format!("{host}: {text}; waiting for the next session"));
                 self.put(Show::Waiting("the next session".to_owned()));
             }
-            Progress::Receiver(ReceiverEvent::Invited { host, source, size }) => {
+            Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
                 let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
                 self.line(format!("{host} offers {source}, {size}"));
                 self.put(Show::Waiting(format!("{host} to start")));

@@ -43,9 +43,9 @@ impl Manifest {
         &self.entries[0]
     }
 
-    /// Whose an entry is, if that was sent.
-    pub fn owner(&self, entry: &Entry) -> Option<&Owner> {
-        self.owners.get(usize::from(entry.attributes.owner?))
+    /// The owner at a place of the list, which attributes name.
+    pub fn owner_at(&self, place: u16) -> Option<&Owner> {
+        self.owners.get(usize::from(place))
     }
 
     /// The path of an entry below the directory that was sent.

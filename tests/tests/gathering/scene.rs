@@ -2,7 +2,8 @@
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant};
 use ethbcast_collectives::session::{
-    Message, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, RootEvent, RootFailure, Stage, Station, Wanted,
+    ContentKind, Message, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, RootEvent, RootFailure, Stage,
+    Station, Wanted,
 };
 use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Simulation, host_mac};
 use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank, group_mac};
@@ -165,5 +166,6 @@ pub fn join(host: &str, nonce: u64) -> Message {
 
 pub fn announce(host: &str) -> Message {
     let (group, host, source) = ("group".to_owned(), host.to_owned(), "old file".to_owned());
-    Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage: Stage::Gathering, age_millis: 99_999 }
+    let (content, stage) = (ContentKind::Stream, Stage::Gathering);
+    Message::Announce { group, host, source, size: None, content, mtu_bytes: 1500, stage, age_millis: 99_999 }
 }

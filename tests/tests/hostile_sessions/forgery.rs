@@ -5,7 +5,8 @@ use crate::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::{
-    Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Trailer, Verdict, View, ViewMember, ViewPart,
+    ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Trailer, Verdict, View,
+    ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::MacAddr;
@@ -60,6 +61,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     alone.members[1..].iter_mut().for_each(|member| member.standing = Standing::Gone);
     alone.members[to].standing = Standing::InPlace;
     views.push(alone);
+    views.extend([flat(later(1)), turned(later(1)), turned(standing(other, Standing::Gone))]);
     let mut fewer = later(1);
     fewer.members.truncate(2);
     views.push(fewer);
@@ -78,9 +80,27 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.extend([0, 1, 63, 65_535].map(|payload_bytes| View { payload_bytes, ..later(1) }));
     views.extend([0, u32::MAX].map(|segment_frames| View { segment_frames, ..later(1) }));
     views.extend([None, Some(0), Some(u64::MAX - 1)].map(|size| View { size, ..later(1) }));
+    views.push(View { content: ContentKind::Tree, ..later(1) });
     let mut views: Vec<_> = views.into_iter().map(|view| (Nothing, view)).collect();
     views.push((OneMember, standing(to, Standing::Gone)));
     views
+}
+
+/// The same with the root as everybody's parent.
+fn flat(mut view: View) -> View {
+    for (order, member) in (0..).zip(&mut view.members[1..]) {
+        (member.parent, member.order) = (Some(Rank::ROOT), order);
+    }
+    view
+}
+
+/// The same as a chain that goes the other way round.
+fn turned(mut view: View) -> View {
+    let last = view.members.len() - 1;
+    for (rank, member) in (1..).zip(&mut view.members[1..]) {
+        member.parent = Some(if rank == last { Rank::ROOT } else { Rank(rank as u16 + 1) });
+    }
+    view
 }
 
 /// First views before there is one: who is told that it is a member of something else is.
@@ -101,6 +121,7 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         push_frames: None,
         payload_bytes: 1468,
         size: Some(BYTES as u64),
+        content: ContentKind::Stream,
         members: (0..=MEMBERS).map(member).collect(),
     };
     let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
@@ -172,6 +193,7 @@ fn announcements() -> Vec<Forged> {
         host: "n0".to_owned(),
         source: "another".to_owned(),
         size: Some(3),
+        content: ContentKind::Tree,
         mtu_bytes: 1500,
         stage,
         age_millis: u32::MAX,

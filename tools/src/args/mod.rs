@@ -6,6 +6,7 @@ mod plan;
 mod probe;
 mod simulate;
 mod topo;
+mod tree;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,6 +20,7 @@ pub use simulate::SimulateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 pub use topo::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
+pub use tree::TreeArgs;
 
 /// Put the same bytes on every host of an Ethernet cluster, over raw frames, and lose nothing.
 #[derive(Debug, Parser)]
@@ -35,7 +37,7 @@ the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send a file (or stdin) to the receivers of a group.
+    /// Send a file, a directory or stdin to the receivers of a group.
     Send(SendArgs),
     /// Receive what is sent to a group.
     Recv(RecvArgs),
@@ -118,6 +120,10 @@ pub struct SendArgs {
     /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
+    /// With --preset push-pull: push so many bytes of a message, in whole frames, before a receiver has answered; one
+    /// frame without it, for the paper's 860.
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
+    pub push_bytes: Option<u64>,
     /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts
     /// send over one cable at a time.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
@@ -143,8 +149,13 @@ pub struct SendArgs {
     /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
     #[arg(long)]
     pub allow_changing: bool,
-    /// File to send; `-` is stdin.
-    pub source: OsString,
+    /// What of a directory is sent.
+    #[command(flatten)]
+    pub tree: TreeArgs,
+    /// What to send: a file, `-` for stdin, or a directory: DIR goes to DEST, or into it under its own name if DEST
+    /// exists; DIR/ is what is in it and goes to DEST itself. Several go to one directory, each under its own name.
+    #[arg(required = true, num_args = 1..)]
+    pub source: Vec<OsString>,
 }
 
 /// `ethbcast recv`.
@@ -170,7 +181,14 @@ pub struct RecvArgs {
     /// the next session.
     #[arg(long)]
     pub once: bool,
-    /// File to write, or a directory to put the file into under its own name; `-` is stdout.
+    /// Put the files of a directory one by one into the directory that is there, each over the one of its name; without
+    /// it the directory appears whole, and with --force takes the place of the one that is there.
+    #[arg(long)]
+    pub in_place: bool,
+    /// With --in-place: remove what the sender does not have.
+    #[arg(long, requires = "in_place")]
+    pub delete: bool,
+    /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
     pub dest: OsString,
 }
 

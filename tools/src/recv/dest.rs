@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::unnamed_file::{UnnamedFile, remove_stale};
 use crate::exit::{Code, Failure, fail};
+use ethbcast_content::storage;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -49,9 +50,15 @@ impl Dest {
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
             return fail(Code::System, text);
         }
-        match remove_stale(directory) {
-            0 => {}
-            count => log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display()),
+        // A directory that takes the place of DEST is built beside it.
+        let beside = path_beside(&resolved);
+        for directory in [Some(directory.to_owned()), beside].into_iter().flatten() {
+            match remove_stale(&directory) + storage::remove_stale(&directory) {
+                0 => {}
+                count => {
+                    log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display())
+                }
+            }
         }
         // The only honest test of being able to write there.
         UnnamedFile::create(directory).map_err(|error| {
@@ -117,6 +124,12 @@ impl Dest {
         let Some(directory) = self.directory() else { return u64::MAX };
         statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
     }
+}
+
+/// The directory in which an existing one is.
+fn path_beside(dest: &Dest) -> Option<PathBuf> {
+    let Dest::Directory { path, .. } = dest else { return None };
+    path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
 fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {

@@ -5,11 +5,12 @@ use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::live::{ReadAt, Storage, StorageError, is_full};
-use ethbcast_collectives::session::{Outcome, Trailer};
-use nix::libc;
+use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
+use ethbcast_content::storage::keep_attributes;
+use ethbcast_content::trouble;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +22,8 @@ pub struct Disk {
     target: Option<Target>,
     /// A second handle at what is being written, for others that lack it.
     kept: Option<File>,
+    /// What the file keeps of the sender's, and a handle to set it by.
+    attributes: Option<(File, FileAttributes)>,
     path: Arc<OnceLock<PathBuf>>,
 }
 
@@ -34,7 +37,7 @@ impl Disk {
     /// A storage for DEST, and where its file will be when it is visible.
     pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::new(OnceLock::new());
-        (Disk { dest, read_back, target: None, kept: None, path: Arc::clone(&path) }, path)
+        (Disk { dest, read_back, target: None, kept: None, attributes: None, path: Arc::clone(&path) }, path)
     }
 
     fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
@@ -49,18 +52,17 @@ impl Disk {
 }
 
 impl Storage for Disk {
-    fn begin(&mut self, source: &str, size: Option<u64>) -> Result<(), StorageError> {
-        let free = self.dest.free_bytes();
-        if let Some(size) = size.filter(|&size| size > free) {
-            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
-            return Err(StorageError::new(Outcome::NoSpace, text));
-        }
-        let path = self.dest.path(source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+        let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
                 let medium = self.medium(&path)?;
                 self.kept = medium.second_handle().ok();
+                if let (ContentKind::File(attributes), Medium::File(file)) = (offered.content, &medium) {
+                    let file = file.as_file().try_clone().map_err(|error| trouble("open it twice", error))?;
+                    self.attributes = Some((file, attributes));
+                }
                 let part = PartFile::new(medium).map_err(disk_trouble)?;
                 Target::Writing { part, path, replace }
             }
@@ -91,6 +93,9 @@ impl Storage for Disk {
                 Target::Stdout(out)
             }
             Target::Writing { part, path, replace } => {
+                if let Some((file, attributes)) = self.attributes.take() {
+                    keep_attributes(&file, attributes).map_err(|error| trouble("set mode and time", error))?;
+                }
                 let mut file = part.settle().map_err(disk_trouble)?;
                 if self.read_back {
                     compare(&mut file, trailer)?;
@@ -132,38 +137,4 @@ fn disk_trouble(failed: DiskError) -> StorageError {
         return StorageError::system(&failed.doing, failed.error, help);
     }
     trouble(&failed.doing, failed.error)
-}
-
-fn trouble(doing: &str, error: io::Error) -> StorageError {
-    let help = match error.kind() {
-        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
-        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
-        _ if is_full(&error) => "; make room or choose another DEST",
-        ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
-        ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
-        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
-        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
-        _ => "",
-    };
-    StorageError::system(doing, error, help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_common_error_of_a_disk_says_what_to_do() {
-        for (errno, help) in [
-            (libc::ENOSPC, "make room"),
-            (libc::EDQUOT, "quota"),
-            (libc::EFBIG, "ulimit -f"),
-            (libc::EIO, "dmesg"),
-            (libc::EROFS, "dmesg"),
-            (libc::EEXIST, "--force"),
-        ] {
-            let error = trouble("write", io::Error::from_raw_os_error(errno));
-            assert!(error.to_string().contains(help), "{error}");
-        }
-    }
 }

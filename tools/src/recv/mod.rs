@@ -1,5 +1,6 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
+mod arrival;
 mod dest;
 mod device;
 mod disk;
@@ -12,16 +13,17 @@ use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
 use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
+use arrival::{Arrival, Landed};
 use dest::Dest;
-use disk::Disk;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::write_behind;
 use ethbcast_collectives::session::{ReceiveReport, Session};
+use ethbcast_content::storage::Target;
 use std::time::Duration;
 
 /// How long the disk thread may take to end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
-/// The same while it puts the file in its place: what is said of DEST has to be true.
+/// The same while it puts the file in its place, as what is said of DEST has to be true, or removes half a directory.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -49,15 +51,18 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let left = if dest.is_device() { "DEST is overwritten in part" } else { "nothing was left at DEST" };
     options.once = args.once;
     bar.wait_for(sender_of(&session));
-    let (disk, path) = Disk::new(dest, read_back);
-    let (writer, sink) = write_behind(disk, session.waker());
+    let target =
+        Target { dest: args.dest.clone().into(), replace: args.force, in_place: args.in_place, delete: args.delete };
+    let (arrival, landed) = Arrival::new(dest, target, read_back);
+    let (writer, sink) = write_behind(arrival, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
     std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
     interrupt.heed();
     let mut receiving = Receiving::new(sink);
     let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
     bar.finish();
-    let limit = if receiving.sink().is_publishing() { PUBLISH_LIMIT } else { CLOSE_LIMIT };
+    let is_long = receiving.sink().is_publishing() || landed.is_building();
+    let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
     if !receiving.sink_mut().close(limit) {
         log::warn!("the disk thread is stuck: what it was writing is given up");
         if receiving.sink().is_publishing() {
@@ -68,14 +73,25 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     // What was decided in the very last moment.
     receiving.ask_verdict(session.now());
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-    report::print(&report, path.get(), args.wire.json, args.wire.quiet || args.dest == "-")?;
-    verdict(&report, &interrupt, left)
+    report::print(&report, landed.path(), args.wire.json, args.wire.quiet || args.dest == "-")?;
+    verdict(&report, &interrupt, left)?;
+    whole(&landed)
 }
 
 /// Whose bytes are waited for.
 fn sender_of(session: &Session) -> String {
     let (station, interface) = (session.station(), &session.interface().name);
     format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
+}
+
+/// Fails if files of a directory were left out.
+fn whole(landed: &Landed) -> anyhow::Result<()> {
+    let lines = landed.left_out();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let noun = if lines.len() == 1 { "file was" } else { "files were" };
+    fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
 /// What the run comes to; `left` is what it leaves where it fails.

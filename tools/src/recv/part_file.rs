@@ -4,10 +4,9 @@
 //! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
 //! it: nothing that a later call says is believed, and the file never becomes visible.
 
+use ethbcast_content::syncer::Syncer;
 use std::io::{Error, Result};
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
@@ -31,27 +30,6 @@ pub trait DiskFile {
 
     /// Waits until the name is on the disk, too.
     fn sync_name(&mut self, path: &Path) -> Result<()>;
-}
-
-/// The thread that syncs what has been written so far whenever it is told to; it ends with the first error.
-struct Syncer {
-    told: SyncSender<()>,
-    thread: JoinHandle<Result<()>>,
-}
-
-impl Syncer {
-    fn start(mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
-        let (told, rounds) = sync_channel::<()>(1);
-        let work = move || rounds.iter().try_for_each(|()| sync());
-        let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
-        Ok(Syncer { told, thread })
-    }
-
-    /// Waits for the sync that is under way; what the syncs came to.
-    fn finish(self) -> Result<()> {
-        drop(self.told);
-        self.thread.join().unwrap_or_else(|_| Err(Error::other("the syncing thread panicked")))
-    }
 }
 
 /// What went wrong, and at what.
@@ -98,14 +76,10 @@ impl<F: DiskFile> PartFile<F> {
             at("write")(error)
         })?;
         self.unsynced_bytes += bytes.len() as u64;
-        let syncer = self.syncer.as_ref().filter(|_| self.unsynced_bytes >= SYNC_BYTES);
-        match syncer.map(|syncer| syncer.told.try_send(())) {
-            Some(Ok(())) => self.unsynced_bytes = 0,
-            // It is still busy with the last round, and will be told next time.
-            Some(Err(TrySendError::Full(()))) | None => {}
-            Some(Err(TrySendError::Disconnected(()))) => self.check_syncer()?,
+        if self.unsynced_bytes >= SYNC_BYTES && self.syncer.as_ref().is_some_and(Syncer::tell) {
+            self.unsynced_bytes = 0;
         }
-        Ok(())
+        self.check_syncer()
     }
 
     /// Puts everything on the disk, still under no name.
@@ -124,7 +98,7 @@ impl<F: DiskFile> PartFile<F> {
 
     /// Whether the syncer has ended, which it does only with an error; from then on nothing succeeds.
     fn check_syncer(&mut self) -> std::result::Result<(), DiskError> {
-        match self.syncer.take_if(|syncer| syncer.thread.is_finished()) {
+        match self.syncer.take_if(|syncer| syncer.has_ended()) {
             Some(ended) => Err(ended.finish().map_err(at("sync")).err().unwrap_or_else(lost)),
             None if self.syncer.is_none() => Err(lost()),
             None => Ok(()),

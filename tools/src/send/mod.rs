@@ -1,4 +1,4 @@
-//! `ethbcast send`: a file or stdin to every receiver of a group.
+//! `ethbcast send`: a file, a directory or stdin to every receiver of a group.
 
 mod audience;
 mod dry_run;
@@ -7,7 +7,7 @@ mod settings;
 mod source;
 
 use crate::args::SendArgs;
-use crate::exit::{Code, WithCode};
+use crate::exit::{Code, WithCode, fail};
 use crate::progress::Bar;
 use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
@@ -31,9 +31,9 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_station(session.station())?;
-    let input = Input::open(&args.source, args.allow_changing)?;
+    let input = Input::open(&args)?;
     let _watcher = watch(&session, &mut options);
-    (options.source, options.size) = (input.name, input.size);
+    (options.source, options.size, options.content) = (input.name, input.size, input.content);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
     let source = source.reading_again_from(input.rest);
@@ -59,5 +59,13 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
     sent.all_verified().map_err(failure)?;
-    Ok(())
+    let left_out = input.tree.map(|tree| tree.left_out()).unwrap_or_default();
+    if left_out.is_empty() { Ok(()) } else { fail(Code::SomeFailed, files_left_out(&left_out)) }
+}
+
+/// Which files did not arrive because they were not what they had been when the directory was listed.
+fn files_left_out(lines: &[String]) -> String {
+    let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
+    let help = "send again, or as they come with --allow-changing";
+    format!("{} {noun} left out, all else arrived: {}; when {they} at rest {help}", lines.len(), lines.join("; "))
 }

@@ -15,3 +15,4 @@ mod probe;
 mod refusals;
 mod routes;
 mod transfers;
+mod trees;

@@ -98,9 +98,9 @@ impl Question {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// An acknowledgement has come, after which more is `awaited` or not. Only news begins the wait anew (RFC 6298 §5.3,
-    /// RFC 9002 §6.2.1): what is repeated must not put the question off for ever. Who is only taking his time is asked
-    /// less and less often.
+    /// An acknowledgement has come, after which more is `awaited` or not. Only news begins the wait anew (RFC 6298
+    /// §5.3, RFC 9002 §6.2.1): what is repeated must not put the question off for ever. Who is only taking his time is
+    /// asked less and less often.
     pub(crate) fn on_ack(&mut self, now: Instant, news: News, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
         if news == News::Progress {
             self.tries = 0;

@@ -47,7 +47,7 @@ impl Ending {
 
 /// What has been sent to a remote reader for the first time, and how much of it may be on its way.
 ///
-/// `in_flight` is at most `window` whenever a frame leaves; a window that is cut may be smaller than what is on its way.
+/// Whenever a frame leaves `in_flight` is at most `window`; one that is cut may be smaller than what is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// The reader.

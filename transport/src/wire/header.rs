@@ -14,7 +14,7 @@ pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 const MAGIC: u16 = 0x4542;
 /// The version of the protocol that this build speaks: one more with every change of a layout. Magic, version and kind
 /// keep their places in the header, so that hosts of different builds can tell that they are.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Where the parts of the Ethernet header lie in a frame.
 const DESTINATION: std::ops::Range<usize> = 0..6;
 const SOURCE: std::ops::Range<usize> = 6..12;
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(
             frame[14..42],
             [
-                0x45, 0x42, 3, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11,
+                0x45, 0x42, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11,
                 0x12, 0x13, 0x14, 0x15
             ]
         );

@@ -42,7 +42,7 @@ pub use progress::Progress;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
-pub use storage::{Output, Storage, StorageError, is_full};
+pub use storage::{Offered, Output, Storage, StorageError, is_full};
 pub use write_behind::{WriteBehind, write_behind};
 pub use writer::Writer;
 

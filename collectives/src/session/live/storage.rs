@@ -1,17 +1,28 @@
 //! Where received bytes are put.
 
 use super::read_again::ReadAt;
-use crate::session::{Outcome, Trailer};
+use crate::session::{ContentKind, Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
+
+/// What a sender offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// Its name at the sender.
+    pub source: String,
+    /// Its bytes, if known in advance.
+    pub size: Option<u64>,
+    /// What they are.
+    pub content: ContentKind,
+}
 
 /// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all
 /// come.
 pub trait Storage {
-    /// The session has begun: bytes of this name and size will come.
+    /// The session has begun: what was offered will come.
     ///
     /// # Errors
-    /// If there can be no place for them.
-    fn begin(&mut self, _source: &str, _size: Option<u64>) -> Result<(), StorageError> {
+    /// If there can be no place for it.
+    fn begin(&mut self, _offered: &Offered) -> Result<(), StorageError> {
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! A sink whose spans a thread of its own checks and writes.
 
 use super::read_again::{ReadAgain, ReadAt};
-use super::storage::Storage;
+use super::storage::{Offered, Storage};
 use super::writer::{Order, Writer, WriterState};
 use crate::session::application::{Again, Sink, Tally};
-use crate::session::ledger::{Form, Spans};
+use crate::session::ledger::{Form, Spans, overlap};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
@@ -26,7 +26,7 @@ pub struct WriteBehind {
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     spans: Spans,
-    source: String,
+    offered: Offered,
     cause: Option<io::Error>,
     publishing: bool,
     /// What the storage keeps for others, once it is there.
@@ -53,7 +53,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         used,
         ended,
         spans: Spans::default(),
-        source: String::new(),
+        offered: Offered::default(),
         cause: None,
         publishing: false,
         kept,
@@ -162,7 +162,7 @@ impl Sink for WriteBehind {
             let Ok(kept) = self.kept.try_recv() else { return Again::Impossible("nothing is kept here".to_owned()) };
             self.again = Some(ReadAgain::new(kept, self.shared.waker()));
         }
-        if self.shared.wanted().is_some_and(|wanted| wanted.start < part.end) {
+        if self.shared.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
             return Again::Impossible("they came damaged here, too".to_owned());
         }
         let content_bytes = self.shared.content_bytes();
@@ -189,9 +189,11 @@ impl Sink for WriteBehind {
 
     fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
         match event {
-            ReceiverEvent::Invited { source, .. } => self.source.clone_from(source),
+            ReceiverEvent::Invited { source, content, .. } => {
+                self.offered = Offered { source: source.clone(), size: None, content: *content };
+            }
             ReceiverEvent::Started { size, .. } => {
-                self.order(Order::Begin { source: self.source.clone(), size: *size });
+                self.order(Order::Begin(Offered { size: *size, ..self.offered.clone() }));
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 //! right, settles it when all is there, and publishes it when the root has accepted it.
 
 use super::read_again::ReadAt;
-use super::storage::{Storage, StorageError};
+use super::storage::{Offered, Storage, StorageError};
 use crate::session::ledger::Decoder;
 use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::packet::Waker;
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 #[derive(Debug)]
 pub(super) enum Order {
     /// The session has begun.
-    Begin { source: String, size: Option<u64> },
+    Begin(Offered),
     /// The next span.
     Write(Vec<u8>),
     /// What was wanted again, from there on.
@@ -204,15 +204,16 @@ impl<S: Storage> Writer<S> {
     /// Carries out one order; whether it was the last.
     fn obey(&mut self, order: Order) -> Result<bool, StorageError> {
         match order {
-            Order::Begin { source, size } => {
-                self.storage.begin(&source, size)?;
+            Order::Begin(offered) => {
+                self.storage.begin(&offered)?;
                 self.storage.kept().map(|kept| self.kept.try_send(kept));
             }
             Order::Write(span) => self.decoder.take(span),
             Order::End(trailer) => {
-                let complete = self.decoder.finish(trailer);
-                complete.map_err(|mismatch| StorageError::new(Outcome::Damaged, mismatch.to_string()))?;
-                let content = Trailer { bytes: self.decoder.content_bytes(), ..trailer };
+                if trailer != self.decoder.trailer() {
+                    log::warn!("the end of the stream says something else than has come: the sender is asked");
+                }
+                let content = self.decoder.content();
                 self.sync(|storage| storage.settle(content))?;
                 self.shared.conclude(verdict(&self.decoder, Outcome::Verified, String::new()), None);
             }

@@ -1,10 +1,12 @@
 //! The control messages of a session.
 
 mod codes;
+mod content;
 mod fetch;
 mod word;
 
 pub use codes::{MemberState, Outcome, Refusal, Stage};
+pub use content::{ContentKind, FileAttributes};
 pub use fetch::{Fetch, Piece};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
 pub use word::{Digest, Done, Status, Trailer, Verdict};
@@ -48,6 +50,8 @@ pub enum Message {
         source: String,
         /// Its bytes, if known in advance.
         size: Option<u64>,
+        /// What they are.
+        content: ContentKind,
         /// The MTU its frames are made for, in bytes.
         mtu_bytes: u16,
         /// How far it is.
@@ -128,8 +132,9 @@ impl Message {
         let mut body = BodyWriter::default();
         let out = &mut body;
         let (kind, _) = match self {
-            Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis } => {
-                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).u8(*stage as u8).zeros(1).u32(*age_millis);
+            Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis } => {
+                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).u8(*stage as u8).u32(*age_millis);
+                content.write(out);
                 (kind::ANNOUNCE, out.name(group).name(host).name(source))
             }
             Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
@@ -178,9 +183,10 @@ impl Message {
         Some(match kind {
             kind::ANNOUNCE => {
                 let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
-                let (mtu_bytes, stage, _, age_millis) = (from.u16()?, Stage::read(from)?, from.u8()?, from.u32()?);
+                let (mtu_bytes, stage, age_millis) = (from.u16()?, Stage::read(from)?, from.u32()?);
+                let content = ContentKind::read(from)?;
                 let (group, host, source) = (from.text()?, from.text()?, from.text()?);
-                Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis }
+                Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis }
             }
             kind::JOIN => {
                 let (nonce, free_bytes, mtu_bytes, features) = (from.u64()?, from.u64()?, from.u16()?, from.u32()?);
@@ -234,7 +240,8 @@ mod tests {
                 while host.len() > 255 {
                     host.pop();
                 }
-                Message::Announce { group, host, source, size, mtu_bytes, stage, age_millis }
+                let content = ContentKind::Tree;
+                Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis }
             },
         )
     }

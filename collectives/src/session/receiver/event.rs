@@ -1,7 +1,7 @@
 //! What the receiver's user learns.
 
 use crate::membership::OtherBuild;
-use crate::session::message::{Refusal, Trailer};
+use crate::session::message::{ContentKind, Refusal, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub enum ReceiverEvent {
         source: String,
         /// Its bytes, if known in advance.
         size: Option<u64>,
+        /// What they are.
+        content: ContentKind,
     },
     /// A session has turned this host away, ended before it began, or goes on without it. Another is waited for.
     LeftOut {

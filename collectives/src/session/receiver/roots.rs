@@ -1,6 +1,6 @@
 //! The roots that a receiver has heard, and which of them it asks next.
 
-use crate::session::message::{Message, Stage};
+use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ pub(super) struct HeardRoot {
     pub host: String,
     pub source: String,
     pub size: Option<u64>,
+    pub content: ContentKind,
     stage: Stage,
     heard_at: Instant,
     /// When it was asked last.
@@ -60,7 +61,7 @@ impl Roots {
         invitation: &Message,
         bound: Option<MacAddr>,
     ) -> Heard {
-        let Message::Announce { host, source, size, stage, .. } = invitation else { return Heard::Closed };
+        let Message::Announce { host, source, size, content, stage, .. } = invitation else { return Heard::Closed };
         let known = self.roots.iter_mut().find(|root| root.mac == mac && root.session == session);
         if let Some(root) = known {
             (root.heard_at, root.stage) = (now, *stage);
@@ -82,6 +83,7 @@ impl Roots {
             host,
             source,
             size: *size,
+            content: *content,
             stage: *stage,
             heard_at: now,
             asked_at,
@@ -148,7 +150,8 @@ mod tests {
 
     fn invitation(stage: Stage) -> Message {
         let (group, host, source) = ("g".to_owned(), "n0".to_owned(), "file".to_owned());
-        Message::Announce { group, host, source, size: None, mtu_bytes: 1500, stage, age_millis: 0 }
+        let (content, mtu_bytes) = (ContentKind::Stream, 1500);
+        Message::Announce { group, host, source, size: None, content, mtu_bytes, stage, age_millis: 0 }
     }
 
     fn mac(last: u8) -> MacAddr {

@@ -91,13 +91,13 @@ impl Waiting {
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
         let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
         let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
-        let (root, size) = (joining.root().mac, joining.root().size);
+        let (root, offered) = (joining.root().mac, (joining.root().size, joining.root().content));
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
-        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || view.size != size {
+        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || (view.size, view.content) != offered {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
-        let rank = view.rank_of(*nonce, station.mac).filter(|&rank| rank != Rank::ROOT);
+        let rank = view.rank_of(*nonce, station.mac);
         match rank.zip(self.joining.take_if(|_| rank.is_some())) {
             Some((rank, joining)) => WaitingStep::Start(view, rank, part, joining),
             None => WaitingStep::Wait,
@@ -151,7 +151,7 @@ impl Waiting {
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
-            endpoint.tell(ReceiverEvent::Invited { host, source, size });
+            endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content });
         }
         self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
     }

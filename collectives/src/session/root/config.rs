@@ -1,12 +1,11 @@
 //! What a root is told at its creation.
 
+use crate::Route;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
-use crate::session::message::{Message, Stage};
+use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_planning::model::Calibration;
-use ethbcast_planning::plan::Via;
-use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::HEADER_BYTES;
@@ -70,18 +69,6 @@ pub enum NamesError {
     },
 }
 
-/// What the root was told about the way.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Route {
-    /// The one of least predicted time.
-    #[default]
-    Auto,
-    /// This one, in the segments of least predicted time.
-    Via(Via),
-    /// A plan that was made before.
-    Saved(Box<SavedPlan>),
-}
-
 /// What a root is told at its creation; [`new`](RootConfig::new) has an answer to all that need not be asked.
 #[derive(Clone, Debug)]
 pub struct RootConfig {
@@ -93,6 +80,8 @@ pub struct RootConfig {
     pub source: String,
     /// Bytes of the content, if known in advance.
     pub size: Option<u64>,
+    /// What the content is.
+    pub content: ContentKind,
     /// How the stream carries the content.
     pub form: Form,
     /// How many receivers, and how long to wait for them.
@@ -128,6 +117,7 @@ impl RootConfig {
             session,
             source: source.to_owned(),
             size: None,
+            content: ContentKind::default(),
             form: Form::default(),
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
             hosts: Vec::new(),
@@ -192,6 +182,7 @@ impl RootConfig {
             host: host.clone(),
             source: self.source.clone(),
             size: self.stream_size(),
+            content: self.content,
             mtu_bytes: *mtu_bytes,
             stage,
             age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),

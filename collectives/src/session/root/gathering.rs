@@ -4,6 +4,7 @@ use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
 use super::offer::HostNames;
 use super::path_check::PathChecks;
+use super::planner::Planner;
 use super::refusals::Refusals;
 use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
@@ -77,8 +78,8 @@ impl Gathering {
         }
     }
 
-    /// The first view of those who are there, and what it is predicted to take.
-    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice), NoPlan> {
+    /// The first view of those who are there, what it is predicted to take, and who plans for them.
+    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
         first_view(config, &self.applicants.ranked(), self.calibration.take())
     }
 

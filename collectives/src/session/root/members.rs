@@ -205,6 +205,11 @@ impl Members {
         self.entries.get(rank.index().checked_sub(1)?)
     }
 
+    /// Whether a member's fate is known.
+    pub(super) fn is_reported(&self, rank: Rank) -> bool {
+        self.entry(rank).is_some_and(Entry::is_reported)
+    }
+
     /// A member, if it is in place.
     pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
         self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)

@@ -8,9 +8,10 @@ mod tree;
 pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
-use super::message::{Digest, ViewPart};
+use super::message::{ContentKind, Digest, ViewPart};
 use crate::membership::codec::{BodyReader, BodyWriter};
-use ethbcast_planning::plan::Via;
+use crate::route::{via_from_wire, via_to_wire};
+use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
@@ -79,6 +80,8 @@ pub struct View {
     pub payload_bytes: u16,
     /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
+    /// What the content is.
+    pub content: ContentKind,
     /// The members, by rank.
     pub members: Vec<ViewMember>,
 }
@@ -106,7 +109,7 @@ impl View {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
-        out.u64(self.size.unwrap_or(u64::MAX)).u16(self.members.len() as u16);
+        self.content.write(out.u64(self.size.unwrap_or(u64::MAX))).u16(self.members.len() as u16);
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
@@ -121,11 +124,11 @@ impl View {
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
-        let count = from.u16()?;
+        let (content, count) = (ContentKind::read(&mut from)?, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
-        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, members };
+        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, content, members };
         view.is_rooted_at_zero().then_some(view)
     }
 
@@ -182,13 +185,19 @@ impl View {
     }
 
     /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
-    /// the list and aside, a few changes later. Nothing is done with one that cannot. One that had gone may be there
-    /// again: that it had may have been said by somebody else in the root's name.
+    /// the list and aside, a few changes later; in a tree those in place may have other parents, who are in place.
+    /// Nothing is done with one that cannot. One that had gone may be there again: that it had may have been said by
+    /// somebody else in the root's name.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
-        let same =
-            |(new, old): (&ViewMember, &ViewMember)| ViewMember { standing: old.standing, ..new.clone() } == *old;
+        let stays = |new: &ViewMember, old: &ViewMember| (new.parent, new.order) == (old.parent, old.order);
+        let in_place = |rank: Rank| self.members.get(rank.index()).is_some_and(ViewMember::is_in_place);
+        let sound = |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
+        let same = |(new, old): (&ViewMember, &ViewMember)| {
+            (&new.host, new.mac, new.nonce) == (&old.host, old.mac, old.nonce)
+                && (stays(new, old) || (self.is_tree() && sound(new)))
+        };
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
             && (self.members.len() >= present.members.len() || planted!("view-with-fewer-members"))
@@ -209,9 +218,50 @@ impl View {
         follows
     }
 
+    /// Whether every member gets all frames from one other, whom the view names.
+    fn is_tree(&self) -> bool {
+        self.via != Via::Cast && !self.via.is_in_blocks()
+    }
+
+    /// How many children each member has, by rank.
+    pub(super) fn degrees(&self) -> Vec<usize> {
+        let tree = Tree::new(self);
+        let mut degrees = vec![0; self.members.len()];
+        self.ranks().filter_map(|rank| tree.parent(rank)).for_each(|parent| degrees[parent.index()] += 1);
+        degrees
+    }
+
+    /// Gives members in place the parents that a plan among them has: `ranks` are its ranks, the root's first.
+    pub(super) fn replan(&mut self, ranks: &[Rank], plan: &Plan) {
+        for (at, &parent) in ranks.iter().enumerate() {
+            for (order, &child) in (0..).zip(plan.children(at)) {
+                let member = &mut self.members[ranks[child].index()];
+                (member.parent, member.order) = (Some(parent), order);
+            }
+        }
+    }
+
+    /// In a tree, names for each member in place the parent that it has in this view.
+    pub(super) fn name_parents(&mut self) {
+        if !self.is_tree() {
+            return;
+        }
+        let tree = Tree::new(self);
+        let place = |child: Rank| Some((tree.parent(child)?, self.members[child.index()].order, child));
+        let mut places: Vec<(Rank, u16, Rank)> = self.ranks().filter_map(place).collect();
+        places.sort_unstable();
+        for siblings in places.chunk_by(|one, next| one.0 == next.0) {
+            for (order, &(parent, _, child)) in (0..).zip(siblings) {
+                let member = &mut self.members[child.index()];
+                (member.parent, member.order) = (Some(parent), order);
+            }
+        }
+    }
+
     /// What never changes from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
-        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, self.size)
+        let offered = (self.size, self.content);
+        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
     /// Whether a host with frames of this MTU can take part: its buffers are made for what the view says.
@@ -232,10 +282,10 @@ impl View {
         self.ranks().find(|rank| self.members[rank.index()].mac == mac)
     }
 
-    /// The rank of a member that has not gone.
+    /// The rank of a receiver that has not gone.
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
         let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
-        self.members.iter().position(own).map(|rank| Rank(rank as u16))
+        self.members.iter().skip(1).position(own).map(|at| Rank(at as u16 + 1))
     }
 
     pub(super) fn peer(&self, rank: Rank) -> Peer {
@@ -260,32 +310,6 @@ impl View {
 /// So many changes at most lie between a view and the next that a member has of so many.
 fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
-}
-
-/// A way to travel as two bytes: its number, and the children of a k-ary tree.
-fn via_to_wire(via: Via) -> (u8, u8) {
-    match via {
-        Via::Chain => (1, 0),
-        Via::Cast => (2, 0),
-        Via::Binary => (3, 0),
-        Via::Kary(children) => (4, children),
-        Via::Flat => (5, 0),
-        Via::Binomial => (6, 0),
-        Via::ScatterAllgather => (7, 0),
-        Via::RecursiveDoubling => (8, 0),
-        Via::ChainUnaware => (9, 0),
-        Via::BinaryUnaware => (10, 0),
-        Via::Latency => (11, 0),
-        Via::BinaryBest => (12, 0),
-    }
-}
-
-fn via_from_wire(number: u8, children: u8) -> Option<Via> {
-    let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
-    match via {
-        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
-        via => (children == 0).then_some(via),
-    }
 }
 
 /// Bytes of a view message that are not a slice of the view.

@@ -17,8 +17,10 @@ fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
         Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-n", "1", "-i", "eth0"], &secret).end(LIMIT);
     unreadable.assert_refusal(4, &["cannot read SOURCE", "secret", "ermission denied"]);
     let directory = site.directory("directory");
-    site.run("n0", &["send", "-n", "1", "-i", "eth0"], &directory)
-        .assert_refusal(2, &["is a directory", "tar c", "ethbcast send"]);
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let closed =
+        Nobody::new().start(&site, "n0", "-all,+net_raw", &["send", "-n", "1", "-i", "eth0"], &directory).end(LIMIT);
+    closed.assert_refusal(4, &["cannot read SOURCE", "directory", "ermission denied", "--exclude"]);
 }
 
 #[test]

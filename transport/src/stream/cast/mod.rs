@@ -60,6 +60,7 @@ pub(super) struct Cast {
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
         let listeners: Vec<Listener> = peers.iter().map(|&peer| Listener::new(peer, feed, tuning)).collect();
+        let shares_repairs = tuning.policy == Policy::HolesAllowed;
         let mut cast = Cast {
             group,
             window: tuning.strict_window(),
@@ -69,7 +70,7 @@ impl Cast {
             awaited: 0,
             cast_at: StampRing::new(feed.slots()),
             repairs: Repairs::new(feed.slots()),
-            hold: if listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
+            hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
             allowance: 0,
             pace: Pace::new(tuning),
             push_frames: tuning.cast.push_frames,
@@ -187,6 +188,18 @@ impl Cast {
             self.repairs.remove(sequence);
             let mut remotes = self.remotes();
             match losers {
+                // The paper repairs each by unicast (EQA §3.2): all who lost it, one after the other.
+                Losers::Several if self.policy == Policy::InOrderOnly => {
+                    let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
+                    let (loser, another) = (owed.next(), owed.next());
+                    drop(owed);
+                    if another.is_some() {
+                        self.repairs.lose(sequence, Losers::Several);
+                    }
+                    if loser.is_some() {
+                        return Some((sequence, loser));
+                    }
+                }
                 Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
                 Losers::One { .. } if planted!("repair-dropped") => {}
                 Losers::One { rank, .. } => {

@@ -5,6 +5,7 @@ use crate::arq::bits;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
+use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, ReaderId};
 use crate::stream::outgoing::AckFrom;
 use crate::time::Instant;
@@ -139,8 +140,8 @@ impl Remote {
         self.synced && ack.cursor < self.cursor
     }
 
-    /// Whether an acknowledgement says more than is known. What the root has cast carries no stamp of a receiver that is
-    /// acknowledged to: there a higher frame is news by itself.
+    /// Whether an acknowledgement says more than is known. What the root has cast carries no stamp of a receiver that
+    /// is acknowledged to: there a higher frame is news by itself.
     pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
         let AckBody { limit, below, consumed, .. } = ack.body;
         let stands_further = self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
@@ -213,6 +214,11 @@ impl Remote {
             return sequence == self.cursor;
         }
         !bits::get(&self.holes, sequence - self.cursor - 1)
+    }
+
+    /// Whether it still needs frame `sequence` and waits for it to be sent to it alone.
+    pub(super) fn is_owed(&self, sequence: u64) -> bool {
+        self.lacks(sequence) && self.outstanding.get(sequence) == Some(Stamp::NONE)
     }
 
     /// Whether the feed is full of frames that are kept only for those behind it.

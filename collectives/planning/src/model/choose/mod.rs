@@ -146,8 +146,8 @@ struct Pricing {
 /// # Panics
 /// If the payload of a frame is zero bytes.
 pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
-    let suits = |via: &&Via| suits(**via, situation.members.len());
-    let mut priced = Via::ALL.iter().filter(suits).map(|&via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
+    let mut priced =
+        candidates(situation.members.len()).map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
     // Stable: of equal ones the first listed stays the first.
     priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
@@ -215,6 +215,11 @@ fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     let hop_ns = calibration.gap_ns(frame) as u64;
     let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
     Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
+}
+
+/// The ways that [`choose`] prices for so many ranks, in the order that decides between equal ones.
+pub fn candidates(ranks: usize) -> impl Iterator<Item = Via> {
+    Via::ALL.iter().copied().filter(move |&via| suits(via, ranks))
 }
 
 /// Whether a way to send is worth pricing for so many ranks.

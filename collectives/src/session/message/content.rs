@@ -1,0 +1,82 @@
+//! What the bytes of a session are.
+
+use crate::membership::codec::{BodyReader, BodyWriter};
+
+/// The bits of a mode: permissions, set-user-id, set-group-id and sticky.
+const MODE_BITS: u16 = 0o7777;
+const STREAM: u8 = 0;
+const FILE: u8 = 1;
+const TREE: u8 = 2;
+
+/// What the bytes of a session are: what a receiver makes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentKind {
+    /// Bytes that came from a pipe or a program.
+    #[default]
+    Stream,
+    /// One file.
+    File(FileAttributes),
+    /// A directory, in the form of the crate `ethbcast-content`.
+    Tree,
+}
+
+/// What a file keeps beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAttributes {
+    /// Permissions, set-user-id, set-group-id and sticky bits.
+    pub mode: u16,
+    /// When its bytes were changed last: seconds since 1970, negative before.
+    pub modified_seconds: i64,
+    /// The nanoseconds within that second.
+    pub modified_nanoseconds: u32,
+}
+
+impl ContentKind {
+    /// Its number, and the attributes of a file or zeros.
+    pub(in crate::session) fn write(self, out: &mut BodyWriter) -> &mut BodyWriter {
+        let (number, attributes) = match self {
+            ContentKind::Stream => (STREAM, None),
+            ContentKind::File(attributes) => (FILE, Some(attributes)),
+            ContentKind::Tree => (TREE, None),
+        };
+        let nothing = FileAttributes { mode: 0, modified_seconds: 0, modified_nanoseconds: 0 };
+        let FileAttributes { mode, modified_seconds, modified_nanoseconds } = attributes.unwrap_or(nothing);
+        out.u8(number).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
+    }
+
+    /// Reads it; none if the number is unknown or a file's attributes cannot be.
+    pub(in crate::session) fn read(from: &mut BodyReader<'_>) -> Option<ContentKind> {
+        let (number, mode, modified_seconds) = (from.u8()?, from.u16()?, from.u64()? as i64);
+        let modified_nanoseconds = from.u32()?;
+        if mode & !MODE_BITS != 0 || modified_nanoseconds >= 1_000_000_000 {
+            return None;
+        }
+        match number {
+            STREAM => Some(ContentKind::Stream),
+            FILE => Some(ContentKind::File(FileAttributes { mode, modified_seconds, modified_nanoseconds })),
+            TREE => Some(ContentKind::Tree),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_is_is_read_as_it_was_written_and_what_cannot_be_is_refused() {
+        let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
+        for kind in [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree] {
+            let mut out = BodyWriter::default();
+            kind.write(&mut out);
+            let bytes = out.into_bytes();
+            assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some(kind));
+            for (at, wrong) in [(0, 3), (0, 255), (1, 0x10), (11, 0x3c)] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), None, "byte {at} is {wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Gives files the modes, times, owners and extended attributes that they have at the sender.
+
+use crate::manifest::{Attributes, Manifest, Owner, Time};
+use crate::name;
+use ethbcast_collectives::session::FileAttributes;
+use nix::unistd::{Group, User};
+use rustix::fs::{self as linux, AtFlags, Mode, Timespec, Timestamps, XattrFlags};
+use rustix::process::{Gid, Uid};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// What stays of a mode without its owner: a program that runs as its owner must not run as another.
+const MODE_WITHOUT_OWNER: u16 = 0o1777;
+
+/// Sets attributes; says once what this user may not set.
+#[derive(Debug, Default)]
+pub(super) struct Setter {
+    /// Users and groups of this host, by their place in the list of owners.
+    owners: HashMap<u16, (u32, u32)>,
+    may_not_own: bool,
+    may_not_xattr: bool,
+}
+
+impl Setter {
+    /// Those of an open file or directory.
+    pub(super) fn set(&mut self, file: impl AsFd, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
+        let owned = match self.owner(attributes, manifest) {
+            Some((user, group)) => {
+                let owned = linux::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+                self.heed_owner(owned)?
+            }
+            None => false,
+        };
+        for xattr in &attributes.xattrs {
+            let set = linux::fsetxattr(&file, &*xattr.name, &xattr.value, XattrFlags::empty());
+            self.heed_xattr(set, &xattr.name)?;
+        }
+        linux::fchmod(&file, mode(attributes, owned))?;
+        Ok(linux::futimens(&file, &times(attributes))?)
+    }
+
+    /// Those of something that is not opened: a link, a device node, a fifo, right in a directory.
+    pub(super) fn set_at(
+        &mut self,
+        directory: impl AsFd,
+        name: &Path,
+        attributes: &Attributes,
+        manifest: &Manifest,
+        is_link: bool,
+    ) -> io::Result<()> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let owned = match self.owner(attributes, manifest) {
+            Some((user, group)) => {
+                let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+                let owned = linux::chownat(&directory, name, user, group, flags);
+                self.heed_owner(owned)?
+            }
+            None => false,
+        };
+        if !is_link {
+            linux::chmodat(&directory, name, mode(attributes, owned), AtFlags::empty())?;
+        }
+        Ok(linux::utimensat(&directory, name, &times(attributes), flags)?)
+    }
+
+    /// Whose a file is to be here.
+    fn owner(&mut self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
+        let place = attributes.owner?;
+        let owner = manifest.owner_at(place)?;
+        Some(*self.owners.entry(place).or_insert_with(|| known_here(owner)))
+    }
+
+    /// Whether the owner was set; that this user may not is said once.
+    fn heed_owner(&mut self, result: rustix::io::Result<()>) -> io::Result<bool> {
+        match result {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::PERM) => {
+                if !std::mem::replace(&mut self.may_not_own, true) {
+                    log::warn!(
+                        "files belong to this user and not to the sender's owners: only root may give them away"
+                    );
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn heed_xattr(&mut self, result: rustix::io::Result<()>, name: &[u8]) -> io::Result<()> {
+        match result {
+            Err(error @ (rustix::io::Errno::PERM | rustix::io::Errno::NOTSUP | rustix::io::Errno::ACCESS)) => {
+                if !std::mem::replace(&mut self.may_not_xattr, true) {
+                    log::warn!("extended attributes such as {} cannot be set here: {error}", name::shown(name));
+                }
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+/// Gives a file the mode, without set-user-id and set-group-id, and the time that it has at the sender.
+///
+/// # Errors
+/// The system's.
+pub fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
+    let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
+    let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
+    let attributes = Attributes { mode: bits, modified, ..Attributes::default() };
+    linux::fchmod(file, mode(&attributes, false))?;
+    Ok(linux::futimens(file, &times(&attributes))?)
+}
+
+fn mode(attributes: &Attributes, owned: bool) -> Mode {
+    let bits = if owned { attributes.mode } else { attributes.mode & MODE_WITHOUT_OWNER };
+    Mode::from_raw_mode(bits.into())
+}
+
+fn times(attributes: &Attributes) -> Timestamps {
+    let time = attributes.modified;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: linux::UTIME_OMIT },
+        last_modification: Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },
+    }
+}
+
+/// An owner's numbers here: those of the names, if they were sent and are known.
+fn known_here(owner: &Owner) -> (u32, u32) {
+    let text = |name: &[u8]| std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).map(str::to_owned);
+    let user = text(&owner.user_name).and_then(|name| User::from_name(&name).ok().flatten());
+    let group = text(&owner.group_name).and_then(|name| Group::from_name(&name).ok().flatten());
+    (user.map_or(owner.user, |user| user.uid.as_raw()), group.map_or(owner.group, |group| group.gid.as_raw()))
+}

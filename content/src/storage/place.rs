@@ -1,0 +1,196 @@
+//! Where a directory will be, and how it gets there.
+
+use super::attributes::Setter;
+use super::beneath::{Beneath, one};
+use super::building::path_of;
+use super::hidden::{Hidden, is_hidden};
+use crate::manifest::{Manifest, Node};
+use crate::name;
+use ethbcast_collectives::session::Outcome;
+use ethbcast_collectives::session::live::StorageError;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What DEST is, and what may become of it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// DEST as its user gave it: the directory itself, or an existing one in which it goes under its own name.
+    pub dest: PathBuf,
+    /// Replace what is there, whole.
+    pub replace: bool,
+    /// Put each file into the directory that is there.
+    pub in_place: bool,
+    /// With `in_place`: remove what the sender does not have.
+    pub delete: bool,
+}
+
+/// The place that was found for a directory.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The directory in which it is built, and its path.
+    holder: Beneath,
+    holder_path: PathBuf,
+    /// Its name there; none where its files go right into `holder`.
+    name: Option<PathBuf>,
+    target: Target,
+}
+
+impl Place {
+    /// Finds it, once the directory's own name is known.
+    pub(super) fn find(target: &Target, own: &[u8]) -> Result<Place, StorageError> {
+        let dest = &target.dest;
+        let path = if dest.is_dir() && !own.is_empty() {
+            dest.join(name::path(own))
+        } else {
+            // `.` and `..` have no name; what is there has.
+            dest.canonicalize().unwrap_or_else(|_| dest.clone())
+        };
+        let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
+        let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
+        if target.in_place && is_directory {
+            let holder = Beneath::open(&path).map_err(cannot)?;
+            return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
+        }
+        let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let Some(own) = path.file_name().map(PathBuf::from) else {
+            return Err(refused(format!(
+                "DEST {} cannot be replaced: put files into it with --in-place",
+                path.display()
+            )));
+        };
+        let holder = Beneath::open(&parent).map_err(cannot)?;
+        let place = Place { holder, holder_path: parent, name: Some(own), target: target.clone() };
+        place.check_free(&path, is_directory)?;
+        Ok(place)
+    }
+
+    fn check_free(&self, path: &Path, is_directory: bool) -> Result<(), StorageError> {
+        let shown = path.display();
+        if path.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        if !is_directory {
+            return Err(refused(format!("DEST {shown} is no directory: remove it, or choose another")));
+        }
+        let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
+        if self.target.replace || is_empty {
+            return Ok(());
+        }
+        Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
+    }
+
+    /// The directory in which it is built.
+    pub(super) fn holder(&self) -> &Beneath {
+        &self.holder
+    }
+
+    /// Where it will be.
+    pub(super) fn path(&self) -> PathBuf {
+        self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
+    }
+
+    /// Shows what was built. Files may have moved to the directory that is returned.
+    pub(super) fn publish(
+        &self,
+        hidden: &Hidden,
+        manifest: &Manifest,
+        lost: &HashSet<usize>,
+    ) -> Result<(), StorageError> {
+        if !self.holder.is_at(&self.holder_path) {
+            let text = format!(
+                "{} became another directory while DEST was received, and nothing was put there: receive again",
+                self.holder_path.display()
+            );
+            return Err(refused(text));
+        }
+        let shown = match &self.name {
+            Some(name) => self.show_whole(hidden, name),
+            None => self.merge(hidden, manifest, lost),
+        };
+        shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
+        self.holder.sync_names().map_err(|error| {
+            let help = "; the directory is in place and whole, but a crash may take its name away: sync the disk";
+            StorageError::system("sync the directory", error, help)
+        })
+    }
+
+    /// All at once.
+    fn show_whole(&self, hidden: &Hidden, name: &Path) -> io::Result<()> {
+        if !self.target.replace || self.holder.stat(name)?.is_none() {
+            return self.holder.rename_to_free(hidden.name(), name);
+        }
+        match self.holder.exchange(hidden.name(), name) {
+            // What was there has the hidden name now, and is removed with it.
+            Ok(()) => Ok(()),
+            // A file system that cannot exchange: for a moment there is nothing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.holder.remove_all(name)?;
+                self.holder.rename_to_free(hidden.name(), name)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One file after the other.
+    fn merge(&self, hidden: &Hidden, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
+        let mut setter = Setter::default();
+        let entries = manifest.entries();
+        let mut open: Option<(u32, Beneath, Beneath)> = None;
+        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !lost.contains(at)) {
+            let (parent, own) = (entry.parent.unwrap_or(0), path_of(entry));
+            if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
+                let path = manifest.path(parent as usize);
+                open = Some((parent, hidden.root().directory(&path)?, self.holder.directory(&path)?));
+            }
+            let (_, from, to) = open.as_ref().expect("it was just opened");
+            let there = to.stat(&own)?.is_some();
+            let (is_directory, was_directory) = (entry.is_directory(), to.has_directory(&own)?);
+            // What is of another kind is in the way.
+            if there && is_directory != was_directory {
+                if was_directory && !self.target.delete {
+                    let text =
+                        format!("{} is a directory here: remove it, or receive with --delete", manifest.shown(at));
+                    return Err(io::Error::other(text));
+                }
+                to.remove_all(&own)?;
+            }
+            match is_directory {
+                true if !was_directory => to.make_directory(&own)?,
+                true => {}
+                false => from.rename(&own, to, &own)?,
+            }
+        }
+        if self.target.delete {
+            self.delete_others(manifest)?;
+        }
+        // The directory itself keeps its own attributes where only what is in it was sent.
+        let own = usize::from(manifest.root().name.is_empty());
+        for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
+            setter.set(&self.holder.directory(&manifest.path(at))?, &entry.attributes, manifest)?;
+        }
+        self.holder.sync_file_system()
+    }
+
+    /// Removes what the sender does not have.
+    fn delete_others(&self, manifest: &Manifest) -> io::Result<()> {
+        let entries = manifest.entries();
+        let known: HashSet<(u32, &[u8])> =
+            entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
+        for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
+            let directory = self.holder.directory(&manifest.path(at))?;
+            for name in directory.names()? {
+                use std::os::unix::ffi::OsStrExt;
+                let is_ours = at == 0 && is_hidden(&name);
+                if !is_ours && !known.contains(&(at as u32, name.as_bytes())) {
+                    directory.remove_all(one(&name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(text: String) -> StorageError {
+    StorageError::new(Outcome::WriteFailed, text)
+}

@@ -1,0 +1,169 @@
+//! Directories over real frames: they come out as they went in, whole or not at all, and what goes wrong with one file
+//! or at one receiver stays there.
+
+use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
+use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::SmallDisk;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
+/// 8 MiB take two seconds at this rate: long enough for trouble in the middle.
+const SLOW_BITS_PER_SECOND: u64 = 40_000_000;
+
+fn slow(hosts: usize) -> LabConfig {
+    LabConfig { rate_bits_per_second: Some(SLOW_BITS_PER_SECOND), ..one_switch(hosts) }
+}
+
+/// A directory with files of several sizes, links, and modes that are not the usual ones.
+fn tree(site: &Site, large_mib: usize) -> PathBuf {
+    let at = site.directory("tree");
+    fs::create_dir_all(at.join("sub/empty")).expect("room");
+    for number in 0..200 {
+        fs::write(at.join(format!("sub/file-{number}")), content(number, number as usize * 11)).expect("room");
+    }
+    fs::write(at.join("large"), content(7, large_mib * MEBIBYTE)).expect("room");
+    fs::hard_link(at.join("large"), at.join("sub/twin")).expect("room");
+    symlink("/nowhere", at.join("link")).expect("room");
+    fs::set_permissions(at.join("sub/file-7"), Permissions::from_mode(0o600)).expect("ours");
+    fs::set_permissions(at.join("sub/empty"), Permissions::from_mode(0o1770)).expect("ours");
+    at
+}
+
+/// What can be seen of a directory: kind, mode, size of files, time, links and target of each name, and the bytes.
+fn seen(at: &Path) -> String {
+    let script = "find . -type d -printf '%P %y %m %T@\\n' -o -printf '%P %y %m %T@ %s %n %l\\n' | sort; \
+                  find . -type f -print0 | sort -z | xargs -0 cksum";
+    let output = Command::new("sh").args(["-c", script]).current_dir(at).output().expect("a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn start(site: &Site, host: &str, dest: &Path) -> Run {
+    site.start(host, &RECV, dest)
+}
+
+/// Waits until a directory is being built in `holder`.
+fn wait_for_hidden(holder: &Path) {
+    let is_hidden = |name: &String| name.starts_with(".ethbcast-") && name.ends_with(".tree");
+    within(LIMIT, || names_in(holder).iter().any(is_hidden).then_some(())).expect("nothing is being built");
+}
+
+#[test]
+fn a_directory_comes_out_as_it_went_in_at_every_receiver_by_both_paths() {
+    let site = Site::alone("tree", one_switch(4));
+    let source = tree(&site, 4);
+    for via in ["chain", "cast"] {
+        let there = site.directory(&format!("{via}-there"));
+        let dests = [site.path(&format!("{via}-1")), site.path(&format!("{via}-2")), there.clone()];
+        let runs = [0, 1, 2].map(|at| start(&site, ["n1", "n2", "n3"][at], &dests[at]));
+        let root = site.run("n0", &["send", "-i", "eth0", "-n", "3", "--via", via], &source);
+        runs.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+        root.assert_code(0);
+        for dest in [&dests[0], &dests[1], &there.join("tree")] {
+            assert_eq!(seen(dest), seen(&source), "{}", dest.display());
+        }
+        assert_eq!(names_in(&there), ["tree"]);
+    }
+}
+
+#[test]
+fn a_single_file_keeps_its_mode_and_time() {
+    let site = Site::beside("mode", one_switch(2));
+    let source = site.file("secret", "content");
+    fs::set_permissions(&source, Permissions::from_mode(0o600)).expect("ours");
+    let then = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 123_456_789);
+    fs::File::open(&source).and_then(|file| file.set_modified(then)).expect("ours");
+    let receiver = start(&site, "n1", &site.path("received"));
+    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    let received = site.path("received").metadata().expect("there");
+    assert_eq!((received.mode() & 0o7777, received.modified().expect("a time")), (0o600, then));
+}
+
+#[test]
+fn a_file_that_vanishes_is_named_at_both_ends_and_the_rest_arrives() {
+    let site = Site::beside("vanish", one_switch(3));
+    // More than is read ahead comes before the file.
+    let source = tree(&site, 8);
+    let sender = site.start("n0", &["send", "-i", "eth0", "-n", "2"], &source);
+    sender.wait_for_line("waiting for 2 receivers");
+    fs::remove_file(source.join("sub/file-9")).expect("ours");
+    let dests = ["n1", "n2"].map(|host| (start(&site, host, &site.path(host)), site.path(host)));
+    // Both ends print their report, too.
+    let assert_named = |ended: &Ended, words: &[&str]| {
+        ended.assert_code(1);
+        words.iter().for_each(|word| assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr));
+    };
+    assert_named(&sender.end(LIMIT), &["sub/file-9", "1 file was left out", "send again"]);
+    for (run, dest) in dests {
+        assert_named(&run.end(LIMIT), &["sub/file-9", "1 file was left out", "vanished"]);
+        let rest = |at: &Path| {
+            seen(at).lines().filter(|line| !line.starts_with("sub d")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rest(&dest), rest(&source));
+    }
+}
+
+#[test]
+fn what_happens_to_dest_at_one_receiver_fails_there_alone() {
+    let site = Site::alone("dests", slow(5));
+    let source = tree(&site, 8);
+    let (moved, full, elsewhere) = (site.directory("moved"), site.directory("full"), site.directory("elsewhere"));
+    let disk = SmallDisk::mount(&full, 32 << 20).expect("a tmpfs");
+    let good = start(&site, "n1", &site.path("good"));
+    let runs = [("n2", &moved), ("n3", &full)].map(|(host, dest)| start(&site, host, dest));
+    let stdout = site.start("n4", &["recv", "-i", "eth0", "--max-wait", "20"], "-");
+    let sender = site.start("n0", &["send", "-i", "eth0", "-n", "4", "--via", "cast"], &source);
+    [&moved, &full].into_iter().for_each(|holder| wait_for_hidden(holder));
+    disk.fill().expect("a file");
+    fs::rename(&moved, site.path("away")).and_then(|()| symlink(&elsewhere, &moved)).expect("ours");
+    let [moved, full] = runs.map(|run| run.end(LIMIT));
+    moved.assert_refusal(4, &["became another directory", "receive again"]);
+    full.assert_refusal(4, &["No space", "make room"]);
+    stdout.end(LIMIT).assert_refusal(4, &["a directory comes", "tar c DIR"]);
+    good.end(LIMIT).assert_code(0);
+    assert_eq!(seen(&site.path("good")), seen(&source));
+    assert_eq!((names_in(&elsewhere), names_in(&site.path("away"))), (Vec::new(), Vec::new()));
+    assert_eq!(names_in(&site.path("full")), ["of-somebody-else"]);
+    let root = sender.end(LIMIT);
+    root.assert_code(1);
+    assert!(root.stderr.contains("3 of 4 receivers failed"), "{}", root.stderr);
+}
+
+#[test]
+fn several_sources_without_what_is_excluded_go_into_the_directory_that_is_there() {
+    let site = Site::beside("several", one_switch(2));
+    let (tree, file, dest) = (tree(&site, 1), site.file("file.txt", "new"), site.directory("dest"));
+    fs::write(dest.join("mine"), "stays").expect("room");
+    let refused = start(&site, "n1", &dest);
+    let send = ["send", "-i", "eth0", "-n", "1", "--exclude", "file-1*", "--exclude", "/tree/large", "--via", "chain"];
+    let send: Vec<&str> = [&send[..], &[tree.to_str().expect("text")]].concat();
+    site.run("n0", &send, &file).assert_code(1);
+    refused.end(LIMIT).assert_refusal(4, &["exists", "--force", "--in-place"]);
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--in-place"], &dest);
+    site.run("n0", &send, &file).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    assert_eq!(names_in(&dest), ["file.txt", "mine", "tree"]);
+    let sub = names_in(&dest.join("tree/sub"));
+    assert!(sub.contains(&"file-2".to_owned()) && !sub.contains(&"file-1".to_owned()), "{sub:?}");
+    assert!(sub.contains(&"twin".to_owned()), "the first name is left out, the second is the file");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_anybody_is_waited_for() {
+    let site = Site::beside("notree", one_switch(1));
+    let source = tree(&site, 1);
+    nix::unistd::mkfifo(&source.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("room");
+    let send = |arguments: &[&str], path: &Path| {
+        site.run("n0", &[&["send", "-i", "eth0", "-n", "1", "--max-wait", "1"], arguments].concat(), path)
+    };
+    send(&[], &source).assert_refusal(2, &["pipe is a fifo", "--exclude", "--devices"]);
+    send(&["--exclude", "[z-a]"], &source).assert_refusal(2, &["[z-a]", "pattern"]);
+    send(&["-"], &source).assert_refusal(2, &["stdin", "alone"]);
+    send(&[source.to_str().expect("text")], &source).assert_refusal(2, &["two SOURCEs", "tree"]);
+    send(&[source.to_str().expect("text")], &site.path("none")).assert_refusal(4, &["none", "No such file"]);
+    send(&["--exclude-from", "/none"], &source).assert_refusal(4, &["/none", "No such file"]);
+}
