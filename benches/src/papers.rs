@@ -174,5 +174,11 @@ mod tests {
         let worst = cells.iter().map(Cell::excess).fold(0.0, f64::max);
         assert!(equal >= 31, "{equal} of 36 are equal");
         assert!(worst <= 0.025, "the paper's choice takes up to {worst} longer");
+        // What a session would choose, whose frames have room for 1468 bytes.
+        for cell in cells {
+            let shape = if cell.linear { &linear } else { &binary };
+            let (_, seconds) = best_segment(shape, cell.message_bytes, 1468, &cell.network.calibration());
+            assert!(seconds <= cell.ours_seconds * 1.03, "{} bytes: {seconds} s", cell.message_bytes);
+        }
     }
 }

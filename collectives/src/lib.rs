@@ -74,6 +74,8 @@ pub mod communicator;
 pub mod measure;
 pub mod membership;
 mod preset;
+mod route;
 pub mod session;
 
 pub use preset::{Preset, UnknownPreset};
+pub use route::Route;

@@ -1,16 +1,23 @@
 //! A whole session, from invitation to verdict, under the simulator: described, run, checked and priced.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{Participant, Sink, Source};
 use ethbcast_collectives::session::{
-    Blocks, Done, End, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer,
-    Wanted,
+    Blocks, End, OnSlow, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
+    Timing, View, Wanted,
 };
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, host_mac};
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::sim::{
+    Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, host_mac,
+};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;
-use ethbcast_transport::{Instant, MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Machine, Tuning};
 use std::time::Duration;
+
+mod content;
+
+pub use content::{Disk, Sent};
 
 /// The group all simulated sessions belong to.
 pub const GROUP: &str = "simulated";
@@ -34,6 +41,8 @@ pub struct Case {
     pub gives_up: Option<(usize, usize)>,
     /// A host that takes nothing more once it has taken so many bytes: its reader has stopped.
     pub stops: Option<(usize, usize)>,
+    /// A host whose disk takes so many bytes in a second.
+    pub slow: Option<(usize, u64)>,
     /// Hosts that are not there for a while.
     pub absences: Vec<Absence>,
     /// More receivers, for whom the root does not wait, and which come that much later.
@@ -42,6 +51,10 @@ pub struct Case {
     pub pipe: bool,
     /// The sessions' clockwork.
     pub timing: Timing,
+    /// What becomes of a slow member.
+    pub on_slow: OnSlow,
+    /// What the root knows of the cables.
+    pub topology: Option<Topology>,
 }
 
 /// A host that is not there for a while.
@@ -70,10 +83,13 @@ impl Case {
             crashes: Vec::new(),
             gives_up: None,
             stops: None,
+            slow: None,
             absences: Vec::new(),
             late: (0, Duration::ZERO),
             pipe: false,
             timing: Timing::default(),
+            on_slow: OnSlow::default(),
+            topology: None,
         }
     }
 
@@ -85,56 +101,6 @@ impl Case {
 
 /// A host of a simulated session.
 pub type Host = Participant<Sent, Disk>;
-
-/// Bytes that can be read again, or not.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    content: Content<Vec<u8>>,
-    pipe: bool,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
-    }
-}
-
-/// Takes all bytes, until it is full.
-#[derive(Clone, Debug)]
-pub struct Disk {
-    collected: Collected,
-    capacity_bytes: usize,
-    stops_at_bytes: usize,
-}
-
-impl Sink for Disk {
-    fn has_room(&self) -> bool {
-        self.collected.bytes().len() < self.stops_at_bytes
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-        if self.collected.bytes().len() >= self.capacity_bytes {
-            self.collected.refuse(Fate::NoSpace, "full");
-        }
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.collected.verdict(now)
-    }
-}
 
 /// What a session came to.
 #[derive(Clone, Debug)]
@@ -153,8 +119,35 @@ pub struct Played {
     pub each_took: Vec<Duration>,
     /// What each failure was said to be, by rank.
     pub words: Vec<String>,
+    /// The root's last view.
+    pub view: View,
+    /// What the root told its user, and when.
+    pub told: Vec<(Duration, RootEvent)>,
     /// What the network did.
     pub network: Stats,
+}
+
+impl Played {
+    /// The hosts that were put aside, in this order.
+    pub fn aside(&self) -> Vec<usize> {
+        let host = |(_, event): &(Duration, RootEvent)| match event {
+            RootEvent::Aside { host, .. } => Some(host_number(host)),
+            _ => None,
+        };
+        self.told.iter().filter_map(host).collect()
+    }
+}
+
+/// The number of a host, by its name.
+fn host_number(name: &str) -> usize {
+    name.trim_start_matches('n').parse().expect("a host's name is its number")
+}
+
+/// So much loss, and a little of everything else that becomes of frames; and how many of them it concerns.
+pub fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
+    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
+    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).corrupt(corrupt);
+    (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
 }
 
 /// The bytes of a simulated session.
@@ -164,13 +157,21 @@ pub fn data(bytes: usize, seed: u64) -> Vec<u8> {
     data
 }
 
+/// What the root of a session sends.
+pub fn sent(case: &Case, seed: u64) -> Sent {
+    Sent::new(data(case.bytes, seed), case.pipe)
+}
+
 /// The hosts of a session: the root is host 0, the others receive.
 pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
-    let sent = Sent { content: Content::new(data(case.bytes, seed)), pipe: case.pipe };
-    hosts_of(case, seed, sent, |host| {
+    hosts_of(case, seed, sent(case, seed).listening(), |host| {
         let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
         let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        Disk { collected: Collected::default(), capacity_bytes, stops_at_bytes }
+        let disk = Disk::default().with_capacity(capacity_bytes).stopping_at(stops_at_bytes);
+        match case.slow.filter(|&(who, _)| who == host) {
+            Some((_, bytes_per_second)) => disk.with_rate(bytes_per_second),
+            None => disk,
+        }
     })
 }
 
@@ -191,6 +192,8 @@ pub fn hosts_of<S: Source, K: Sink>(
         tuning: tuning.clone(),
         timing: case.timing,
         late: case.late.0 > 0,
+        on_slow: case.on_slow,
+        topology: case.topology.clone(),
         probe: false,
         ..RootConfig::new(station(0), session(seed), "test")
     };
@@ -204,6 +207,14 @@ pub fn hosts_of<S: Source, K: Sink>(
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
+}
+
+/// A host's turn, of which its disk knows when it is.
+pub fn turn(host: &mut Host, now: Instant) -> Option<Instant> {
+    if let Participant::Receiver(_, receiving) = host {
+        receiving.sink_mut().set_now(now);
+    }
+    host.turn(now)
 }
 
 /// The number of a simulated session.
@@ -226,12 +237,8 @@ pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     Network::star(case.receivers + case.late.0 + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
-/// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
-/// what is wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims
-/// them.
-pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
-    let mut simulation = Simulation::new(network, hosts(case, seed), faults);
-    simulation.set_event_limit(20_000_000);
+/// Lets happen to the hosts what `case` says: deaths, late beginnings, absences.
+pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation: &mut Simulation<M, F>) {
     for &(host, at) in &case.crashes {
         simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
     }
@@ -249,8 +256,17 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
             simulation.restore(network.cable_of(host), to);
         }
     }
+}
+
+/// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
+/// what is wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims
+/// them.
+pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
+    let mut simulation = Simulation::new(network, hosts(case, seed), faults);
+    simulation.set_event_limit(20_000_000);
+    strike(case, network, &mut simulation);
     let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
-        let again = host.turn(now);
+        let again = turn(host, now);
         let sound = host.streams().map_or(Ok(()), Blocks::audit);
         sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
         again
@@ -259,11 +275,11 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let (hosts, network) = (simulation.machines(), simulation.stats());
     let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
     assert!(root.is_over(), "{replay}: the root is not over");
-    let sent = sending.source().content.bytes();
+    let sent = sending.source().bytes();
     for receiving in hosts.iter().filter_map(Host::receiving) {
-        let Disk { collected, capacity_bytes, .. } = receiving.sink();
-        let (bytes, claimed) = (collected.bytes(), matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)));
-        let sound = !claimed || bytes.len() >= *capacity_bytes || bytes == sent;
+        let (disk, claimed) = (receiving.sink(), matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)));
+        let bytes = disk.bytes();
+        let sound = !claimed || disk.is_full() || bytes == sent;
         assert!(sound, "{replay}: a receiver claims {} bytes that are not the root's {}", bytes.len(), sent.len());
     }
     Played {
@@ -274,6 +290,8 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
         took: root.took(),
         each_took: root.reports().map(|report| report.took).collect(),
         words: root.reports().map(|report| report.text.clone()).collect(),
+        view: root.view().expect("the session has begun").clone(),
+        told: sending.source().told().iter().map(|(at, event)| (at.since(Instant::START), event.clone())).collect(),
         network,
     }
 }

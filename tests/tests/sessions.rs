@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, GROUP, Played, play, star};
+use ethbcast_tests::session::{Case, GROUP, Played, play, some_of_each, star};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, SwitchSettings, script,
 };
@@ -41,13 +41,8 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
         case.tuning = preset.with_feed_frames(64);
     }
     let loss = [0.0, 0.001, 0.01, 0.05, 0.1, 0.3][random.below(6) as usize];
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults = RandomFaults::new(seed)
-        .loss(loss)
-        .duplicate(duplicate)
-        .reorder(reorder, Duration::from_micros(300))
-        .corrupt(corrupt);
-    (case, faults, loss + reorder + corrupt)
+    let (faults, trouble) = some_of_each(&mut random, seed, loss);
+    (case, faults, trouble)
 }
 
 /// Plays one seed and checks everything, the number of repairs included.

@@ -1,6 +1,6 @@
 //! The swarm: schedules of whole machines under drawn faults, each held to every promise.
 
-use ethbcast_tests::swarm::{RARE, Schedule, Seed, Told, run_all, tell};
+use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, tell};
 
 const SMALL: u64 = 220_000;
 const LARGE: u64 = 2000;
@@ -20,17 +20,27 @@ fn every_schedule_keeps_every_promise() {
     assert!(missing.is_empty(), "reached less than {TIMES} times: {missing:#?}");
 }
 
-/// Schedules that found something: a root that asked for ever for bytes of a pipe, one that looked again and again
-/// without delay whether another root had answered when its patience ended, members with everything that never learnt
-/// that it was all, and a relay deaf to its child while the root's feed was full and everybody had what was in it.
-const FOUND: [&str; 5] = ["small:9578:v3", "small:80198:v3", "small:136646:v3", "small:210655:v3", "small:216720:v3"];
-
+/// Of more than 64 hosts behind switches that share few buffers some never heard an invitation, and the requests of
+/// all collided.
 #[test]
-fn what_was_found_once_stays_fixed() {
-    for seed in FOUND {
-        let seed = seed.parse().expect("kept with the drawing: find it again if that changes");
+fn crowds_behind_few_buffers_get_in() {
+    let is_crowd = |seed: &Seed| match Schedule::of(*seed) {
+        Schedule::Session(session) => session.has(Class::SharedBuffer) && session.hosts() > 64,
+        Schedule::Program(_) => false,
+    };
+    let crowds: Vec<Seed> = (0..400).map(Seed::large).filter(is_crowd).collect();
+    assert!(crowds.len() >= 5, "{crowds:?}");
+    for seed in crowds {
         let (report, _) = tell(seed, Told::Nothing);
         assert_eq!(report.violation, None, "{report}");
+    }
+}
+
+#[test]
+fn a_schedule_that_is_played_twice_goes_the_same_way() {
+    for number in 0..300 {
+        let [one, other] = [0; 2].map(|_| tell(Seed::small(number), Told::Nothing).0);
+        assert_eq!((one.trace, one.events, &one.marks), (other.trace, other.events, &other.marks), "{one}");
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! In each of them every host that can be reached has its bytes, the session ends, and the culprit is named.
 
-use ethbcast_collectives::session::{Outcome, Timing, kind};
+use ethbcast_collectives::session::{OnSlow, Outcome, Timing, kind};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, Played, play, star};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults};
 use ethbcast_transport::wire::{Kind, parse};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
@@ -89,6 +90,50 @@ fn a_reader_that_stops_keeps_the_others_no_longer_than_the_stall_limit_and_is_na
         others_delivered(&played, case.timing.stall + Duration::from_secs(3), &replay);
         assert_eq!(played.fates[N4 - 1], Outcome::Stalled, "{replay}");
         assert!(played.words[N4 - 1].contains("disk"), "{replay}: {}", played.words[N4 - 1]);
+    }
+}
+
+/// Loses all DATA from n3 to n4.
+fn bad_hop(delivery: &Delivery<'_>) -> Fate {
+    let hop = delivery.from == Some(N4 - 1) && delivery.to == N4;
+    let lost = hop && parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA);
+    if lost { Fate::Drop } else { Fate::Deliver }
+}
+
+#[test]
+fn of_a_hop_that_lets_nothing_through_neither_end_is_given_up() {
+    for on_slow in [OnSlow::Demote, OnSlow::Evict] {
+        let case = Case { on_slow, timing: Timing::default(), ..case(Via::Chain) };
+        let replay = format!("{on_slow:?}: a bad hop");
+        let played = played(&case, bad_hop, &replay);
+        assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{replay}: {:?}", played.words);
+        assert_eq!(BTreeSet::from_iter(played.aside()), BTreeSet::from([N4 - 1, N4]), "{replay}");
+    }
+}
+
+#[test]
+fn whoever_sends_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
+    for (on_slow, aside) in [(OnSlow::Demote, vec![N4]), (OnSlow::Evict, vec![])] {
+        let case = Case { on_slow, stops: Some((N4, 1_000_000)), ..case(Via::Chain) };
+        let case = Case { timing: Timing { slow: Duration::from_secs(1), ..case.timing }, ..case };
+        let replay = format!("{on_slow:?}: n4's reader stops");
+        let played = played(&case, NoFaults, &replay);
+        others_delivered(&played, case.timing.stall + Duration::from_secs(3), &replay);
+        assert_eq!((played.aside(), played.fates[N4 - 1]), (aside, Outcome::Stalled), "{replay}");
+    }
+}
+
+/// 300 kB, which the feeds hold: the root has sent all and waits for nobody.
+#[test]
+fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
+    for patience in [4, 20].map(Duration::from_secs) {
+        let timing = Timing { stall: Duration::from_secs(4), patience, ..Timing::default() };
+        let case = Case { timing, bytes: 300_000, ..case(Via::Chain) };
+        let replay = format!("a bad hop, patience {patience:?}");
+        let played = played(&case, bad_hop, &replay);
+        assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{replay}: {:?}", played.words);
+        // n3 has everything.
+        assert_eq!(played.aside(), [N4], "{replay}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What `--via`, `--preset`, `--plan` and `--calibration` mean.
 
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::topology_file::{print_notes, read_text};
+use crate::topology_file::{print_notes, refused};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::Route;
 use ethbcast_planning::model::Calibration;
@@ -40,8 +40,7 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
 /// # Errors
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
-    let name = path.display().to_string();
-    SavedPlan::parse(&read_text(path, "plan file")?, &name).code(Code::Usage)
+    Ok(SavedPlan::load(path).map_err(refused)?)
 }
 
 /// Has a saved plan judged on the topology it is to run on, and says on stderr what was found; nothing is found without
@@ -75,8 +74,7 @@ pub fn admit(
 /// # Errors
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
 pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
-    let name = path.display().to_string();
-    Calibration::parse(&read_text(path, "calibration file")?, &name).code(Code::Usage)
+    Ok(Calibration::load(path).map_err(refused)?)
 }
 
 /// Reads a calibration for the hosts of a topology.

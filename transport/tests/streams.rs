@@ -17,6 +17,8 @@ mod hosts;
 mod jitter;
 #[path = "streams/orphans.rs"]
 mod orphans;
+#[path = "streams/paper.rs"]
+mod paper;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
 #[path = "streams/relays.rs"]

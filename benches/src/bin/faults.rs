@@ -5,8 +5,6 @@
 //! `cargo build --release -p ethbcast`. Every run has a lab of its own, a star of eight hosts; `--list` names the
 //! cells.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +17,7 @@ use ethbcast_benches::payload::{make_file, scratch};
 use ethbcast_benches::program::Program;
 use ethbcast_benches::table::Table;
 use ethbcast_lab::parse_rate;
+use ethbcast_tests::lab::Records;
 use nix::unistd::Uid;
 
 /// Plays transfers with a trouble in each and judges what came of them.
@@ -61,12 +60,8 @@ struct Arguments {
     /// More options for `recv`, with blanks between.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     recv_options: String,
-    /// Add every run to this file, as a line of JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Add all that was said in runs that are not good to this file.
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    records: Records,
     /// The program; without it, the one beside this bench.
     #[arg(long, value_name = "PATH")]
     ethbcast: Option<PathBuf>,
@@ -182,9 +177,8 @@ impl Campaign<'_> {
 
     /// Writes a run down as soon as it is over: a campaign may be cut off.
     fn note(&self, cell: &Cell, run: &Judged, undisturbed_seconds: f64) -> anyhow::Result<()> {
-        if let Some(path) = &self.arguments.json {
-            writeln!(appended(path)?, "{}", run.json(cell, undisturbed_seconds))?;
-        }
+        let records = &self.arguments.records;
+        records.add(|| run.json(cell, undisturbed_seconds))?;
         let verdict = if run.is_good() { "good" } else { "BAD " };
         let mut wrong = Vec::new();
         for (word, hosts) in [("hung", &run.hung), ("lost", &run.lost), ("lies", &run.lies), ("unnamed", &run.unnamed)]
@@ -193,13 +187,9 @@ impl Campaign<'_> {
         }
         let (name, seconds, exact) = (&cell.name, run.seconds, run.exact.len());
         eprintln!("{verdict} {name} seed {} {seconds:.2} s, {exact} exact; {}", run.seed, wrong.join("; "));
-        if let (Some(path), false) = (&self.arguments.log, run.is_good()) {
-            writeln!(appended(path)?, "== {name} seed {} {}\n{}", run.seed, wrong.join("; "), run.said)?;
+        if run.is_good() {
+            return Ok(());
         }
-        Ok(())
+        records.complain(&[&format!("{name} seed {} {}", run.seed, wrong.join("; "))], &run.said)
     }
-}
-
-fn appended(path: &PathBuf) -> anyhow::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("opening {}", path.display()))
 }

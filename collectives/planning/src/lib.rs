@@ -12,6 +12,8 @@
 //!   the plan and the segment of least predicted time.
 //! - [`draw`]: a topology, and a plan over it, as text, as DOT and as SVG.
 //!
+//! Beside them [`load`] reads topologies, calibrations and plans from files; nothing else here opens one.
+//!
 //! ```
 //! use ethbcast_planning::model::{Calibration, Situation, choose};
 //! use ethbcast_planning::plan::{self, Via};
@@ -46,6 +48,7 @@
 pub mod draw;
 mod duration;
 mod host_names;
+pub mod load;
 pub mod model;
 mod natural_order;
 pub mod plan;

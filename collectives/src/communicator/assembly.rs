@@ -4,11 +4,14 @@ use super::body::CallBody;
 use super::config::{Config, gone_after, period};
 use super::error::CommunicatorError;
 use super::kind;
+use super::network::{Network, Spread, SpreadWord, Teller, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
 use crate::membership::{LEAST_MTU_BYTES, OtherBuild};
-use ethbcast_transport::wire::{self, OtherVersion, Rank};
+use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank, VERSION};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a nonce must come back before two processes are taken to share an interface: late frames of a former
 /// process come back once.
@@ -37,6 +40,9 @@ struct Caller {
     mtu_bytes: u16,
     digest: RosterDigest,
     joined: bool,
+    network: SpreadWord,
+    /// How often it has said that of the network in a row.
+    said: u32,
     heard_at: Instant,
 }
 
@@ -48,6 +54,10 @@ pub(super) struct Assembly {
     /// How often those have called that do not fit, since they last did.
     misfits: BTreeMap<MacAddr, u32>,
     /// The list, once as many are there as there are to be.
+    list: Option<Roster>,
+    /// What is known of the network between them.
+    spread: Spread,
+    /// The list once that is known, too.
     roster: Option<Roster>,
     /// When to call next.
     due: Instant,
@@ -55,8 +65,15 @@ pub(super) struct Assembly {
 
 impl Assembly {
     pub(super) fn new(now: Instant, config: Config) -> Assembly {
-        let mut assembly =
-            Assembly { config, callers: BTreeMap::new(), misfits: BTreeMap::new(), roster: None, due: now };
+        let mut assembly = Assembly {
+            config,
+            callers: BTreeMap::new(),
+            misfits: BTreeMap::new(),
+            list: None,
+            spread: Spread::default(),
+            roster: None,
+            due: now,
+        };
         assembly.recount(now);
         assembly
     }
@@ -78,8 +95,42 @@ impl Assembly {
         due
     }
 
+    /// What is known of the network, once the list is there.
+    pub(super) fn network(&self) -> Option<&Arc<Network>> {
+        self.spread.known().map(|(network, _)| network)
+    }
+
+    /// How many calls to make now: who tells the others of the network makes several.
+    pub(super) fn calls(&self) -> u16 {
+        if self.tells() { self.spread.pieces(self.piece_bytes()) } else { 1 }
+    }
+
+    /// Room for a piece of what is known of the network, in bytes.
+    fn piece_bytes(&self) -> usize {
+        let station = &self.config.station;
+        let call_bytes = HEADER_BYTES + CallBody::bytes(&station.group, &station.host);
+        usize::from(station.mtu_bytes.min(LEAST_MTU_BYTES)).saturating_sub(call_bytes).max(1)
+    }
+
+    /// Whether this process is the one that tells the others of the network, and one of them has yet to hear of it.
+    fn tells(&self) -> bool {
+        let lacks = |caller: &Caller| caller.network.list == self.spread.list() && caller.network.network == 0;
+        self.teller() == Some(self.config.station.mac) && self.callers.values().any(lacks)
+    }
+
+    /// The first in the list of those who were told of the network.
+    fn teller(&self) -> Option<MacAddr> {
+        let was_told = |mac: &MacAddr| match self.callers.get(mac) {
+            Some(caller) => caller.network.told,
+            None => self.config.describes_network(),
+        };
+        self.list.as_ref()?.entries().iter().map(|entry| entry.mac).find(was_told)
+    }
+
     /// What this process calls.
-    pub(super) fn call(&self, joined: bool) -> CallBody {
+    pub(super) fn call(&mut self, joined: bool) -> CallBody {
+        let (tells, room_bytes) = (self.tells(), self.piece_bytes());
+        let network = self.spread.word(self.config.describes_network(), tells, room_bytes);
         let Config { station, size, nonce, preset, .. } = &self.config;
         CallBody {
             nonce: *nonce,
@@ -90,6 +141,7 @@ impl Assembly {
             digest: self.roster.as_ref().map_or([0; 32], Roster::digest),
             group: station.group.clone(),
             host: station.host.clone(),
+            network,
         }
     }
 
@@ -109,7 +161,20 @@ impl Assembly {
         if self.note(now, mac, call) {
             self.recount(now);
         }
+        if self.teller() == Some(mac)
+            && !self.config.describes_network()
+            && let Some(caller) = self.callers.get(&mac)
+            && self.spread.take(&caller.network, caller.said >= CREDIBLE_CALLS, size)
+        {
+            self.due = now;
+            self.complete();
+        }
         self.check(now)
+    }
+
+    /// Why there will be no group, if this process alone knows that.
+    pub(super) fn fault(&self) -> Option<CommunicatorError> {
+        self.spread.fault().cloned()
     }
 
     /// Takes a frame of another version of the protocol.
@@ -118,13 +183,13 @@ impl Assembly {
     /// If a process of that version wants to be in this group.
     pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
         let OtherVersion { version, kind, source } = other;
-        let call = wire::parse_version(version, frame).ok().filter(|_| version == 1);
-        let call = call.and_then(|frame| CallBody::decode(frame.payload));
-        let is_foreign = call.as_ref().is_some_and(|call| call.group != self.config.station.group);
+        let call = wire::parse_version(version, frame).ok().filter(|_| version < VERSION);
+        let names = call.and_then(|frame| CallBody::names(frame.payload));
+        let is_foreign = names.as_ref().is_some_and(|(group, _)| *group != self.config.station.group);
         if kind != kind::CALL || is_foreign {
             return Ok(());
         }
-        let host = call.map(|call| call.host);
+        let host = names.map(|(_, host)| host);
         self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version }))
     }
 
@@ -140,7 +205,7 @@ impl Assembly {
 
     /// Notes a call; true if it changes the list.
     fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {
-        let CallBody { nonce, mtu_bytes, joined, digest, host, .. } = call;
+        let CallBody { nonce, mtu_bytes, joined, digest, host, network, .. } = call;
         let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
         if self.callers.len() >= usize::from(self.config.size) + SPARE_CALLERS && !self.callers.contains_key(&mac) {
             return false;
@@ -148,13 +213,17 @@ impl Assembly {
         let known = self.callers.remove(&mac);
         let same = known
             .as_ref()
-            .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host));
+            .is_some_and(|known| (known.nonce, known.mtu_bytes, &known.host) == (nonce, mtu_bytes, &host))
+            && known.as_ref().is_some_and(|known| known.network.told == network.told);
+        let said = known.as_ref().filter(|known| known.network.says_the_same(&network));
+        let said = said.map_or(0, |known| known.said).saturating_add(1);
         let (calls, replaced, returns) = match known {
             Some(known) if known.nonce == nonce => (known.calls.saturating_add(1), known.replaced, known.returns),
             Some(known) => (1, Some(known.nonce), known.returns + u32::from(known.replaced == Some(nonce))),
             None => (1, None, 0),
         };
-        let caller = Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, heard_at: now };
+        let caller =
+            Caller { nonce, calls, replaced, returns, host, mtu_bytes, digest, joined, network, said, heard_at: now };
         self.callers.insert(mac, caller);
         !same
     }
@@ -162,7 +231,7 @@ impl Assembly {
     /// Makes the list if as many are there as there are to be. Whoever has a new one says so at once.
     fn recount(&mut self, now: Instant) {
         let complete = self.callers.len() + 1 == usize::from(self.config.size);
-        let roster = complete.then(|| {
+        let list = complete.then(|| {
             let station = &self.config.station;
             let own = RosterEntry { mac: station.mac, nonce: self.config.nonce, host: station.host.clone() };
             let others = self.callers.iter();
@@ -172,10 +241,22 @@ impl Assembly {
                 self.callers.values().map(|caller| caller.mtu_bytes).min().unwrap_or(u16::MAX).min(station.mtu_bytes);
             Roster::new(&station.group, std::iter::once(own).chain(others).collect(), mtu_bytes, self.config.preset)
         });
-        if roster.is_some() && roster != self.roster {
-            self.due = now;
+        if list != self.list {
+            let hosts: Vec<&str> = list.iter().flat_map(Roster::entries).map(|entry| entry.host.as_str()).collect();
+            self.spread.restart(list.as_ref().map_or(0, Roster::number), &self.config, &hosts);
+            self.due = if list.is_some() { now } else { self.due };
+            self.list = list;
         }
-        self.roster = roster;
+        self.complete();
+    }
+
+    /// Nobody or somebody was told of the network: the list is complete once that is known here.
+    fn complete(&mut self) {
+        if self.list.is_some() && self.teller().is_none() {
+            self.spread.settle_unknown();
+        }
+        let known = self.list.as_ref().zip(self.spread.known());
+        self.roster = known.map(|(list, (_, network))| list.knowing(network));
     }
 
     /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process
@@ -184,6 +265,13 @@ impl Assembly {
         let fresh_for = period(self.config.size) * 5 / 2;
         let is_fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
         let fresh = || self.callers.values().filter(is_fresh);
+        if let Some(fault) = self.fault() {
+            return Err(fault);
+        }
+        self.check_network(now, fresh_for)?;
+        if let Some(caller) = fresh().find(|caller| caller.network.unfit && caller.said >= CREDIBLE_CALLS) {
+            return Err(CommunicatorError::Unfit { host: caller.host.clone() });
+        }
         // Each return makes its calls count anew.
         let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.heard_at) < fresh_for;
         if let Some(caller) = self.callers.values().find(twin) {
@@ -201,6 +289,28 @@ impl Assembly {
             return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
         }
         Ok(())
+    }
+
+    /// Looks for two that were told different things of the network.
+    fn check_network(&self, now: Instant, fresh_for: Duration) -> Result<(), CommunicatorError> {
+        let own = self.spread.known().filter(|_| self.config.describes_network());
+        let own = own.map(|(_, network)| SpreadWord {
+            told: true,
+            list: self.spread.list(),
+            network,
+            ..SpreadWord::default()
+        });
+        let station = &self.config.station;
+        let own = own.as_ref().map(|word| Teller { host: &station.host, word });
+        let fresh = |caller: &&Caller| caller.said >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
+        let others = self.callers.values().filter(fresh);
+        let others = others.map(|caller| Teller { host: &caller.host, word: &caller.network });
+        match contradiction(self.spread.list(), own.into_iter().chain(others)) {
+            Some((one, other)) => {
+                Err(CommunicatorError::NetworksDiffer { one: one.to_owned(), other: other.to_owned() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// A frame of the session that this list makes: its sender knows that all have the list.
@@ -240,6 +350,9 @@ impl Assembly {
         match digest {
             Some(digest) => {
                 CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.digest != digest) }
+            }
+            None if self.list.is_some() => {
+                CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.network.told) }
             }
             None => CommunicatorError::Missing { size, hosts: self.hosts() },
         }

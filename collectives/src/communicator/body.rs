@@ -1,6 +1,7 @@
 //! The bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
 
 use super::failure::Failure;
+use super::network::SpreadWord;
 use super::roster::RosterDigest;
 use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -19,9 +20,15 @@ pub(super) struct CallBody {
     pub digest: RosterDigest,
     pub group: String,
     pub host: String,
+    pub network: SpreadWord,
 }
 
 impl CallBody {
+    /// What a call of a process with these names takes without a piece of what is known of the network, in bytes.
+    pub(super) fn bytes(group: &str, host: &str) -> usize {
+        8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadWord::BYTES
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         out.u64(self.nonce)
@@ -30,7 +37,7 @@ impl CallBody {
             .u8(self.preset)
             .u8(u8::from(self.joined))
             .bytes(&self.digest);
-        out.name(&self.group).name(&self.host);
+        self.network.write(out.name(&self.group).name(&self.host));
         out.into_bytes()
     }
 
@@ -46,7 +53,15 @@ impl CallBody {
             digest: from.array()?,
             group: from.text()?,
             host: from.text()?,
+            network: SpreadWord::read(&mut from)?,
         })
+    }
+
+    /// The names of group and host in a call of an earlier version, which ended with them.
+    pub(super) fn names(wire: &[u8]) -> Option<(String, String)> {
+        let mut from = BodyReader::new(wire);
+        from.bytes(8 + 2 + 2 + 1 + 1 + 32)?;
+        Some((from.text()?, from.text()?))
     }
 }
 
@@ -114,7 +129,10 @@ mod tests {
             digest: [7; 32],
             group: "g".into(),
             host: "n0".into(),
+            network: SpreadWord { told: true, unfit: true, list: 5, network: 9, piece: None },
         };
+        assert_eq!(call.encode().len(), CallBody::bytes("g", "n0"));
+        assert_eq!(CallBody::names(&call.encode()), Some(("g".to_owned(), "n0".to_owned())));
         assert_eq!(CallBody::decode(&call.encode()), Some(call.clone()));
         assert_eq!(CallBody::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
         let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });

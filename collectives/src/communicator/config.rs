@@ -1,9 +1,11 @@
 //! What a member is told before it looks for the others, and how often it speaks.
 
 use super::error::CommunicatorError;
-use crate::Preset;
 use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
+use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::file::Contention;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::messages::Settings;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
@@ -33,12 +35,24 @@ pub struct Config {
     pub nonce: u64,
     /// The protocol's numbers.
     pub preset: Preset,
-    /// What the network costs, if that is known: decides at the root which broadcasts go down the chain.
+    /// Where the hosts are; the group's among them, by the names they join under. Without it, on one switch. What one
+    /// rank is told of topology, calibration, route, casts and probe holds for all; if several are told, it must be the
+    /// same.
+    pub topology: Option<Topology>,
+    /// What the network costs, if that is known. If neither that nor the topology is, every broadcast is cast.
     pub calibration: Option<Calibration>,
+    /// Which way broadcasts take.
+    pub route: Route,
+    /// Whether a saved plan may use a cable of the topology for several senders at a time.
+    pub contention: Contention,
+    /// Whether broadcasts and allgathers may go by one frame to all; control messages always do.
+    pub casts: bool,
+    /// Whether rank 0 measures what the network costs once all are there, unless there is a calibration.
+    pub probe: bool,
     /// When to give up waiting for the others.
     pub join_by: Option<Instant>,
-    /// What the feeds of the streams of all ranks may take together, in bytes; each has 64 slots at least. Memory is
-    /// taken when a rank first broadcasts.
+    /// What the feeds of the streams of all ranks may take together, in bytes, for each way that broadcasts take; each
+    /// has 64 slots at least. Memory is taken when a rank first broadcasts by a way.
     pub feed_bytes: u64,
 }
 
@@ -49,7 +63,28 @@ impl Config {
     /// One of `size` ranks that waits for the others as long as it takes and casts every broadcast.
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
-        Config { station, size, nonce, preset, calibration: None, join_by: None, feed_bytes }
+        let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
+        let (casts, probe, join_by) = (true, false, None);
+        Config {
+            station,
+            size,
+            nonce,
+            preset,
+            topology,
+            calibration,
+            route,
+            contention,
+            casts,
+            probe,
+            join_by,
+            feed_bytes,
+        }
+    }
+
+    /// Whether it says anything of the network or of the way, which then holds for all ranks.
+    pub(super) fn describes_network(&self) -> bool {
+        let Config { topology, calibration, route, casts, probe, .. } = self;
+        topology.is_some() || calibration.is_some() || *route != Route::Auto || !casts || *probe
     }
 
     /// # Errors

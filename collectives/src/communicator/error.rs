@@ -89,6 +89,29 @@ pub enum CommunicatorError {
         /// The other host.
         host: String,
     },
+    /// What this process was told of the network is not about this group, or contradicts itself.
+    #[error("{why}")]
+    Network {
+        /// What is wrong, with file and line where it was read from one, and what to do.
+        why: String,
+    },
+    /// What another process was told of the network is not about this group.
+    #[error("{host} cannot take part: what it was told of the network is not about this group; it says what is wrong")]
+    Unfit {
+        /// The other host.
+        host: String,
+    },
+    /// Two processes were told different things of the network.
+    #[error(
+        "{one} and {other} were told different things of the network (topology, calibration, plan or way): give both \
+         the same files and options, or only one of them any"
+    )]
+    NetworksDiffer {
+        /// The one host.
+        one: String,
+        /// The other.
+        other: String,
+    },
     /// Another process is of another version of the protocol.
     #[error("{0}")]
     OtherBuild(OtherBuild),

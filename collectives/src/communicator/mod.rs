@@ -26,6 +26,7 @@ mod failure;
 pub mod kind;
 mod live;
 mod member;
+mod network;
 mod roster;
 mod signature;
 

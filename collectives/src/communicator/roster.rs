@@ -28,22 +28,16 @@ impl Roster {
     /// Orders the processes of `group` by host name, then address. `mtu_bytes` is the smallest of all.
     pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
-        let mut hasher = blake3::Hasher::new();
-        let mut text = |text: &str| {
-            hasher.update(&(text.len() as u64).to_be_bytes());
-            hasher.update(text.as_bytes());
-        };
-        text(group);
-        entries.iter().for_each(|entry| text(&entry.host));
-        for RosterEntry { mac, nonce, .. } in &entries {
-            hasher.update(&mac.octets());
-            hasher.update(&nonce.to_be_bytes());
-        }
-        hasher.update(&mtu_bytes.to_be_bytes());
-        hasher.update(&[preset as u8]);
-        Roster { entries, mtu_bytes, digest: *hasher.finalize().as_bytes() }
+        let digest = digest(group, &entries, mtu_bytes, preset);
+        Roster { entries, mtu_bytes, digest }
     }
 
+    /// The same list, of processes that also know the same of their network: the description of this number.
+    pub(super) fn knowing(&self, network: u64) -> Roster {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.digest).update(&network.to_be_bytes());
+        Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
+    }
     pub(super) fn entries(&self) -> &[RosterEntry] {
         &self.entries
     }
@@ -58,6 +52,12 @@ impl Roster {
 
     pub(super) fn digest(&self) -> RosterDigest {
         self.digest
+    }
+
+    /// The list's number: the digest's first eight bytes, which are not all zero.
+    pub(super) fn number(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.digest;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
     }
 
     /// The number that every frame of the group carries: the digest's first four bytes.
@@ -78,6 +78,24 @@ impl Roster {
     pub(super) fn is(&self, rank: Rank, mac: MacAddr) -> bool {
         self.entries.get(rank.index()).is_some_and(|entry| entry.mac == mac)
     }
+}
+
+/// BLAKE3 of everything that members agree on.
+fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) -> RosterDigest {
+    let mut hasher = blake3::Hasher::new();
+    let mut text = |text: &str| {
+        hasher.update(&(text.len() as u64).to_be_bytes());
+        hasher.update(text.as_bytes());
+    };
+    text(group);
+    entries.iter().for_each(|entry| text(&entry.host));
+    for RosterEntry { mac, nonce, .. } in entries {
+        hasher.update(&mac.octets());
+        hasher.update(&nonce.to_be_bytes());
+    }
+    hasher.update(&mtu_bytes.to_be_bytes());
+    hasher.update(&[preset as u8]);
+    *hasher.finalize().as_bytes()
 }
 
 #[cfg(test)]
@@ -122,5 +140,7 @@ mod tests {
         ];
         assert!(others.iter().all(|other| *other != digest));
         assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
+        let list = Roster::new("g", both(), 1500, Preset::Default);
+        assert_ne!(list.knowing(1).digest(), list.knowing(2).digest());
     }
 }

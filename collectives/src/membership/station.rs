@@ -1,7 +1,7 @@
 //! What every host of a group knows about itself.
 
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EtherType, Identity, Rank, StreamId};
+use ethbcast_transport::wire::{self, EtherType, HEADER_BYTES, Identity, Rank, StreamId};
 
 /// The smallest MTU there is, in bytes: below it a frame has no room for an acknowledgement's bitmap (protocol §2).
 pub const LEAST_MTU_BYTES: u16 = 576;
@@ -30,6 +30,11 @@ impl Station {
     pub fn new(group: &str, host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
         let (group_mac, ether_type) = (wire::group_mac(group), EtherType::DEFAULT);
         Station { host: host.to_owned(), group: group.to_owned(), mac, group_mac, ether_type, mtu_bytes }
+    }
+
+    /// The longest payload of its frames, in bytes.
+    pub fn payload_bytes(&self) -> u16 {
+        self.mtu_bytes.saturating_sub(HEADER_BYTES as u16)
     }
 
     /// What its control frames say about it; those of its streams say the same, but for the stream's number.

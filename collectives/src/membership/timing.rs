@@ -43,8 +43,8 @@ pub(crate) const HURRY: Duration = Duration::from_micros(12_500);
 /// Between two repetitions of a member's word that its part is over, which counts when it is said twice.
 pub(crate) const CLAIM_PERIOD: Duration = HURRY;
 
-/// Up to so many receivers a switch's port holds what they say at the same moment.
-const AT_ONCE: usize = 128;
+/// Up to so many receivers a switch's port holds what they say at the same moment, also where all ports share little.
+const AT_ONCE: usize = 16;
 /// Above, a short frame's time at 100 Mbit/s lies between one and the next, so that the root's port does not overflow.
 const BETWEEN: Duration = Duration::from_micros(20);
 

@@ -3,17 +3,16 @@
 //! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build --release -p
 //! ethbcast`. Every failure is printed with the command that plays it again; docs/testing.md says what is judged.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Parser;
 use ethbcast_tests::chaos::{Campaign, Class, Scenario, Terms, Verdict};
+use ethbcast_tests::lab::Records;
 use ethbcast_tests::lab::interrupt::Interrupt;
 use ethbcast_tests::lab::program::Program;
 use nix::unistd::Uid;
@@ -53,12 +52,8 @@ struct Arguments {
     /// Print what the runs are, and play none.
     #[arg(long)]
     list: bool,
-    /// Add every run to this file, as a line of JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Add all that was said in runs that are not good to this file.
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    records: Records,
     /// The program; without it, the one beside this one.
     #[arg(long, value_name = "PATH")]
     ethbcast: Option<PathBuf>,
@@ -132,22 +127,18 @@ fn note(arguments: &Arguments, scenario: &Scenario, result: &anyhow::Result<Verd
 }
 
 fn write(arguments: &Arguments, scenario: &Scenario, verdict: &Verdict) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.json {
+    let good = verdict.wrong.is_empty();
+    arguments.records.add(|| {
         let classes: Vec<_> = verdict.classes.iter().map(|class| class.name()).collect();
-        let line = json!({
+        json!({
             "seed": scenario.seed, "only": scenario.only.map(Class::name), "classes": classes,
-            "scenario": scenario.to_string(), "good": verdict.wrong.is_empty(), "wrong": verdict.wrong,
+            "scenario": scenario.to_string(), "good": good, "wrong": verdict.wrong,
             "seconds": verdict.seconds, "files": verdict.exact, "came": verdict.came,
-        });
-        writeln!(appended(path)?, "{line}")?;
+        })
+    })?;
+    if good {
+        return Ok(());
     }
-    if let (Some(path), false) = (&arguments.log, verdict.wrong.is_empty()) {
-        let wrong = verdict.wrong.join("; ");
-        writeln!(appended(path)?, "== {} {scenario}\n== {wrong}\n{}", scenario.seed, verdict.said)?;
-    }
-    Ok(())
-}
-
-fn appended(path: &PathBuf) -> anyhow::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("opening {}", path.display()))
+    let headings = [format!("{} {scenario}", scenario.seed), verdict.wrong.join("; ")];
+    arguments.records.complain(&headings.each_ref().map(String::as_str), &verdict.said)
 }

@@ -6,11 +6,13 @@ mod process;
 pub use play::{Play, play};
 pub use process::{Process, content};
 
+use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Config, Preset};
 use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
+use ethbcast_transport::sim::{Cable, HostSettings, Network, SwitchId, SwitchSettings, host_mac};
 use ethbcast_transport::wire::{EtherType, group_mac};
 use std::time::Duration;
 
@@ -65,6 +67,25 @@ pub enum Step {
     Settle,
 }
 
+/// What a process is told of its network beside what all are.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Where the hosts are.
+    pub topology: Option<Topology>,
+    /// Which way broadcasts take.
+    pub route: Route,
+    /// Whether they may be cast.
+    pub casts: bool,
+    /// Whether rank 0 measures once all are there.
+    pub probe: bool,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        Told { topology: None, route: Route::Auto, casts: true, probe: false }
+    }
+}
+
 /// A communicator to be simulated.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -80,7 +101,11 @@ pub struct Case {
     pub mtus: Vec<u16>,
     /// The protocol's numbers.
     pub preset: Preset,
-    /// What the network is said to cost.
+    /// What each process is told of the network.
+    pub told: Vec<Told>,
+    /// The switches that there are, which have the hosts by number; without it, one.
+    pub wiring: Option<Topology>,
+    /// What all are told that the network costs.
     pub calibration: Option<Calibration>,
     /// How long a process waits for the others, and a call for its end.
     pub patience: Duration,
@@ -88,6 +113,8 @@ pub struct Case {
     pub crashes: Vec<(usize, Duration)>,
     /// The rate of every cable.
     pub rate_bits_per_second: u64,
+    /// What an idle cable lets through at once.
+    pub burst_bytes: u64,
     /// Whether ranks leave at the end of their programs; else the run ends when all have come to theirs.
     pub leave: bool,
 }
@@ -103,10 +130,13 @@ impl Case {
             names: (0..hosts).map(|host| format!("n{host}")).collect(),
             mtus: vec![576; hosts],
             preset: Preset::Default,
+            told: vec![Told::default(); hosts],
+            wiring: None,
             calibration: None,
             patience: Duration::from_secs(20),
             crashes: Vec::new(),
             rate_bits_per_second: 1_000_000_000,
+            burst_bytes: 0,
             leave: true,
         }
     }
@@ -120,19 +150,23 @@ impl Case {
             ether_type: EtherType::DEFAULT,
             mtu_bytes: self.mtus[host],
         };
+        let Told { topology, route, casts, probe } = self.told[host].clone();
+        let nonce = seed ^ (host as u64) << 32;
         Config {
-            station,
-            size: self.sizes[host],
-            nonce: seed ^ (host as u64) << 32,
             preset: self.preset,
+            topology,
             calibration: self.calibration.clone(),
+            route,
+            casts,
+            probe,
             join_by: Some(Instant::START + self.starts[host] + self.patience),
-            // Small feeds: their memory is taken anew in each of tens of thousands of runs.
-            feed_bytes: 0,
+            // Small feeds, unless frames are full: their memory is taken anew in each of tens of thousands of runs.
+            feed_bytes: if self.mtus[host] < 1500 { 0 } else { Config::FEED_BYTES },
+            ..Config::new(station, self.sizes[host], nonce)
         }
     }
 
-    /// All hosts on one switch.
+    /// The hosts on their switches.
     pub fn network(&self) -> Network {
         let settings = HostSettings {
             groups: vec![group_mac(GROUP)],
@@ -140,8 +174,26 @@ impl Case {
             nic_transmit_frames: 32,
             ..HostSettings::default()
         };
-        let cable = Cable::new(self.rate_bits_per_second, Duration::from_micros(5));
+        let cable = Cable::new(self.rate_bits_per_second, Duration::from_micros(5)).with_burst_bytes(self.burst_bytes);
         let mtu_bytes = self.mtus.iter().copied().max().unwrap_or(1500);
-        Network::star(self.programs.len(), cable, &settings).with_mtu_bytes(mtu_bytes.into())
+        let network = match &self.wiring {
+            None => Network::star(self.programs.len(), cable, &settings),
+            Some(topology) => wired(topology, cable, &settings),
+        };
+        network.with_mtu_bytes(mtu_bytes.into())
     }
+}
+
+/// The hosts of a topology on its switches, all cables alike.
+fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network {
+    let mut network = Network::new();
+    let switches: Vec<SwitchId> =
+        topology.switches().iter().map(|_| network.add_switch(SwitchSettings::default())).collect();
+    for &(one, other) in topology.cables() {
+        network.connect(switches[one], switches[other], cable).expect("a topology is a tree");
+    }
+    for host in 0..topology.hosts().len() {
+        network.add_host(switches[topology.switch_of(host)], cable, settings.clone());
+    }
+    network
 }

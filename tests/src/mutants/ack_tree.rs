@@ -1,49 +1,58 @@
 //! A small ack tree of streams, with tiny feeds and frames that overtake each other by far: what a session has only
 //! above 128 receivers.
 
-use ethbcast_transport::sim::{Cable, HostSettings, Network, Random, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+use super::acknowledged::Acknowledged;
+use crate::stream::{GROUP, ack_tree};
+use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation};
+use ethbcast_transport::stream::{Ending, Stream};
+use ethbcast_transport::wire::{StreamId, group_mac};
 use ethbcast_transport::{Alone, Instant, Tuning};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 const FEED_FRAMES: u64 = 16;
 const PAYLOAD: [u8; 200] = [7; 200];
 
-fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+/// Faults that listen to what they let through.
+struct Listening {
+    faults: RandomFaults,
+    said: Rc<RefCell<Acknowledged>>,
 }
 
-/// The stream at a host of a tree of so many hosts, in which each has `fan_out` that acknowledge to it.
-fn stream(host: usize, hosts: usize, fan_out: usize) -> Stream {
-    let above = |host: usize| (host - 1) / fan_out;
-    let below: Vec<Peer> = (1..hosts).filter(|&child| above(child) == host).map(peer).collect();
-    let tuning = Tuning::default().with_feed_frames(FEED_FRAMES);
-    let tuning = tuning.for_ack_tree(200, fan_out, host.saturating_sub(1) % fan_out);
-    let Peer { rank, mac } = peer(host);
-    let identity = Identity { session: 1, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
-    if host == 0 {
-        let outlet = Outlet::Cast { group: group_mac("tree"), listeners: below };
-        return Stream::origin(identity, PAYLOAD.len(), &outlet, tuning);
+impl Faults for Listening {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.said.borrow_mut().note(delivery);
+        self.faults.fate(delivery)
     }
-    let mut stream =
-        Stream::receiver(identity, PAYLOAD.len(), peer(above(host)), &Outlet::RepairChildren(below), tuning);
-    stream.set_origin(peer(0));
-    stream
+}
+
+/// Who says that all behind it have frames that one of them lacks.
+fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String> {
+    (1..parents.len()).find_map(|host| {
+        let above = std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
+        let liar = above.into_iter().find(|&above| said.below(above, StreamId(1)) > taken[host])?;
+        Some(format!("host {liar} says that all behind it have what host {host} lacks"))
+    })
 }
 
 /// Plays one; what is wrong, if anything.
 pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
     let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
     let loss = [0.0, 0.01, 0.1][random.below(3) as usize];
+    let said = Rc::new(RefCell::new(Acknowledged::default()));
     let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.05, Duration::from_millis(8));
-    let settings = HostSettings { groups: vec![group_mac("tree")], ..HostSettings::default() };
+    let settings = HostSettings { groups: vec![group_mac(GROUP)], ..HostSettings::default() };
     let network = Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let machines = (0..hosts).map(|host| Alone::new(stream(host, hosts, fan_out))).collect();
+    let parents: Vec<usize> = (0..hosts).map(|host| host.saturating_sub(1) / fan_out).collect();
+    let tuning = Tuning::default().with_feed_frames(FEED_FRAMES);
+    let stream = |host| Alone::new(ack_tree(host, &parents, PAYLOAD.len(), &tuning));
+    let machines = (0..hosts).map(stream).collect();
+    let faults = Listening { faults, said: Rc::clone(&said) };
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(1_000_000);
     let mut taken = vec![0; hosts];
-    let mut audit = Ok(());
+    let (mut audit, mut lie) = (Ok(()), None);
     let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
         let stream: &mut Stream = &mut machine.part;
         let ending = |next: u64| if next + 1 == frames { Ending::Stream } else { Ending::None };
@@ -57,9 +66,13 @@ pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
         if audit.is_ok() {
             audit = stream.audit();
         }
+        lie = lie.take().or_else(|| liar(&said.borrow(), &parents, &taken));
         None
     });
     audit.map_err(|error| error.to_string())?;
+    if let Some(wrong) = lie.or(said.borrow().wrong().map(str::to_owned)) {
+        return Err(wrong);
+    }
     if taken.iter().all(|&taken| taken == frames) && outcome.is_quiet() {
         return Ok(());
     }

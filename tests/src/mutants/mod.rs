@@ -1,6 +1,7 @@
 //! Planted bugs (`transport/src/planted.rs`), and the hunt for them: each has to be found by seeded schedules.
 
 mod ack_tree;
+mod acknowledged;
 mod bugs;
 mod forgery;
 mod schedules;

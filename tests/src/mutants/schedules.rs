@@ -4,7 +4,7 @@ use super::ack_tree;
 use super::forgery::Forgery;
 use super::session::{Scene, run};
 use crate::communicator;
-use crate::session::{Absence, Case};
+use crate::session::{Absence, Case, some_of_each};
 use crate::swarm::Seed;
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_collectives::session::Timing;
@@ -21,9 +21,10 @@ pub fn play(seed: u64) -> Result<(), String> {
         5 => run(&lossy(&mut random, seed), seed),
         6 => run(&deaths(&mut random, seed), seed),
         7 => run(&forged(&mut random, seed), seed),
-        8 => match seed / 10 % 3 {
+        8 => match seed / 10 % 4 {
             0 => run(&absences(&mut random, seed), seed),
             1 => ack_tree::run(&mut random, seed),
+            2 => run(&slow(&mut random, seed), seed),
             _ => run(&crowd(&mut random, seed), seed),
         },
         _ => program(&mut random, seed),
@@ -34,13 +35,6 @@ pub fn play(seed: u64) -> Result<(), String> {
 fn swarm(seed: u64) -> Result<(), String> {
     let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
     crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
-}
-
-fn faults(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let late_by = Duration::from_micros(300);
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).reorder(reorder, late_by).corrupt(corrupt);
-    (faults, loss + reorder + corrupt)
 }
 
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
@@ -66,7 +60,7 @@ fn lossy(random: &mut Random, seed: u64) -> Scene {
         case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
     }
     let loss = one_of(random, &[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]);
-    let (faults, trouble) = faults(random, seed, loss);
+    let (faults, trouble) = some_of_each(random, seed, loss);
     let budgets = Some(budgets(&case, trouble));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(30), budgets, forgeries: Vec::new() }
 }
@@ -112,6 +106,17 @@ fn absences(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
 }
 
+/// A receiver's disk is slower than the network, but not too slow, and buffers are small: what is sent is what the
+/// slowest has room for.
+fn slow(random: &mut Random, seed: u64) -> Scene {
+    let via = one_of(random, &[Via::Chain, Via::Cast, Via::Cast, Via::Binary]);
+    let mut case = troubled(random, via).with_feed(one_of(random, &[32, 64]));
+    let host = 1 + random.below(case.receivers as u64) as usize;
+    case.slow = Some((host, one_of(random, &[3_000_000, 6_000_000, 10_000_000])));
+    let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(3));
+    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
+}
+
 /// A session of a tenth of a second that is impatient.
 fn troubled(random: &mut Random, via: Via) -> Case {
     let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
@@ -134,10 +139,14 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
         Forgery::WrongDigest,
         Forgery::WrongReports,
     ];
-    let forgeries = vec![(Duration::from_micros(200_000 + random.below(50_000)), one_of(random, &kinds))];
+    let kind = one_of(random, &kinds);
+    let times = if matches!(kind, Forgery::Ack { .. }) { 1 + random.below(8) } else { 1 };
+    let mut moments: Vec<u64> = (0..times).map(|_| 200_000 + random.below(50_000)).collect();
+    moments.sort_unstable();
+    let forgeries = moments.into_iter().map(|at| (Duration::from_micros(at), kind)).collect();
     let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
-    // Less than the limit after which whoever stands still is put aside: nothing has to come to that.
-    let within = Duration::from_millis(1900);
+    // One takes less than the limit after which whoever stands still is put aside; several may bring somebody there.
+    let within = Duration::from_millis(if times == 1 { 1900 } else { 5000 });
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries }
 }
 
@@ -145,7 +154,7 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
 fn crowd(random: &mut Random, seed: u64) -> Scene {
     let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
-    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
+    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
     Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
 }
 
@@ -170,7 +179,7 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
     let mut case = communicator::Case::new(ranks, &steps);
     case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
-    let (faults, _) = faults(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
+    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
     communicator::play(&case, seed, faults, "a program");
     Ok(())
 }

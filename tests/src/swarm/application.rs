@@ -27,14 +27,30 @@ pub struct Origin {
     rests_until: Instant,
     /// What has been given since the last rest.
     given: usize,
+    /// How often it has rested.
+    rests: u64,
 }
 
 impl Origin {
+    /// How often it has rested.
+    pub fn rests(&self) -> u64 {
+        self.rests
+    }
+
     /// All of `bytes`, at this pace; what has been given can be read again unless it is a pipe.
     pub fn new(bytes: Rc<Vec<u8>>, pipe: bool, pace: Pace) -> Origin {
         let mut tally = Tally::default();
         tally.add(&bytes);
-        Origin { trailer: tally.trailer(), bytes, pushed: 0, pipe, pace, rests_until: Instant::START, given: 0 }
+        Origin {
+            trailer: tally.trailer(),
+            bytes,
+            pushed: 0,
+            pipe,
+            pace,
+            rests_until: Instant::START,
+            given: 0,
+            rests: 0,
+        }
     }
 }
 
@@ -52,6 +68,7 @@ impl Source for Origin {
         }
         if self.given >= self.pace.bytes {
             self.given = 0;
+            self.rests += 1;
             self.rests_until = now + self.pace.rests;
             return Next::Until(self.rests_until);
         }
@@ -119,6 +136,10 @@ pub struct Shelf {
     pub failed: Cell<bool>,
     /// Whose bytes it holds: the number of the root's host.
     pub root: Cell<usize>,
+    /// How often it has rested.
+    pub rests: Cell<u64>,
+    /// How often settling or publishing has taken time.
+    pub waits: Cell<u64>,
 }
 
 impl Shelf {
@@ -190,6 +211,7 @@ impl Disk {
         self.rests_until = self.rests_until.filter(|&until| now < until);
         if self.ready_at.is_some_and(|at| at <= now) {
             self.ready_at = None;
+            self.shelf.waits.set(self.shelf.waits.get() + 1);
             self.finish_work();
         }
     }
@@ -272,11 +294,15 @@ impl Sink for Disk {
         let Pace { bytes, rests } = self.terms.pace;
         if bytes > 0 && self.given >= bytes {
             self.given = 0;
+            self.shelf.rests.set(self.shelf.rests.get() + 1);
             self.rests_until = Some(now + rests);
         }
     }
 
     fn finish(&mut self, now: Instant, trailer: Trailer) {
+        if self.work == Work::Over {
+            return;
+        }
         self.work = Work::Settling(trailer);
         if self.terms.settles.is_zero() { self.finish_work() } else { self.ready_at = Some(now + self.terms.settles) }
     }
@@ -305,6 +331,14 @@ impl Sink for Disk {
 
     fn verdict_at(&self) -> Option<Instant> {
         self.ready_at.into_iter().chain(self.rests_until).min()
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let end = usize::try_from(offset).ok().and_then(|begin| begin.checked_add(bytes));
+        let kept = end.filter(|&end| end <= self.got && !self.differs);
+        let root = &self.sent[self.shelf.root.get()];
+        kept.and_then(|end| root.get(end - bytes..end))
+            .map_or_else(|| Again::Impossible("they are not here".to_owned()), Again::Bytes)
     }
 
     fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {

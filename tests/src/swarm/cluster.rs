@@ -2,6 +2,7 @@
 
 use super::draw::Draw;
 use super::host_set::HostSet;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{Cable, CableId, HostSettings, Network, QueueLimit, SwitchSettings};
 use std::time::Duration;
 
@@ -69,6 +70,19 @@ impl Cluster {
             at = self.switches[at].1;
         };
         self.hosts.iter().enumerate().filter(|(_, (at, ..))| below(*at)).map(|(host, _)| host).collect()
+    }
+
+    /// As a root is told it, with the names that hosts have; who has none is left out.
+    pub fn topology(&self, name: impl Fn(usize) -> Option<String>) -> Topology {
+        let mut text = "schema = 1\n".to_owned();
+        for at in 0..self.switches.len() {
+            let own = self.hosts.iter().enumerate().filter(|(_, (switch, ..))| *switch == at);
+            let hosts: Vec<String> = own.filter_map(|(host, _)| name(host)).collect();
+            let below = self.switches.iter().enumerate().skip(1).filter(|(_, (_, above))| *above == at);
+            let links: Vec<String> = below.map(|(switch, _)| format!("s{switch}")).collect();
+            text += &format!("[[switch]]\nname = \"s{at}\"\nhosts = {hosts:?}\nlinks = {links:?}\n");
+        }
+        Topology::parse(&text, "the swarm").expect("switches form a tree, and names differ")
     }
 
     /// Bits per second of the slowest cable.

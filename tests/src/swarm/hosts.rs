@@ -3,8 +3,10 @@
 use super::application::{Disk, Origin, Shelf};
 use super::class::Class;
 use super::draw::Draw;
+use super::form::{Given, Taken};
 use super::schedule::{Role, Schedule};
 use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::ledger::Form;
 use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::host_mac;
@@ -16,10 +18,17 @@ use std::time::Duration;
 pub const GROUP: &str = "swarm";
 
 /// A host of a session.
-pub type Host = Participant<Origin, Disk>;
+pub type Host = Participant<Given, Taken>;
 
 /// What each host that is a root sends, by its number.
 pub type Contents = Rc<Vec<Rc<Vec<u8>>>>;
+
+/// The switches as the root is told them, if it is.
+pub fn told_topology(schedule: &Schedule) -> Option<Topology> {
+    let name = |host: usize| (schedule.roles[host] != Role::Namesake).then(|| format!("n{host}"));
+    let is_other = schedule.has(Class::NoPlan) || schedule.roles.contains(&Role::NotInTopology);
+    (schedule.told && !is_other).then(|| schedule.cluster.topology(name))
+}
 
 /// Makes the hosts of a schedule, also more than once.
 #[derive(Debug)]
@@ -71,16 +80,21 @@ impl<'a> Hosts<'a> {
             wanted: Wanted { at_least: 1, enough: Some(schedule.enough), patience: schedule.gathers },
             hosts: if host == 0 { wanted } else { Vec::new() },
             route: Route::Via(schedule.via),
-            topology: (host == 0 && !known.is_empty()).then(|| Topology::single_switch(known).expect("names differ")),
+            topology: if known.is_empty() || host > 0 {
+                told_topology(schedule).filter(|_| host == 0)
+            } else {
+                Some(Topology::single_switch(known).expect("names differ"))
+            },
             tuning: self.tuning(host),
             timing: schedule.timing,
             late: schedule.late,
             on_slow: schedule.on_slow,
             probe: false,
+            form: schedule.form,
             ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
         };
         let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
-        Participant::root(Root::new(now, config), origin)
+        Participant::root(Root::new(now, config), Given::new(schedule.form, origin))
     }
 
     fn receiver(&mut self, now: Instant, host: usize) -> Host {
@@ -91,12 +105,15 @@ impl<'a> Hosts<'a> {
             patience: Some(schedule.heals + Duration::from_secs(20)),
             free_bytes: if schedule.roles[host] == Role::NoRoom { 0 } else { u64::MAX },
             once: schedule.once,
+            form: schedule.form,
             tuning: self.tuning(host),
             timing: schedule.timing,
             ..ReceiverConfig::new(self.station(host), schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48)
         };
-        let disk = Disk::new(schedule.disks[host], shelf, Rc::clone(&self.contents), schedule.is_forged());
-        Participant::receiver(Receiver::new(now, config), disk)
+        // Ledgers let nothing pass that the root has not sent.
+        let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
+        let disk = Disk::new(schedule.disks[host], shelf, Rc::clone(&self.contents), may_differ);
+        Participant::receiver(Receiver::new(now, config), Taken::new(schedule.form, disk))
     }
 
     fn tuning(&self, host: usize) -> Tuning {

@@ -2,6 +2,8 @@
 
 /// Every outcome, refusal, state, end and failure that can come that often; what cannot is in [`RARE`].
 pub const ALL: &[&str] = &[
+    "damage: found",
+    "damage: mended",
     "end: Aborted",
     "end: Confirmed",
     "end: Dropped",
@@ -28,6 +30,9 @@ pub const ALL: &[&str] = &[
     "root failed: GroupTaken",
     "root failed: NoPlan",
     "root failed: TooFew",
+    "sent again: Lacked",
+    "sent again: Lost",
+    "sent again: Tried",
     "state: Alive",
     "state: Blocked",
     "state: Done",
@@ -45,6 +50,7 @@ pub const ALL: &[&str] = &[
 /// What cannot be reached a thousand times, and why.
 pub const RARE: &[(&str, &str)] = &[
     ("outcome: Verified", "a report is never final with it: the root says NoSpace to Died, or Delivered"),
+    ("sent again: Orphaned", "two relays that are neighbours die within moments, and the child lags by a feed"),
     (
         "program: Abandoned, Cut, Deaf, Garbled",
         "their times are seconds of a program's life; tests/communicators has each",

@@ -4,15 +4,19 @@
 //! [`run`] plays one and never panics: a broken promise is a value with the line that plays it once more.
 
 mod application;
+mod bounds;
 mod class;
 mod cluster;
 mod draw;
+mod effects;
 mod forger;
+mod form;
 mod host_set;
 mod hosts;
 mod marks;
 mod play;
 mod program;
+mod receipts;
 mod record;
 mod report;
 mod rule;

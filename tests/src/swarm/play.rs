@@ -2,6 +2,7 @@
 
 use super::class::Class;
 use super::draw::Draw;
+use super::effects;
 use super::hosts::{GROUP, Host, Hosts};
 use super::record;
 use super::report::Report;
@@ -107,6 +108,7 @@ impl<'a> Stage<'a> {
             }
             if let Some(host) = watch.take_dying() {
                 let now = simulation.now();
+                simulation.faults_mut().effects_mut().add(Class::Crash, 1);
                 simulation.crash(host, now);
                 simulation.faults_mut().bury(host_mac(host), now);
                 self.dead[host] = true;
@@ -116,6 +118,10 @@ impl<'a> Stage<'a> {
 
     fn happen(&mut self, at: Instant, happening: Happening) {
         let simulation = &mut self.simulation;
+        if let Some(host) = happening.host() {
+            let (dead, works) = (self.dead[host], effects::works(&simulation.machines()[host]));
+            simulation.faults_mut().effects_mut().on_happening(self.schedule, happening, works && !dead, dead);
+        }
         match happening {
             Happening::Crash(host) => {
                 simulation.crash(host, at);
@@ -154,6 +160,15 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// What acknowledgements had told, and what was sent again for which reason.
+    fn judge_receipts(&mut self, report: &mut Report) {
+        let Some(receipts) = self.simulation.faults_mut().receipts_mut() else { return };
+        receipts.take_wrong().into_iter().for_each(|wrong| report.blame(wrong));
+        for (cause, frames) in receipts.causes() {
+            *report.marks.entry(format!("sent again: {cause:?}")).or_default() += frames;
+        }
+    }
+
     fn finish(mut self, outcome: Outcome) -> (Report, Vec<String>) {
         let next = self.simulation.next_deadline();
         if !outcome.is_quiet() {
@@ -166,33 +181,22 @@ impl<'a> Stage<'a> {
         // Moments stand at the beginning, in columns.
         story.sort_by(|one, other| one[..10].cmp(&other[..10]));
         let stats = self.simulation.stats();
-        let mut report = self.watch.finish(self.hosts.shelves(), self.simulation.machines(), &self.dead, &stats);
+        if self.simulation.faults_mut().has_damaged_end() {
+            self.watch.excuse_all();
+        }
+        let (shelves, mut effects) = (self.hosts.shelves(), self.simulation.faults_mut().effects().clone());
+        effects.on_end(self.schedule, self.simulation.machines(), shelves, (&self.network, &self.trunks, &stats));
+        effects.add(Class::TimerSlack, self.watch.late_timers());
+        *self.simulation.faults_mut().effects_mut() = effects;
+        let watch = std::mem::replace(&mut self.watch, Watch::new(self.schedule, false));
+        let mut report = watch.finish(shelves, self.simulation.machines(), &self.dead, &stats);
         let at = if let Outcome::Quiet { at } = outcome { at } else { self.simulation.now() };
         report.millis = at.since(self.schedule.begins).as_millis() as u64;
         (report.events, report.frames) = (stats.events, stats.sent_frames);
+        self.judge_receipts(&mut report);
         let weather = self.simulation.faults_mut();
         report.trace = weather.trace();
-        let happened = self.schedule.happenings.len() as u64;
-        report.classes = self.schedule.classes.iter().map(|&class| (class, weather.hits()[class.index()])).collect();
-        for (class, hits) in &mut report.classes {
-            *hits += match class {
-                Class::SmallRings | Class::SharedBuffer => stats.drops.port_queue + stats.drops.nic_ring,
-                Class::StormControl => stats.drops.storm_control,
-                Class::PauseFrames => stats.pauses,
-                Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap => happened,
-                Class::Restart | Class::Interrupt => happened,
-                Class::Replay => self.schedule.replays[0] as u64,
-                Class::OtherVersion => self.schedule.replays[1] as u64,
-                Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack => 1,
-                Class::Wrap
-                | Class::TwoRoots
-                | Class::Misfits
-                | Class::Latecomers
-                | Class::OwnTuning
-                | Class::NoPlan => 1,
-                _ => 0,
-            };
-        }
+        report.classes = self.schedule.classes.iter().map(|&class| (class, weather.effects().of(class))).collect();
         (report, story)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::class::Class;
 use super::draw::Draw;
+use super::effects::rings_late;
 use super::host_set::HostSet;
 use super::play::Told;
 use super::report::Report;
@@ -11,14 +12,14 @@ use super::weather::Weather;
 use crate::communicator::{Case, Process, Step};
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::Simulation;
+use ethbcast_transport::sim::{Simulation, Stats};
 use std::fmt;
 use std::time::Duration;
 
 /// One in so many schedules is a program.
 const ONE_IN: u64 = 5;
 /// The classes of faults that a program can have.
-const CLASSES: [Class; 15] = [
+const CLASSES: [Class; 16] = [
     Class::Loss,
     Class::OneWay,
     Class::CastLoss,
@@ -33,6 +34,7 @@ const CLASSES: [Class; 15] = [
     Class::Crash,
     Class::SlowCpu,
     Class::TimerSlack,
+    Class::Wrap,
     Class::Mistake,
 ];
 
@@ -41,11 +43,15 @@ const CLASSES: [Class; 15] = [
 pub struct Program {
     seed: Seed,
     case: Case,
+    /// What the clock shows when all begins.
+    begins: Instant,
     classes: Vec<Class>,
     rules: Vec<Rule>,
     pauses: Vec<(usize, Duration, Duration)>,
     slow: Vec<(usize, Duration)>,
     slack: Duration,
+    /// Which step of which rank is another than the others'.
+    mistakes: Vec<(usize, usize)>,
     heals: Duration,
 }
 
@@ -77,8 +83,10 @@ impl Program {
         let mut classes: Vec<Class> = (0..few).map(|_| draw.pick(&CLASSES)).collect();
         classes.sort_unstable();
         classes.dedup();
-        let (rules, pauses, slow, slack) = (Vec::new(), Vec::new(), Vec::new(), Duration::ZERO);
-        let mut program = Program { seed, case, classes, rules, pauses, slow, slack, heals };
+        let (rules, pauses, slow, mistakes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let slack = Duration::ZERO;
+        let begins = Instant::START;
+        let mut program = Program { seed, case, begins, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
         program
     }
@@ -95,12 +103,19 @@ impl Program {
         let (filter, effect) = match class {
             Class::Mistake => {
                 let (step, root) = (draw.index(self.case.programs[one].len()), other as u16);
+                self.mistakes.push((one, step));
                 let step = &mut self.case.programs[one][step];
                 *step = if *step == Step::Barrier { Step::Broadcast { root, bytes: 9 } } else { Step::Barrier };
                 return;
             }
             Class::Crash => return self.case.crashes.push((one, begins)),
             Class::Pause => return self.pauses.push((one, begins, lasts)),
+            Class::Wrap => {
+                // Mostly in the middle of the program.
+                let before = Duration::from_micros(draw.between(1, until));
+                self.begins = Instant::START + (Duration::from_micros(1 << 32) - before);
+                return;
+            }
             Class::SlowCpu => return self.slow.push((one, draw.micros(1, 200))),
             Class::TimerSlack => {
                 self.slack = draw.micros(50, 10_000);
@@ -133,24 +148,34 @@ impl Program {
 
     /// Plays it.
     pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+        let mut case = self.case.clone();
+        case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
         let processes: Vec<Process> =
-            (0..self.case.programs.len()).map(|host| Process::new(&self.case, host, self.seed.number())).collect();
+            (0..case.programs.len()).map(|host| Process::new(&case, host, self.seed.number())).collect();
         let mut network = self.case.network();
         (0..processes.len()).for_each(|host| network.host_mut(host).timer_slack = self.slack);
         self.slow.iter().for_each(|&(host, cost)| network.host_mut(host).per_frame_cost = cost);
-        let mut simulation =
-            Simulation::new(&network, processes, Weather::of(self.seed, self.rules.clone(), self.heals));
+        let mut simulation = Simulation::new(
+            &network,
+            processes,
+            Weather::of_program(self.seed, (self.begins, self.rules.clone()), self.heals),
+        );
+        simulation.begin_at(self.begins);
         simulation.set_event_limit(20_000_000);
         if told == Told::Frames {
             simulation.faults_mut().listen();
         }
-        self.case.crashes.iter().for_each(|&(host, at)| simulation.crash(host, Instant::START + at));
+        self.case.crashes.iter().for_each(|&(host, at)| simulation.crash(host, self.begins + at));
         for &(host, from, lasts) in &self.pauses {
-            simulation.pause(host, Instant::START + from);
-            simulation.resume(host, Instant::START + from + lasts);
+            simulation.pause(host, self.begins + from);
+            simulation.resume(host, self.begins + from + lasts);
         }
-        let bound = Instant::START + Duration::from_secs(40) + self.case.patience * 12;
-        let outcome = simulation.run(bound, |_, process: &mut Process, now| process.turn(now));
+        let bound = self.begins + Duration::from_secs(40) + self.case.patience * 12;
+        let (mut due, mut late_timers) = (vec![None; self.case.programs.len()], 0);
+        let outcome = simulation.run(bound, |host, process: &mut Process, now| {
+            late_timers += u64::from(!self.slack.is_zero() && rings_late(process, &mut due[host], now));
+            process.turn(now)
+        });
         let mut report = Report::new(self.seed);
         if !outcome.is_quiet() {
             report.blame(format!("it does not go quiet: {outcome:?}, next {:?}", simulation.next_deadline()));
@@ -163,15 +188,40 @@ impl Program {
         }
         let stats = simulation.stats();
         (report.events, report.frames) = (stats.events, stats.sent_frames);
-        report.millis = simulation.now().since(Instant::START).as_millis() as u64;
+        report.millis = simulation.now().since(self.begins).as_millis() as u64;
+        let touched = self.touched(simulation.machines(), &stats, late_timers);
         let weather = simulation.faults_mut();
         report.trace = weather.trace();
-        let hits = |class: Class| match class {
-            Class::Crash | Class::Pause | Class::SlowCpu | Class::TimerSlack | Class::Mistake => 1,
-            _ => weather.hits()[class.index()],
-        };
-        report.classes = self.classes.iter().map(|&class| (class, hits(class))).collect();
+        if let Some(receipts) = weather.receipts_mut() {
+            receipts.take_wrong().into_iter().for_each(|wrong| report.blame(wrong));
+            for (cause, frames) in receipts.causes() {
+                *report.marks.entry(format!("sent again: {cause:?}")).or_default() += frames;
+            }
+        }
+        let effects = weather.effects_mut();
+        touched.into_iter().for_each(|(class, hits)| effects.add(class, hits));
+        report.classes = self.classes.iter().map(|&class| (class, effects.of(class))).collect();
         (report, story)
+    }
+
+    /// What faults have touched beside frames: a host at work, a call that was made.
+    fn touched(&self, processes: &[Process], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
+        let works = |host: usize, at: Duration| {
+            let ended = processes[host].ended.as_ref().map(|(_, ended)| *ended);
+            ended.is_none_or(|ended| ended >= self.begins + at)
+        };
+        let crashes = self.case.crashes.iter().filter(|&&(host, at)| works(host, at)).count();
+        let pauses = self.pauses.iter().filter(|&&(host, at, _)| works(host, at)).count();
+        let slow = self.slow.iter().map(|&(host, _)| stats.hosts[host].received_frames).sum();
+        let made = |&&(host, step): &&(usize, usize)| processes[host].has_reached(step);
+        let mistakes = self.mistakes.iter().filter(made).count();
+        [
+            (Class::Crash, crashes as u64),
+            (Class::Pause, pauses as u64),
+            (Class::SlowCpu, slow),
+            (Class::TimerSlack, late_timers),
+            (Class::Mistake, mistakes as u64),
+        ]
     }
 
     fn judge(&self, host: usize, process: &Process, dead: bool, report: &mut Report) {

@@ -9,9 +9,11 @@ use super::rule::Rule;
 use super::seed::{Seed, Size};
 use super::troubles;
 use super::weather::SendTrouble;
+use ethbcast_collectives::session::ledger::Form;
 use ethbcast_collectives::session::{OnSlow, Timing};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::{Instant, Tuning};
+use ethbcast_transport::wire::Kind;
+use ethbcast_transport::{Instant, Policy, Tuning};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -32,6 +34,17 @@ pub enum Happening {
     Interrupt(usize),
     /// No switch polices what it floods any more.
     FreeSwitches,
+}
+
+impl Happening {
+    /// The host that it happens to, if it is one.
+    pub fn host(self) -> Option<usize> {
+        match self {
+            Happening::Crash(host) | Happening::Pause(host, _) | Happening::Cut(host, _) => Some(host),
+            Happening::Restart(host) | Happening::Interrupt(host) => Some(host),
+            Happening::CutTrunk(..) | Happening::FreeSwitches => None,
+        }
+    }
 }
 
 /// What kind of host it is, and what it says of itself.
@@ -61,7 +74,11 @@ pub struct Schedule {
     pub seed: Seed,
     /// How the bytes travel.
     pub via: Via,
-    /// Bytes in the stream.
+    /// Whether the content travels as it is, or with ledgers.
+    pub form: Form,
+    /// Whether the root is told the switches.
+    pub told: bool,
+    /// Bytes in the content.
     pub bytes: usize,
     /// MTU of all hosts.
     pub mtu_bytes: u16,
@@ -152,12 +169,30 @@ impl Schedule {
         self.classes.iter().any(|class| class.forges())
     }
 
+    /// Whether receivers take only what comes next.
+    pub fn is_strict(&self) -> bool {
+        self.tuning.policy == Policy::InOrderOnly
+    }
+
+    /// Slots of the largest feed.
+    pub fn most_feed(&self) -> u64 {
+        self.feeds.iter().copied().max().unwrap_or(0).max(self.tuning.feed.frames)
+    }
+
+    /// Whether all that is forged is content, in a form in which damage is found and mended.
+    pub fn is_repaired(&self) -> bool {
+        let content = |rule: &Rule| rule.class != Class::Damage || rule.filter.kinds == [Kind::DATA];
+        self.form == Form::Ledgered && !self.has(Class::Hostile) && self.rules.iter().all(content)
+    }
+
     /// A session of `receivers` hosts on one switch, by chain, without any fault.
     pub fn plain(seed: Seed, receivers: usize, bytes: usize) -> Schedule {
         let hosts = receivers + 1;
         Schedule {
             seed,
             via: Via::Chain,
+            form: Form::Plain,
+            told: false,
             bytes,
             mtu_bytes: 300,
             tuning: Tuning::default().with_feed_frames(64),
@@ -224,6 +259,8 @@ impl Schedule {
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
             once: draw.chance(0.1),
+            form: draw.pick(&[Form::Plain, Form::Ledgered]),
+            told: draw.chance(0.5),
             cluster,
             heals,
             core: (0..hosts).filter(|&host| host == 0 || draw.chance(0.8)).collect(),
@@ -284,7 +321,7 @@ impl Schedule {
     /// Whether this receiver must have everything in the end.
     pub fn demands(&self, host: usize) -> bool {
         let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt, Class::NoPlan];
-        let ended = ends.into_iter().any(|class| self.has(class)) || self.is_forged();
+        let ended = ends.into_iter().any(|class| self.has(class)) || (self.is_forged() && !self.is_repaired());
         self.core.has(host) && host > 0 && !ended && !self.may_fail(host)
     }
 
@@ -295,22 +332,15 @@ impl Schedule {
         let fragile = self.via.is_in_blocks() || self.pipe;
         let absent = self.classes.iter().any(|class| class.takes_away());
         let slow = self.on_slow == OnSlow::Evict && self.classes.iter().any(|class| class.slows());
-        // Those who come late may be as many as are enough to start. Of a crowd that answers at once a switch with few
-        // buffers drops some again and again.
-        let crowded = self.has(Class::Latecomers) || self.is_crush();
-        broken || (fragile && absent) || slow || (self.once && absent) || crowded
-    }
-
-    /// Whether there are more hosts than the switches have buffers for what all say at the same moment.
-    fn is_crush(&self) -> bool {
-        self.has(Class::SharedBuffer) && self.hosts() > 64
+        // Those who come late may be as many as are enough to start.
+        broken || (fragile && absent) || slow || (self.once && absent) || self.has(Class::Latecomers)
     }
 
     /// When all must be over. Whom nothing reaches for good is found out one after the other in a chain: what is behind
     /// a bad hop shows when it is bridged.
     pub fn bound(&self) -> Instant {
-        let is_bad = |&host: &usize| !self.core.has(host) || self.is_crush();
-        let found_out = self.timing.stall * 3 * (1..self.hosts()).filter(is_bad).count() as u32;
+        let bad = (1..self.hosts()).filter(|&host| !self.core.has(host)).count();
+        let found_out = self.timing.stall * 3 * bad as u32;
         self.begins + self.heals + self.gathers + self.timing.patience * 3 + found_out + Duration::from_secs(60)
     }
 }

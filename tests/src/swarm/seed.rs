@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The version of the drawing: the same number stands for another schedule in another version.
-pub const DRAWING: u32 = 3;
+pub const DRAWING: u32 = 4;
 
 /// How large a schedule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,9 +110,11 @@ mod tests {
         }
         let refused = |text: &str| text.parse::<Seed>().expect_err("no seed").to_string();
         assert!(refused("17").contains("copy it whole"), "{}", refused("17"));
-        assert!(refused("huge:1:v3").contains("small or large"));
+        assert!(refused("huge:1:v4").contains("small or large"));
         assert!(refused(&format!("small:x:v{DRAWING}")).contains("no seed x"));
-        assert!(refused("small:18446744073709551616:v3").contains("whole numbers"));
-        assert!(refused("small:1:v2").contains("version 2 of the swarm, and this is version"));
+        assert!(refused("small:18446744073709551616:v4").contains("whole numbers"));
+        assert!(refused("small:-1:v4").contains("whole numbers"));
+        assert!(refused("small:1:v3").contains("version 3 of the swarm, and this is version 4"));
+        assert!(refused("small:1:v5").contains("version 5 of the swarm"));
     }
 }

@@ -6,10 +6,15 @@ use std::fmt;
 
 impl fmt::Display for Schedule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Schedule { seed, via, bytes, mtu_bytes, timing, gathers, pipe, sized, late, on_slow, .. } = self;
+        let Schedule { seed, via, form, told, bytes, mtu_bytes, timing, gathers, pipe, sized, late, on_slow, .. } =
+            self;
         let policy = self.tuning.policy;
         let (pushes, feed) = (self.tuning.cast.push_frames, self.tuning.feed.frames);
-        writeln!(formatter, "{seed}: {} receivers via {via}, {bytes} bytes, MTU {mtu_bytes}", self.hosts() - 1)?;
+        writeln!(
+            formatter,
+            "{seed}: {} receivers via {via}, {form:?}, {bytes} bytes, MTU {mtu_bytes}, told {told}",
+            self.hosts() - 1
+        )?;
         writeln!(
             formatter,
             "  {policy:?}, pushes {pushes:?}, feed {feed}, pipe {pipe}, sized {sized}, late {late}, {on_slow:?}"

@@ -1,12 +1,16 @@
 //! What is looked at after every turn of a host, and at the end.
 
 use super::application::Shelf;
+use super::bounds::{InFlight, check_contention, check_memory};
 use super::class::Class;
-use super::hosts::Host;
+use super::effects::rings_late;
+use super::hosts::{Host, told_topology};
 use super::report::Report;
 use super::schedule::Schedule;
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View};
+use ethbcast_collectives::session::{Blocks, End, Outcome, Root, RootEvent, View, ViewMember};
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{Stats, host_mac};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
@@ -18,6 +22,9 @@ use std::time::Duration;
 const MOURNING: Duration = Duration::from_millis(1000);
 /// Turns of a host beyond those that frames and time account for.
 const SPARE_TURNS: u64 = 2000;
+
+/// Up to so many hosts are looked at after every turn.
+const OFTEN: usize = 16;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -32,6 +39,16 @@ pub struct Watch<'a> {
     /// Those a root counts as delivered: the root, and the address.
     counted: Vec<(usize, MacAddr)>,
     dying: Option<usize>,
+    /// The switches, if the root is told them.
+    topology: Option<Topology>,
+    /// By host: what is on its way of each stream.
+    in_flight: Vec<Vec<InFlight>>,
+    /// By host: the most readers that each stream has had.
+    most_readers: Vec<Vec<usize>>,
+    /// By host: when its machine is to be called next, where timers ring late; and how many did.
+    due: Vec<Option<Instant>>,
+    late_timers: u64,
+    excused: bool,
     report: Report,
     /// What happens, for whoever plays one schedule to see it.
     story: Option<Vec<String>>,
@@ -47,6 +64,12 @@ impl<'a> Watch<'a> {
             views: BTreeMap::new(),
             counted: Vec::new(),
             dying: None,
+            topology: told_topology(schedule),
+            in_flight: vec![Vec::new(); schedule.hosts()],
+            most_readers: vec![Vec::new(); schedule.hosts()],
+            due: vec![None; schedule.hosts()],
+            late_timers: 0,
+            excused: false,
             report: Report::new(schedule.seed),
             story: told.then(Vec::new),
         }
@@ -67,9 +90,21 @@ impl<'a> Watch<'a> {
         self.dying.take()
     }
 
+    /// How many timers have rung late.
+    pub fn late_timers(&self) -> u64 {
+        self.late_timers
+    }
+
+    /// What the bytes must add up to has come wrong: nobody need have them.
+    pub fn excuse_all(&mut self) {
+        self.excused = true;
+    }
+
     /// A host begins another run.
     pub fn forget(&mut self, host: usize) {
         self.epochs[host] = 0;
+        self.in_flight[host].clear();
+        self.most_readers[host].clear();
     }
 
     fn tell(&mut self, now: Instant, number: usize, what: &dyn Debug) {
@@ -82,6 +117,9 @@ impl<'a> Watch<'a> {
     /// Lets the application of a host have its turn, and looks at what has become of it.
     pub fn turn(&mut self, number: usize, host: &mut Host, now: Instant) -> Option<Instant> {
         self.turns[number] += 1;
+        if !self.schedule.cluster.hosts[number].2.timer_slack.is_zero() {
+            self.late_timers += u64::from(rings_late(host, &mut self.due[number], now));
+        }
         match host {
             Participant::Root(root, sending) => {
                 while let Some(event) = root.poll_event() {
@@ -94,7 +132,7 @@ impl<'a> Watch<'a> {
                 }
             }
             Participant::Receiver(receiver, receiving) => {
-                receiving.sink_mut().tick(now);
+                receiving.sink_mut().disk_mut().tick(now);
                 while let Some(event) = receiver.poll_event() {
                     self.tell(now, number, &event);
                     receiving.handle_event(now, event);
@@ -102,12 +140,13 @@ impl<'a> Watch<'a> {
             }
         }
         let again = host.turn(now);
-        if host.receiving().is_some_and(|receiving| receiving.sink().is_dying()) {
+        if host.receiving().is_some_and(|receiving| receiving.sink().disk().is_dying()) {
             self.dying = Some(number);
         }
         if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
             self.blame(format!("host {number}: {why}"));
         }
+        self.check_bounds(number, host);
         let view = match host {
             Participant::Root(root, _) => root.view(),
             Participant::Receiver(receiver, _) => receiver.view(),
@@ -118,6 +157,19 @@ impl<'a> Watch<'a> {
             self.tell(now, number, &format!("view {} {standings:?}", view.epoch));
         }
         again
+    }
+
+    /// What is in flight and what is kept. Of large crowds not after every turn.
+    fn check_bounds(&mut self, number: usize, host: &Host) {
+        let Some(blocks) = host.streams() else { return };
+        if self.schedule.hosts() > OFTEN && self.turns[number] % 8 > 1 {
+            return;
+        }
+        let now = InFlight::of(blocks);
+        let before = std::mem::replace(&mut self.in_flight[number], now);
+        let mut wrong = self.in_flight[number].iter().zip(&before).filter_map(|(now, before)| now.check(before).err());
+        let wrong = wrong.next().or_else(|| check_memory(blocks, &mut self.most_readers[number]).err());
+        wrong.into_iter().for_each(|wrong| self.blame(format!("host {number}: {wrong}")));
     }
 
     fn on_event(&mut self, number: usize, event: &RootEvent, view: Option<&View>) {
@@ -134,6 +186,11 @@ impl<'a> Watch<'a> {
 
     fn on_view(&mut self, number: usize, view: &View) {
         let before = std::mem::replace(&mut self.epochs[number], view.epoch);
+        if let Some(topology) = self.topology.as_ref().filter(|_| number == 0) {
+            let host_of = |rank: usize| topology.host_named(&view.members[rank].host).unwrap_or(usize::MAX);
+            let contends = check_contention(view, topology, host_of).err();
+            contends.into_iter().for_each(|wrong| self.report.blame(wrong));
+        }
         let (is_root, forged) = (view.members[0].mac == host_mac(number), self.schedule.is_forged());
         if view.epoch < before && !forged && !self.schedule.has(Class::RootDeath) {
             self.blame(format!("host {number}: view {} follows view {before}", view.epoch));
@@ -170,6 +227,7 @@ impl<'a> Watch<'a> {
             }
         }
         self.check_counted(shelves);
+        self.check_credit(hosts);
         let millis = hosts.len() as u64 * 100 + self.schedule.bound().since(self.schedule.begins).as_millis() as u64;
         for (number, host) in hosts.iter().enumerate() {
             let frames = stats.hosts[number].sent_frames + stats.hosts[number].received_frames;
@@ -180,10 +238,37 @@ impl<'a> Watch<'a> {
             match host {
                 _ if dead[number] => {}
                 Participant::Root(root, _) => self.finish_root(root),
-                Participant::Receiver(_, receiving) => self.finish_receiver(number, &shelves[number], receiving.end()),
+                Participant::Receiver(_, receiving) => {
+                    self.finish_receiver(number, &shelves[number], receiving.end());
+                    for _ in 0..receiving.sink().damages() {
+                        self.report.mark("damage: found");
+                    }
+                    if receiving.sink().damages() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
+                        self.report.mark("damage: mended");
+                    }
+                }
             }
         }
         self.report
+    }
+
+    /// A cast keeps to the least credit of those in place. By unicast the wire shows whether a sender keeps to it; a
+    /// trial need not.
+    fn check_credit(&mut self, hosts: &[Host]) {
+        let Some(Participant::Root(root, _)) = hosts.first() else { return };
+        let others = [Class::OwnTuning, Class::TwoRoots, Class::Restart, Class::RootDeath];
+        if self.schedule.is_forged() || others.into_iter().any(|class| self.schedule.has(class)) {
+            return;
+        }
+        let cast = root.view().filter(|view| view.via == Via::Cast);
+        let members = cast.map(|view| &view.members[..]).unwrap_or_default();
+        for (number, host) in hosts.iter().enumerate().skip(1) {
+            let own = members.iter().find(|member| member.mac == host_mac(number));
+            let beyond = host.stream_stats().beyond_credit;
+            if beyond > 0 && own.is_some_and(ViewMember::is_in_place) {
+                self.blame(format!("host {number} was sent {beyond} frames beyond its credit"));
+            }
+        }
     }
 
     /// What a root counts as delivered has to be so.
@@ -228,7 +313,7 @@ impl<'a> Watch<'a> {
         if matches!(end, Some(End::Confirmed)) && !delivered && !excused {
             self.blame(format!("host {number} ends as confirmed, and has nothing"));
         }
-        if self.schedule.demands(number) && !delivered {
+        if self.schedule.demands(number) && !self.excused && !delivered {
             self.blame(format!("host {number} is of the core, and ends as {end:?} without the bytes"));
         }
     }

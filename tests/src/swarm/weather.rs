@@ -3,16 +3,22 @@
 
 use super::class::Class;
 use super::draw::Draw;
+use super::effects::{Effects, Guests};
 use super::forger::{Forged, Forger};
 use super::host_set::HostSet;
+use super::receipts::Receipts;
+use super::record;
 use super::rule::Rule;
 use super::rule::{checksum_of, is_cast, kind_of};
 use super::schedule::Schedule;
 use super::seed::Seed;
-use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending};
-use ethbcast_transport::wire::{self, Frame, Kind};
+use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending, host_mac};
+use ethbcast_transport::wire::{self, Flags, Frame, Kind, VERSION};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
+
+/// When the microseconds of the clock pass 32 bits.
+const WRAP: Instant = Instant::from_nanos(1000 << 32);
 
 /// Kernels that have no room now and then.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +42,16 @@ pub struct Weather {
     /// From this moment on nothing happens to frames between hosts of the core.
     heals: Duration,
     core: HostSet,
-    hits: [u64; Class::COUNT],
+    effects: Effects,
+    guests: Guests,
+    /// When stamps wrap, and whether any has come from before.
+    wraps_at: Option<Instant>,
+    before_wrap: bool,
+    /// The end of a stream has been damaged, with what the bytes must add up to.
+    damaged_end: bool,
     trace: u64,
+    /// What is told by acknowledgements, unless somebody speaks in the name of others.
+    receipts: Option<Receipts>,
     /// All deliveries in words, if they are to be told.
     frames: Option<Vec<String>>,
     /// Hosts that are dead, since when, and when somebody sent one of them data by unicast last.
@@ -52,6 +66,9 @@ impl Weather {
             sending: schedule.sending,
             forger: schedule.forges.map(|share| Forger::new(Draw::new(schedule.seed.number(), 4), share)),
             core: schedule.core,
+            guests: Guests::of(schedule),
+            wraps_at: schedule.has(Class::Wrap).then_some(WRAP),
+            receipts: (!schedule.is_forged()).then(|| Receipts::new(schedule.is_strict(), schedule.most_feed())),
             ..Weather::of(schedule.seed, schedule.rules.clone(), schedule.heals)
         }
     }
@@ -66,11 +83,22 @@ impl Weather {
             forger: None,
             heals,
             core: HostSet::ALL,
-            hits: [0; Class::COUNT],
+            effects: Effects::default(),
+            guests: Guests::default(),
+            wraps_at: None,
+            before_wrap: false,
+            damaged_end: false,
             trace: 0,
+            receipts: None,
             frames: None,
             dead: Vec::new(),
         }
+    }
+
+    /// The same of a program, whose acknowledgements are looked at, too.
+    pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration) -> Weather {
+        let wraps_at = (begins > Instant::START).then_some(WRAP);
+        Weather { begins, wraps_at, receipts: Some(Receipts::new(true, 0)), ..Weather::of(seed, rules, heals) }
     }
 
     /// Writes down all deliveries.
@@ -83,9 +111,14 @@ impl Weather {
         self.frames.take().unwrap_or_default()
     }
 
-    /// How often each class has hit, by its index.
-    pub fn hits(&self) -> &[u64; Class::COUNT] {
-        &self.hits
+    /// What has been touched by faults.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The same, for whoever sees more of it.
+    pub fn effects_mut(&mut self) -> &mut Effects {
+        &mut self.effects
     }
 
     /// A hash of all deliveries, with the moment of each.
@@ -96,6 +129,16 @@ impl Weather {
     /// What has been made up since the last call.
     pub fn take_forged(&mut self) -> Vec<Forged> {
         self.forger.as_mut().map(Forger::take).unwrap_or_default()
+    }
+
+    /// Whether the end of a stream has been damaged.
+    pub fn has_damaged_end(&self) -> bool {
+        self.damaged_end
+    }
+
+    /// What acknowledgements have told.
+    pub fn receipts_mut(&mut self) -> Option<&mut Receipts> {
+        self.receipts.as_mut()
     }
 
     /// A host has died.
@@ -122,13 +165,16 @@ impl Weather {
     }
 
     fn hit(&mut self, class: Class) {
-        self.hits[class.index()] += 1;
+        self.effects.add(class, 1);
     }
 }
 
 impl Faults for Weather {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         let fate = self.judge(delivery);
+        if let (Some(receipts), Some(from)) = (self.receipts.as_mut().filter(|_| fate != Fate::Drop), delivery.from) {
+            receipts.on_delivery(delivery.to, host_mac(from), delivery.frame);
+        }
         if let Some(frames) = &mut self.frames {
             frames.push(in_words(delivery, delivery.at.since(self.begins), fate));
         }
@@ -137,6 +183,9 @@ impl Faults for Weather {
 
     fn sending(&mut self, departure: &Departure<'_>) -> Sending {
         self.mourn(departure);
+        if let Some(receipts) = &mut self.receipts {
+            receipts.on_departure(departure.from, host_mac(departure.from), departure.frame);
+        }
         let healed = departure.at.since(self.begins) >= self.heals && self.core.has(departure.from);
         let trouble = self.sending.filter(|trouble| !healed && trouble.hosts.has(departure.from));
         match trouble {
@@ -153,7 +202,12 @@ impl Weather {
     fn judge(&mut self, delivery: &Delivery<'_>) -> Fate {
         self.note(delivery);
         // What somebody made up comes as it is.
-        let Some(from) = delivery.from else { return Fate::Deliver };
+        let Some(from) = delivery.from else {
+            self.on_voice(delivery.frame);
+            return Fate::Deliver;
+        };
+        self.guests.class(from).into_iter().for_each(|class| self.hit(class));
+        self.on_stamp(delivery);
         let now = delivery.at.since(self.begins);
         if now >= self.heals && self.core.has(from) && self.core.has(delivery.to) {
             return Fate::Deliver;
@@ -168,10 +222,33 @@ impl Weather {
             if let Some(fate) = rule.judge(from, delivery, now, &mut self.draw) {
                 let class = rule.class;
                 self.hit(class);
+                self.damaged_end |= class == Class::Damage && Flags(delivery.frame[27]).has(Flags::LAST);
                 return fate;
             }
         }
         Fate::Deliver
+    }
+
+    /// A voice of another day or version reaches somebody.
+    fn on_voice(&mut self, frame: &[u8]) {
+        if frame[16] != VERSION {
+            self.hit(Class::OtherVersion);
+        } else if record::has(frame) {
+            self.hit(Class::Replay);
+        }
+    }
+
+    /// A stamp arrives that is younger than others, and smaller.
+    fn on_stamp(&mut self, delivery: &Delivery<'_>) {
+        let Some(wraps_at) = self.wraps_at else { return };
+        // Of streams and of messages.
+        if matches!(kind_of(delivery.frame).0, 1..=3 | 32..=36) {
+            let hit = self.before_wrap && delivery.at >= wraps_at;
+            self.before_wrap |= delivery.at < wraps_at;
+            if hit {
+                self.hit(Class::Wrap);
+            }
+        }
     }
 
     /// Notes data that is sent to one who is dead.

@@ -4,14 +4,13 @@
 //! later, and then they graft, drop and change their parents as `collectives` does.
 
 use super::host::{Fate, Host};
+use crate::stream::peer;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
+use ethbcast_transport::stream::{Ending, Stream};
+use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Alone, Deadline, Instant, Machine, Timer, Tuning};
 
 const PAYLOAD_BYTES: usize = 40;
-/// A cast to so many receivers would have a tree.
-const RECEIVERS: usize = 200;
 /// What stands where a frame has its EtherType, in a notice: no frame of ours.
 const NOTICE: [u8; 2] = [0, 0];
 const ETHERNET_BYTES: usize = 14;
@@ -42,19 +41,11 @@ pub struct TreeHost {
     mistake: Option<Mistake>,
 }
 
-/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames.
-pub fn ack_tree(parents: &'static [usize], frames: u64) -> Vec<TreeHost> {
-    ack_tree_with(parents, frames, None)
-}
-
-/// The same with a mistake that all hosts make.
-pub fn ack_tree_with(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
+/// The origin and its receivers, of which `parents` says to whom each acknowledges, and so many frames; with a mistake
+/// that all hosts make, if any.
+pub fn ack_tree(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
     let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames) };
     (0..parents.len()).map(host).collect()
-}
-
-fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
 /// What frame `sequence` carries.
@@ -69,30 +60,8 @@ fn notice(dead: usize, to: usize) -> Vec<u8> {
 
 impl TreeHost {
     fn new(host: usize, parents: &'static [usize], frames: u64) -> TreeHost {
-        let identity = Identity {
-            session: 77,
-            stream: StreamId(1),
-            rank: Rank(host as u16),
-            mac: host_mac(host),
-            ether_type: EtherType::DEFAULT,
-        };
-        let children = |of: usize| (1..parents.len()).filter(move |&child| parents[child] == of);
-        let own: Vec<Peer> = children(host).map(peer).collect();
-        let stream = if host == 0 {
-            let tuning = small().for_ack_tree(RECEIVERS, own.len(), 0);
-            let outlet = Outlet::Cast { group: group_mac("a small world"), listeners: own };
-            Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning)
-        } else {
-            let siblings: Vec<usize> = children(parents[host]).collect();
-            let order = siblings.iter().position(|&sibling| sibling == host).expect("it is its parent's child");
-            let tuning = small().for_ack_tree(RECEIVERS, siblings.len(), order);
-            let (parent, outlet) = (peer(parents[host]), Outlet::RepairChildren(own));
-            let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, parent, &outlet, tuning);
-            stream.set_origin(peer(0));
-            stream
-        };
         TreeHost {
-            stream: Alone::new(stream),
+            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, &small())),
             host,
             parents,
             frames,

@@ -1,6 +1,6 @@
 //! The small worlds there are, by name.
 
-use super::ack_tree::{Mistake, TreeHost, ack_tree, ack_tree_with};
+use super::ack_tree::{Mistake, ack_tree};
 use super::event::Event;
 use super::explore::{Bounds, Explored, Violation, explore};
 use super::host::Host;
@@ -76,7 +76,7 @@ impl Named {
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
-            Kind::AckTree(mistake) => explore(&mut World::new(tree(mistake)), bounds),
+            Kind::AckTree(mistake) => explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, mistake)), bounds),
             Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
         }
     }
@@ -91,7 +91,7 @@ impl Named {
         }
         match self.kind {
             Kind::Session(via, begins) => play(session(via, 2, FRAMES, begins), events),
-            Kind::AckTree(mistake) => play(tree(mistake), events),
+            Kind::AckTree(mistake) => play(ack_tree(PARENTS, FRAMES as u64, mistake), events),
             Kind::Communicator => play(communicator(3, FRAMES), events),
         }
     }
@@ -103,12 +103,8 @@ impl Named {
         match self.kind {
             Kind::Session(_, Beginning::Nothing) => Duration::from_millis(2000),
             Kind::Session(..) => Duration::from_millis(1500),
-            Kind::AckTree(_) => Duration::from_millis(500),
+            Kind::AckTree(..) => Duration::from_millis(500),
             Kind::Communicator => Duration::from_millis(2500),
         }
     }
-}
-
-fn tree(mistake: Option<Mistake>) -> Vec<TreeHost> {
-    if mistake.is_none() { ack_tree(PARENTS, FRAMES as u64) } else { ack_tree_with(PARENTS, FRAMES as u64, mistake) }
 }

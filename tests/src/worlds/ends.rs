@@ -13,8 +13,8 @@ const MOST_EVENTS: usize = 20_000;
 /// What is known of fair runs. Each state has one, so what is known of one state is known of all on the way.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// By state: how long it takes to the end.
-    left: Prints<Duration>,
+    /// By state: how long it takes to the end, in ns.
+    left: Prints<u64>,
     delivered: usize,
     failed: usize,
     longest: Duration,
@@ -35,7 +35,7 @@ impl Ends {
         let left = loop {
             let print = state.print(());
             if let Some(&left) = self.left.get(&print) {
-                break left;
+                break Duration::from_nanos(left);
             }
             way.push((print, state.now));
             let Some(event) = world.fair(&state) else {
@@ -51,7 +51,7 @@ impl Ends {
         };
         let end = state.now + left;
         for (print, now) in way.into_iter().rev() {
-            self.left.insert(print, end.since(now));
+            self.left.insert(print, end.since(now).as_nanos() as u64);
             self.longest = self.longest.max(end.since(now));
         }
         if self.longest > within {

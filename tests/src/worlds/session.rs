@@ -2,8 +2,8 @@
 
 use super::host::{Fate, Host};
 use super::shared::Shared;
-use crate::session::GROUP;
-use ethbcast_collectives::session::application::{Again, Content, Next, Participant, Sink, Source, Tally};
+use crate::session::{GROUP, Sent};
+use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::{
     Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, View, Wanted,
 };
@@ -82,27 +82,6 @@ impl Sink for Compared {
     }
 }
 
-/// Bytes that can be read again, or not.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    content: Content<Shared>,
-    again: bool,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.again { self.content.read_again(now, offset, bytes) } else { Again::Impossible("a pipe".to_owned()) }
-    }
-}
-
 /// Where the exploring of a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
@@ -117,7 +96,7 @@ pub enum Beginning {
 /// A host of a session.
 #[derive(Clone, Debug)]
 pub struct SessionHost<K = Compared> {
-    participant: Participant<Sent, K>,
+    participant: Participant<Sent<Shared>, K>,
     begins: Beginning,
 }
 
@@ -147,8 +126,7 @@ pub fn session_with<K: Sink>(
         probe: false,
         ..RootConfig::new(station(0), 7, "a small world")
     };
-    let sent = Sent { content: Content::new(shared.clone()), again: true };
-    let root = Participant::root(Root::new(Instant::START, config), sent);
+    let root = Participant::root(Root::new(Instant::START, config), Sent::new(shared.clone(), false));
     let receivers = (1..=receivers).map(|host| {
         let config = ReceiverConfig::new(station(host), host as u64);
         let config = ReceiverConfig { patience: Some(LISTENS), tuning: tuning.clone(), timing: TIMING, ..config };

@@ -44,7 +44,8 @@ fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
     let mut body = [0; AckBody::BYTES];
     AckBody { limit: 1000, below: 100, consumed: 100, held_us: 0 }.write(100, &mut body, 0);
     // Of frame 99 of rank 0's cast, which has sent two, and of its chain, which has sent none.
-    for stream in [1, 2] {
+    let chain = 1 + play.processes().len() as u16;
+    for stream in [1, chain] {
         let header = header(&mut play, Kind::ACK, stream, 100);
         let now = play.simulation().now();
         play.simulation().inject(now, 0, &frame(1, header, &body));

@@ -12,3 +12,4 @@ mod mismatches;
 mod presence;
 mod price;
 mod seeded;
+mod ways;

@@ -2,6 +2,7 @@
 
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_tests::communicator::{Case, Play, Step, play};
+use ethbcast_tests::session::some_of_each;
 use ethbcast_transport::sim::{Random, RandomFaults};
 use std::time::Duration;
 
@@ -24,13 +25,8 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     case.preset = [Preset::Default, Preset::Default, Preset::Paper, Preset::PushPull][random.below(4) as usize];
     case.starts.iter_mut().for_each(|start| *start = Duration::from_micros(random.below(3000)));
     let loss = [0.0, 0.001, 0.01, 0.03, 0.1][random.below(5) as usize];
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults = RandomFaults::new(seed)
-        .loss(loss)
-        .duplicate(duplicate)
-        .reorder(reorder, Duration::from_micros(300))
-        .corrupt(corrupt);
-    (case, faults, loss + reorder + corrupt)
+    let (faults, trouble) = some_of_each(&mut random, seed, loss);
+    (case, faults, trouble)
 }
 
 fn step(random: &mut Random, ranks: u16, long: u64) -> Step {

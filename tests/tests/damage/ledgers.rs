@@ -1,70 +1,33 @@
 //! The same with files in their ledgered form, spans and chunks as they are: as `send` and `recv` do it.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
-use ethbcast_collectives::session::{Damage, Done, Outcome, Trailer};
+use ethbcast_collectives::session::{Damage, Outcome, Trailer};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, data, hosts_of, star};
+use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::time::Duration;
 
-/// A content that can be read again, or not.
-#[derive(Clone, Debug)]
-struct Sent {
-    content: Content<Vec<u8>>,
-    pipe: bool,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
-    }
-}
-
-/// Keeps all it is given, for others, too.
-#[derive(Clone, Debug, Default)]
-struct Kept(Collected);
-
-impl Sink for Kept {
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.0.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.0.finish(now, trailer);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.0.verdict(now)
-    }
-
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        Again::Bytes(&self.0.bytes()[offset as usize..][..bytes])
-    }
-}
-
-/// The card of a host changes a byte of the frames of these numbers, the first time they come.
+/// The card of a host changes a byte of the frames of these numbers, the first time they come; or of the last of the
+/// stream, whenever it comes.
 struct BadCard {
     host: usize,
     frames: Vec<u64>,
+    last: bool,
     random: Random,
     others: RandomFaults,
 }
 
 impl Faults for BadCard {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
-        let content = parse(delivery.frame).ok().map(|frame| frame.header);
-        let content = content.filter(|header| header.kind == Kind::DATA && !header.flags.has(Flags::LAST));
+        let data = parse(delivery.frame).ok().map(|frame| frame.header);
+        let data = data.filter(|header| header.kind == Kind::DATA);
+        if self.last && delivery.to == self.host && data.is_some_and(|header| header.flags.has(Flags::LAST)) {
+            return Fate::Damage { byte: self.random.below(Trailer::BYTES as u64) as usize };
+        }
+        let content = data.filter(|header| !header.flags.has(Flags::LAST));
         let number = content.filter(|_| delivery.to == self.host).map(|header| header.sequence);
         match self.frames.iter().position(|&frame| Some(frame) == number) {
             Some(at) => {
@@ -81,7 +44,10 @@ struct Scene {
     case: Case,
     host: usize,
     frames: Vec<u64>,
+    last: bool,
     loss: f64,
+    /// Whether the root keeps what it has sent last.
+    keeps: bool,
 }
 
 fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
@@ -96,11 +62,12 @@ fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
 
 /// Outcome and words by rank, and what was damaged.
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
-    let Scene { case, host, frames, loss } = scene;
+    let Scene { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);
-    let source = Ledgered::new(Sent { content: Content::new(content.clone()), pipe: case.pipe });
-    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Kept::default()));
-    let faults = BadCard { host, frames, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
+    let source = Ledgered::new(sent(&case, seed));
+    let source = if keeps { source } else { source.forgetting() };
+    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Disk::default().keeping(true)));
+    let faults = BadCard { host, frames, last, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
     let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
     let limit = Instant::START + Duration::from_secs(120);
     let end = simulation.run(limit, |_, host, now| Participant::turn(host, now));
@@ -108,7 +75,7 @@ fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let machines = simulation.machines();
     let Participant::Root(root, _) = &machines[0] else { unreachable!("host 0 is the root") };
     for receiving in machines.iter().filter_map(Participant::receiving) {
-        let got = receiving.sink().content().0.bytes();
+        let got = receiving.sink().content().bytes();
         let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
         assert!(!claims || got == content, "seed {seed}: a receiver claims what was not sent");
         assert!(content.starts_with(got), "seed {seed}: what was damaged went through");
@@ -128,7 +95,7 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
         let case = case(via, 5, 1_000_000 + random.below(1_500_000) as usize, false);
         let frames = ten(&mut random, &case);
         let (host, loss) = (1 + random.below(5) as usize, [0.0, 0.01][random.below(2) as usize]);
-        let (fates, damages) = play(Scene { case, host, frames, loss }, seed);
+        let (fates, damages) = play(Scene { case, host, frames, last: false, loss, keeps: true }, seed);
         all_delivered(&fates, seed);
         let named = |damage: &Damage| damage.to == [format!("n{host}")] && damage.from.is_some();
         let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_ledger;
@@ -143,10 +110,24 @@ fn contents_around_every_border_go_every_way_over_lossy_cables() {
     for (at, bytes) in borders.into_iter().enumerate() {
         for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather].into_iter().enumerate() {
             let (case, seed) = (case(via, 4, bytes, false), (at * 4 + way) as u64);
-            let (fates, damages) = play(Scene { case, host: 1, frames: Vec::new(), loss: 0.02 }, seed);
+            let (fates, damages) =
+                play(Scene { case, host: 1, frames: Vec::new(), last: false, loss: 0.02, keeps: true }, seed);
             all_delivered(&fates, seed);
             assert_eq!(damages, []);
         }
+    }
+}
+
+#[test]
+fn an_end_that_comes_damaged_at_any_hop_costs_nobody_the_content() {
+    let ways = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
+    for (seed, host, via) in (0..6).flat_map(|seed| (1..=4).flat_map(move |host| ways.map(|via| (seed, host, via)))) {
+        let bytes = [0, 1, 300_000, 1 << 20, 1_300_000, 100][seed as usize];
+        let case = case(via, 4, bytes, seed % 2 == 1 && !via.is_in_blocks());
+        let frames = if seed < 3 { Vec::new() } else { vec![0, bytes as u64 / 1468] };
+        let (fates, _) =
+            play(Scene { case, host, frames, last: true, loss: [0.0, 0.02][seed as usize % 2], keeps: true }, seed);
+        all_delivered(&fates, seed);
     }
 }
 
@@ -157,14 +138,28 @@ fn of_a_pipe_the_bytes_come_from_a_receiver_that_has_kept_them() {
         let case = case([Via::Chain, Via::Cast][random.below(2) as usize], 4, 2_300_000, true);
         let frames = ten(&mut random, &case);
         let host = 2 + random.below(3) as usize;
-        all_delivered(&play(Scene { case, host, frames, loss: 0.0 }, seed).0, seed);
+        all_delivered(&play(Scene { case, host, frames, last: false, loss: 0.0, keeps: false }, seed).0, seed);
+    }
+}
+
+#[test]
+fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let case = case(Via::Chain, 4, 6_500_000, true);
+        // One is mended before the next comes: what waits behind it is less than the root keeps.
+        let frames = vec![random.below(700), 2000 + random.below(700)];
+        let (fates, damages) =
+            play(Scene { case, host: 1, frames, last: false, loss: [0.0, 0.01][seed as usize % 2], keeps: true }, seed);
+        all_delivered(&fates, seed);
+        assert!(!damages.is_empty());
     }
 }
 
 #[test]
 fn what_nobody_has_undamaged_fails_by_name_and_nothing_of_it_is_kept() {
     let case = case(Via::Chain, 3, 1_500_000, true);
-    let (fates, _) = play(Scene { case, host: 1, frames: vec![800], loss: 0.0 }, 1);
+    let (fates, _) = play(Scene { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
     for (fate, text) in &fates {
         assert_eq!(*fate, Outcome::Damaged, "{text}");
         assert!(text.contains("came damaged, and they cannot be had again"), "{text}");

@@ -1,14 +1,14 @@
 //! Sessions over links, cards and relays that damage what they pass on.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
 use ethbcast_collectives::session::ledger::{Checked, Ledgered};
 use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, RootEvent, Trailer, kind};
-use ethbcast_tests::session::{Case, data, hosts_of, star};
+use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::cell::RefCell;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,34 +18,6 @@ pub const CHUNK_BYTES: usize = 4096;
 const MOST_WAITING: usize = 64 * CHUNK_BYTES;
 /// So often a chunk is fetched.
 const ATTEMPTS: u32 = 3;
-
-/// What is sent; a pipe cannot be read again.
-pub struct Sent {
-    content: Content<Rc<[u8]>>,
-    pipe: bool,
-    told: Vec<Damage>,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
-    }
-
-    fn on_event(&mut self, _now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        if let RootEvent::Damaged(damage) = event {
-            self.told.push(damage.clone());
-        }
-        ControlFlow::Continue(())
-    }
-}
 
 /// Knows what is to come, as if a digest of each chunk had been announced, and wants again what is not the same.
 pub struct Checking {
@@ -146,30 +118,8 @@ impl Sink for Checking {
     }
 }
 
-/// A disk whose bytes can be read again, or not.
-pub struct Kept {
-    collected: Collected,
-    keeps: bool,
-}
-
-impl Sink for Kept {
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-    }
-
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let range = offset as usize..offset as usize + bytes;
-        let bytes = self.collected.bytes().get(range).filter(|_| self.keeps);
-        bytes.map_or_else(|| Again::Impossible("it is not kept".to_owned()), Again::Bytes)
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.collected.verdict(now)
-    }
+fn damage((_, event): &(Instant, RootEvent)) -> Option<Damage> {
+    if let RootEvent::Damaged(damage) = event { Some(damage.clone()) } else { None }
 }
 
 /// Which frames of the stream are damaged.
@@ -262,24 +212,24 @@ impl Scene {
         let expected = self.content(seed);
         let sink = |host| Checking::new(&expected, self.keeps(host));
         let exact = |sink: &Checking| sink.bytes == expected[..] && sink.checked == expected.len();
-        self.play_with(seed, replay, (self.sent(&expected), |sent| &sent.told), (sink, exact))
+        self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
     }
 
     /// The same in the ledgered form in which files travel.
     pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
-        let sink = |host| Checked::new(Kept { collected: Collected::default(), keeps: self.keeps(host) });
-        let exact = |sink: &Checked<Kept>| sink.content().collected.bytes() == &expected[..];
+        let sink = |host| Checked::new(Disk::default().keeping(self.keeps(host)));
+        let exact = |sink: &Checked<Disk>| sink.content().bytes() == &expected[..];
         let source = Ledgered::new(self.sent(&expected));
-        self.play_with(seed, replay, (source, |sent| &sent.content().told), (sink, exact))
+        self.play_with(seed, replay, (source, |sent| sent.content().told()), (sink, exact))
     }
 
     fn content(&self, seed: u64) -> Rc<[u8]> {
         data(self.case.bytes, seed).into()
     }
 
-    fn sent(&self, content: &Rc<[u8]>) -> Sent {
-        Sent { content: Content::new(Rc::clone(content)), pipe: self.case.pipe, told: Vec::new() }
+    fn sent(&self, content: &Rc<[u8]>) -> Sent<Rc<[u8]>> {
+        Sent::new(Rc::clone(content), self.case.pipe).listening()
     }
 
     fn keeps(&self, host: usize) -> bool {
@@ -290,7 +240,7 @@ impl Scene {
         &self,
         seed: u64,
         replay: &str,
-        (source, told): (S, impl Fn(&S) -> &Vec<Damage>),
+        (source, told): (S, impl Fn(&S) -> &[(Instant, RootEvent)]),
         (sink, exact): (impl Fn(usize) -> K, impl Fn(&K) -> bool),
     ) -> Played {
         let Scene { case, broken, chance, again, loss, lossy, .. } = self;
@@ -299,12 +249,10 @@ impl Scene {
         let others = lossy.iter().fold(others, |others, &host| others.loss_at(host, 0.3));
         let (random, shared) = (Random::new(seed ^ 99), Rc::clone(&price));
         let faults = Damaging { broken: *broken, chance: *chance, again: *again, random, others, price: shared };
-        let hosts = hosts_of(case, seed, source, sink);
-        let mut simulation = Simulation::new(&star(case, 1_000_000_000), hosts, faults);
+        let (hosts, network) = (hosts_of(case, seed, source, sink), star(case, 1_000_000_000));
+        let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(20_000_000);
-        for &(host, at) in &case.crashes {
-            simulation.crash(host, Instant::START + case.timing.announce * 2 + at);
-        }
+        strike(case, &network, &mut simulation);
         let end = simulation.run(Instant::START + Duration::from_secs(120), |number, host, now| {
             let again = Participant::turn(host, now);
             let sound = host.streams().map_or(Ok(()), Blocks::audit);
@@ -325,7 +273,7 @@ impl Scene {
         Played {
             fates: root.reports().map(|report| report.outcome).collect(),
             words: root.reports().map(|report| report.text.clone()).collect(),
-            told: told(sending.source()).clone(),
+            told: told(sending.source()).iter().filter_map(damage).collect(),
             damages: root.damages(),
             price,
             took: root.took(),

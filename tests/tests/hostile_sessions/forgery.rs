@@ -61,6 +61,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     alone.members[1..].iter_mut().for_each(|member| member.standing = Standing::Gone);
     alone.members[to].standing = Standing::InPlace;
     views.push(alone);
+    views.extend([flat(later(1)), turned(later(1)), turned(standing(other, Standing::Gone))]);
     let mut fewer = later(1);
     fewer.members.truncate(2);
     views.push(fewer);
@@ -83,6 +84,23 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let mut views: Vec<_> = views.into_iter().map(|view| (Nothing, view)).collect();
     views.push((OneMember, standing(to, Standing::Gone)));
     views
+}
+
+/// The same with the root as everybody's parent.
+fn flat(mut view: View) -> View {
+    for (order, member) in (0..).zip(&mut view.members[1..]) {
+        (member.parent, member.order) = (Some(Rank::ROOT), order);
+    }
+    view
+}
+
+/// The same as a chain that goes the other way round.
+fn turned(mut view: View) -> View {
+    let last = view.members.len() - 1;
+    for (rank, member) in (1..).zip(&mut view.members[1..]) {
+        member.parent = Some(if rank == last { Rank::ROOT } else { Rank(rank as u16 + 1) });
+    }
+    view
 }
 
 /// First views before there is one: who is told that it is a member of something else is.

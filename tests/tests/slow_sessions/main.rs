@@ -22,6 +22,7 @@ fn is_put_aside(scene: Scene) {
     let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
     assert_eq!(aside, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.aside);
     let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
+    println!("{scene:?}: {:.3}", others.as_secs_f64() / undisturbed.others.as_secs_f64());
     assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.aside);
 }
 
@@ -61,6 +62,16 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
         for (receivers, slow) in [(3, 1), (7, 4), (15, 15)] {
             let slow = Some(slow);
             is_put_aside(Scene { via: Via::Cast, receivers, bytes: LONG_BYTES, slow, short, percent, seed: 1 });
+        }
+    }
+}
+
+#[test]
+fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
+    for (via, receivers, slow) in [(Via::Binary, 7, 1), (Via::Binary, 14, 2), (Via::Kary(3), 13, 2)] {
+        for short in [Short::Disk, Short::Cable] {
+            let slow = Some(slow);
+            is_put_aside(Scene { via, receivers, bytes: LONG_BYTES / 2, slow, short, percent: 10, seed: 1 });
         }
     }
 }

@@ -1,13 +1,12 @@
 //! A session in which one receiver is slower than the others: in one of several ways, from its first frame or later.
 
-use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Participant, Sink, Source};
-use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, GROUP, data, hosts_of};
+use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
 use ethbcast_transport::wire::group_mac;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Of every cable but a slow one.
@@ -53,80 +52,12 @@ pub struct Story {
     pub others: Duration,
 }
 
-/// A disk that takes so many bytes in a second.
-#[derive(Debug)]
-pub struct Disk {
-    collected: Collected,
-    bytes_per_second: Option<u64>,
-    now: Instant,
-    busy_until: Instant,
+/// Who was put aside, when, and why, if that is what was told.
+fn aside((now, event): &(Instant, RootEvent)) -> Option<(usize, Duration, String)> {
+    let RootEvent::Aside { host, text } = event else { return None };
+    let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+    Some((host, now.since(Instant::START), text.clone()))
 }
-
-/// What a disk takes at once.
-const DISK_BUFFER: Duration = Duration::from_millis(10);
-
-impl Disk {
-    fn new(bytes_per_second: Option<u64>) -> Disk {
-        Disk { collected: Collected::default(), bytes_per_second, now: Instant::START, busy_until: Instant::START }
-    }
-}
-
-impl Sink for Disk {
-    fn has_room(&self) -> bool {
-        self.busy_until <= self.now + DISK_BUFFER
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-        if let Some(rate) = self.bytes_per_second {
-            let takes = Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
-            self.busy_until = self.busy_until.max(now) + takes;
-        }
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.collected.verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        Some(self.busy_until).filter(|&at| at > self.now)
-    }
-}
-
-/// What is sent, and who was put aside meanwhile.
-#[derive(Debug)]
-pub struct Sent {
-    content: Content<Vec<u8>>,
-    aside: Vec<(usize, Duration, String)>,
-}
-
-impl Source for Sent {
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        self.content.next(now, consumed)
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.content.advance(bytes);
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        self.content.read_again(now, offset, bytes)
-    }
-
-    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        if let RootEvent::Aside { host, text } = event {
-            let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
-            self.aside.push((host, now.since(Instant::START), text.clone()));
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-type Host = Participant<Sent, Disk>;
 
 impl Scene {
     /// The same with nobody slow.
@@ -167,10 +98,11 @@ impl Scene {
     pub fn play(&self) -> Story {
         let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
         let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
-        let disk =
-            |host: usize| Disk::new(self.is_short(host, Short::Disk).then_some(payload_rate * self.percent / 100));
-        let sent = Sent { content: Content::new(data(self.bytes, self.seed)), aside: Vec::new() };
-        let hosts = hosts_of(&case, self.seed, sent, disk);
+        let disk = |host| match self.is_short(host, Short::Disk) {
+            true => Disk::default().with_rate(payload_rate * self.percent / 100),
+            false => Disk::default(),
+        };
+        let hosts = hosts_of(&case, self.seed, sent(&case, self.seed).listening(), disk);
         let mut simulation = Simulation::new(&self.network(), hosts, NoFaults);
         simulation.set_event_limit(100_000_000);
         if let Some(host) = self.slow.filter(|_| self.short == Short::Turns) {
@@ -182,12 +114,7 @@ impl Scene {
                 simulation.resume(host, at);
             }
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| {
-            if let Participant::Receiver(_, receiving) = host {
-                receiving.sink_mut().now = now;
-            }
-            host.turn(now)
-        });
+        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
         let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
         assert!(root.is_over(), "{self:?}: {end:?}");
         let took = |rank: usize| {
@@ -197,6 +124,6 @@ impl Scene {
         };
         (1..=self.receivers).for_each(|rank| assert!(took(rank) > Duration::ZERO));
         let others = (1..=self.receivers).filter(|&host| self.slow != Some(host)).map(took).max().expect("others");
-        Story { aside: sending.source().aside.clone(), others }
+        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
     }
 }

@@ -120,6 +120,10 @@ pub struct SendArgs {
     /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
+    /// With --preset push-pull: push so many bytes of a message, in whole frames, before a receiver has answered; one
+    /// frame without it, for the paper's 860.
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
+    pub push_bytes: Option<u64>,
     /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts
     /// send over one cable at a time.
     #[arg(long, value_name = "FILE", conflicts_with = "via")]

@@ -19,18 +19,29 @@ pub struct PerfArgs {
     /// This host is the root: it broadcasts, measures and reports. Exactly one host is.
     #[arg(long)]
     pub root: bool,
-    /// What to measure: bcast (and a barrier), or calls of the library: barrier, sendrecv (to the next rank and from
-    /// the one before), allgather.
+    /// What to measure, always calls of the library: bcast (and a barrier), barrier, sendrecv (to the next rank and
+    /// from the one before), allgather.
     #[arg(long, value_name = "OP", value_enum, default_value_t, hide_possible_values = true)]
     pub op: Op,
-    /// How the bytes travel: auto, or a way such as chain, binary, kary=3, cast (see `ethbcast send --help`).
+    /// How broadcasts travel: auto, or a way such as chain, binary, kary=3, cast (see `ethbcast send --help`). For the
+    /// root.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
+    /// Broadcast by a plan that `ethbcast plan --out` saved from this root to these hosts. With --topology it is judged
+    /// first. For the root.
+    #[arg(long, value_name = "FILE", conflicts_with = "via")]
+    pub plan: Option<PathBuf>,
+    /// Run the plan although several hosts send over one cable at a time.
+    #[arg(long, requires = "plan")]
+    pub allow_contention: bool,
     /// The protocol of a cast, with --via cast: default fills the holes receivers name; paper and push-pull are the EQA
     /// paper's Simple Broadcast (strict go-back-n, window 16) and Push-Pull Broadcast (the first frames at once, the
-    /// rest when a receiver has answered). For the root.
+    /// rest when a receiver has answered). The same on all ranks.
     #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
+    /// Broadcast by no frame to all, as where switches police broadcast. For the root.
+    #[arg(long)]
+    pub no_casts: bool,
     /// Sizes of the messages, such as 256,4K,1M.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "256,4K,64K,1M")]
     pub sizes: Vec<u64>,

@@ -29,7 +29,7 @@ pub struct PlanArgs {
     /// What the network costs, as `ethbcast probe --out` writes it; without it, cables of 1 Gbit/s.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
-    /// MTU of the hosts: segments are whole frames.
+    /// MTU of the hosts, which bounds what a frame carries.
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     pub mtu: u16,
     /// How to draw the plan over the switches.

@@ -1,25 +1,21 @@
 //! `ethbcast perf`: an operation again and again, on every host; by default broadcast and barrier (Patarasuk 2008 §5,
 //! Figure 10).
 //!
-//! `ranks` times the communicator's calls. For broadcasts, which may go any way, each size is a session of its own, so
-//! that `auto` decides anew. Within a session all is messages on one stream: the terms, K barriers alone, then K times
-//! a broadcast and a barrier, each broadcast verified byte by byte by every rank. A barrier is a release: one byte that
-//! the root broadcasts when every application has consumed what came before.
+//! What is timed are the calls of the library's communicator, nothing beside it: broadcasts take the way that the model
+//! chooses for each size, the one that is asked for, or a saved plan's. The root's topology, calibration and plan are
+//! those of all.
 
-mod member;
 mod op;
+mod options;
 mod pattern;
 mod ranks;
 mod report;
-mod root;
-mod terms;
 mod times;
 
 use crate::args::PerfArgs;
 use crate::exit::{Code, fail};
-use crate::session::{MAX_GROUP_BYTES, open};
+use crate::session::MAX_GROUP_BYTES;
 pub use op::Op;
-use std::time::Duration;
 
 /// Sizes that fit in memory twice on any host worth the name.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
@@ -32,29 +28,12 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
         return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
     }
-    let mut options = if args.op == Op::Bcast { Some(root::options(&args)?) } else { None };
+    let options = options::options(&args)?;
     check_group(&args.wire.group)?;
     // Whoever receives files under the same name is not meant.
     args.wire.group.push_str(SUFFIX);
-    let Some(options) = &mut options else { return ranks::run(&args) };
-    options.timing.patience = PATIENCE;
-    let (mut session, interrupt) = open(&args.wire.group, options, GIVEN_UP)?;
-    interrupt.heed();
-    match args.root {
-        true => root::run(&args, options, &mut session, &interrupt),
-        false => {
-            // Of a root that gives up nobody waits for the next one.
-            options.once = true;
-            member::run(&args, options, &mut session, &interrupt)
-        }
-    }
+    ranks::run(&args, &options)
 }
-
-/// How long a silent root is waited for: times across a longer outage would mean nothing.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// What a signal makes the others hear.
-const GIVEN_UP: &str = "the root gave up: interrupted; the others have been told";
 
 /// What tells the group apart from that of `send` and `recv`.
 const SUFFIX: &str = "/perf";

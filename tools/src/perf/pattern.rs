@@ -40,11 +40,33 @@ impl Pattern {
         let start = (at + iteration as usize % PERIOD * SHIFT) % PERIOD;
         &self.bytes[start..][..self.size.saturating_sub(at).min(LONGEST)]
     }
+
+    /// Writes the message of one iteration.
+    pub fn fill(&self, iteration: u32, message: &mut [u8]) {
+        for (at, part) in (0..).step_by(LONGEST).zip(message.chunks_mut(LONGEST)) {
+            part.copy_from_slice(self.rest(iteration, at));
+        }
+    }
+
+    /// About where a message begins to be another one than that of this iteration, if it does.
+    pub fn mismatch(&self, iteration: u32, message: &[u8]) -> Option<usize> {
+        let mut parts = (0..).step_by(LONGEST).zip(message.chunks(LONGEST));
+        parts.find(|&(at, part)| part != self.rest(iteration, at)).map(|(at, _)| at)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_filled_in_is_found_to_be_the_iterations_and_no_other() {
+        let (pattern, mut message) = (Pattern::new(200_000), vec![0; 200_000]);
+        pattern.fill(4, &mut message);
+        assert_eq!((pattern.mismatch(4, &message), pattern.mismatch(5, &message)), (None, Some(0)));
+        message[199_999] ^= 1;
+        assert_eq!(pattern.mismatch(4, &message), Some(196_608));
+    }
 
     #[test]
     fn every_iteration_has_bytes_of_its_own() {

@@ -1,12 +1,13 @@
-//! `perf --op barrier|sendrecv|allgather`: calls of the library's communicator, timed at the root.
+//! Calls of the library's communicator, timed at the root.
 //!
 //! All ranks join a communicator, find out which of them is the root, and get the terms from it. What is received is
 //! compared byte by byte, outside the time that is taken.
 
 use super::Op;
+use super::pattern::Pattern;
 use super::report::{Report, Row};
 use crate::args::PerfArgs;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, say};
 use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Iterations before the first that counts: buffers are taken and windows opened by them.
 const WARM_UP: u32 = 10;
+/// Of longer messages one iteration is enough for that.
+const LONG_BYTES: usize = 64 << 10;
 /// The tag of all messages.
 const TAG: u32 = 0;
 /// What an interrupted rank says.
@@ -27,20 +30,11 @@ const MAX_SIZES: usize = 64;
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
-pub fn run(args: &PerfArgs) -> anyhow::Result<()> {
+pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     check(args)?;
     let joined = Arc::new(OnceLock::new());
     let interrupt = watch(&joined).code(Code::System)?;
-    let wire = &args.wire;
-    let options = Options {
-        interface: wire.interface.clone(),
-        host: crate::lab::host_name(wire.host.as_deref()),
-        ether_type: wire.ether_type,
-        preset: args.preset,
-        join_within: Duration::from_secs_f64(args.max_wait),
-        ..Options::default()
-    };
-    let ranks = Communicator::join_with(&wire.group, args.ranks, &options).map_err(failure)?;
+    let ranks = Communicator::join_with(&args.wire.group, args.ranks, options).map_err(failure)?;
     let ranks = joined.get_or_init(|| ranks);
     interrupt.heed();
     let done = measure_all(ranks, args);
@@ -68,12 +62,15 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
     let (iterations, sizes) = agree(ranks, root, args)?;
     let mut report = Report::new(args);
     for size in sizes {
-        let times = measure(ranks, args.op, size, iterations)?;
+        let row = match args.op {
+            Op::Bcast => measure_broadcasts(ranks, root, size, iterations)?,
+            op => Row::new(op, size as u64, &measure(ranks, op, size, iterations)?),
+        };
         if args.root {
-            report.add(Row::new(args.op, size as u64, &times));
+            report.add(row);
             report.progress();
-        } else {
-            log::info!("rank {}: {size} bytes done", ranks.rank());
+        } else if !args.wire.quiet {
+            say(format_args!("{size:>10} bytes: {iterations} verified"));
         }
     }
     ranks.barrier().map_err(failure)?;
@@ -82,11 +79,8 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
 
 fn check(args: &PerfArgs) -> anyhow::Result<()> {
     let refuse = |text: String| fail(Code::Usage, text);
-    if args.via != "auto" {
-        return refuse(format!(
-            "--via {} is for --op bcast: the communicator chooses its own ways, leave it out",
-            args.via
-        ));
+    if args.op != Op::Bcast && (args.via != "auto" || args.plan.is_some()) {
+        return refuse("--via and --plan are for --op bcast: leave them out".to_owned());
     }
     if args.sizes.len() > MAX_SIZES {
         return refuse(format!(
@@ -131,6 +125,39 @@ fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u3
     let iterations = numbers.next().unwrap_or(0) as u32;
     // A size is sent as one more, so that zero ends the list.
     Ok((iterations, numbers.take_while(|&number| number > 0).map(|number| number as usize - 1).collect()))
+}
+
+/// Times `iterations` barriers, then as many broadcasts with a barrier behind each (Patarasuk 2008, Figure 10); every
+/// rank compares every byte between one iteration and the next.
+fn measure_broadcasts(ranks: &Communicator, root: u16, size: usize, iterations: u32) -> anyhow::Result<Row> {
+    let (pattern, mut buffer) = (Pattern::new(size as u64), vec![0; size]);
+    let choice = ranks.choice(root, size).map_err(failure)?;
+    ranks.barrier().map_err(failure)?;
+    let mut barriers = Vec::with_capacity(iterations as usize);
+    for _ in 0..iterations {
+        let began = Instant::now();
+        ranks.barrier().map_err(failure)?;
+        barriers.push(began.elapsed());
+    }
+    let warm_up = if size > LONG_BYTES { 1 } else { WARM_UP };
+    let mut broadcasts = Vec::with_capacity(iterations as usize);
+    for iteration in 0..warm_up + iterations {
+        if ranks.rank() == root {
+            pattern.fill(iteration, &mut buffer);
+        }
+        let began = Instant::now();
+        ranks.broadcast(root, &mut buffer).map_err(failure)?;
+        ranks.barrier().map_err(failure)?;
+        if iteration >= warm_up {
+            broadcasts.push(began.elapsed());
+        }
+        if let Some(at) = pattern.mismatch(iteration, &buffer) {
+            let text =
+                format!("broadcast {iteration} is not what the root sent, from byte {at} on; please report this");
+            bail!(Failure::new(Code::Integrity, text));
+        }
+    }
+    Ok(Row::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
 }
 
 /// Times `iterations` operations on blocks of `size` bytes.
@@ -182,6 +209,9 @@ fn failure(error: Error) -> anyhow::Error {
             | CommunicatorError::PresetsDiffer { .. }
             | CommunicatorError::Namesakes { .. }
             | CommunicatorError::OtherBuild(_)
+            | CommunicatorError::Network { .. }
+            | CommunicatorError::NetworksDiffer { .. }
+            | CommunicatorError::Unfit { .. }
             | CommunicatorError::TwoProcesses { .. }
             | CommunicatorError::TooMany { .. }
             | CommunicatorError::Running { .. }

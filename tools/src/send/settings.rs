@@ -5,6 +5,7 @@ use crate::exit::{Code, Failure, WithCode, fail};
 use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
+use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{Options, Route, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
@@ -48,6 +49,10 @@ impl Settings {
         };
         options.preset = args.preset;
         check_preset(args.preset, &options.route)?;
+        options.push_bytes = args.push_bytes;
+        if args.push_bytes.is_some() && args.preset != Preset::PushPull {
+            return fail(Code::Usage, "--push-bytes is a number of one protocol: add --via cast --preset push-pull");
+        }
         let calibration = |path| read_calibration_for(path, options.topology.as_ref());
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);

@@ -2,7 +2,7 @@
 
 use crate::args::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 use crate::exit::{Code, Failure, WithCode, report};
-use crate::topology_file::{host_by_slurm, load_lldp, print_notes, read_text, read_topology};
+use crate::topology_file::{host_by_slurm, print_notes, read_text, read_topology, refused};
 use ethbcast_planning::draw::{self, Overlay};
 use ethbcast_planning::topology::{Imported, Topology, nodeset, slurm};
 use std::path::Path;
@@ -57,7 +57,7 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
             "nothing to import: say where from with --slurm FILE, --slurm-addr FILE or --lldp DIR",
         )
     })?;
-    load_lldp(folder, args.interface.as_deref())
+    Ok(Topology::load_lldp(folder, args.interface.as_deref()).map_err(refused)?)
 }
 
 /// Writes a text file.

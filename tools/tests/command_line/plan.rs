@@ -29,20 +29,20 @@ const WAYS: [&str; 12] = [
 ];
 
 /// A place for files, and what is refused with them.
-struct Place {
+pub struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
         Place { directory: scratch() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("written");
         path
@@ -117,7 +117,7 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
     refused("root = \"n0\"", "root = \"n9\"", &["plan.toml:3:", "the root `n9` is not a member"]);
     refused("epoch = 1", "epoch = \"one\"", &["plan.toml:4:", "string \"one\"", "expected"]);
     refused("epoch = 1\n", "", &["plan.toml", "epoch"]);
-    refused("segment_bytes = 1468", "segment_bytes = 0", &["plan.toml:5:", "expected segment_bytes above 0"]);
+    refused("segment_bytes = 1468", "segment_bytes = 0", &["plan.toml:5:", "expected segment_bytes of 64 or more"]);
     refused("segment_bytes = 1468", "segment_bytes = -1", &["plan.toml:5:", "-1"]);
     refused("n[0-2]", "n[0-1]", &["plan.toml:13:", "`n2`, which is not a member"]);
     refused("n[0-2]", "n[0-2,1]", &["plan.toml:6:", "`n1` is a member twice"]);

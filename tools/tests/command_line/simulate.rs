@@ -1,6 +1,7 @@
 //! `ethbcast simulate`: what it prints is what the network must do, and what it cannot simulate it refuses.
 
 use super::ended_here;
+use super::plan::Place;
 use ethbcast_tests::lab::Ended;
 use serde_json::Value;
 
@@ -58,6 +59,27 @@ fn a_chain_takes_the_time_of_one_copy_and_of_the_way_through_all_hosts() {
     assert!((limit..limit * 1.05 + depth).contains(&seconds), "{limit} + {depth}: {seconds}");
     assert_eq!(report["frames"]["data_sent"], 31.0 * FRAMES, "every frame crosses each of 31 edges once: {report}");
     assert_eq!(report["frames"]["data_resent"], 0, "{report}");
+}
+
+#[test]
+fn a_short_message_goes_down_a_chain_in_frames_that_are_not_full() {
+    let place = Place::new();
+    let seconds = |more: &[&str]| {
+        let ended =
+            simulate(&[&["--topology", "fig9-4", "--size", "8K", "--rate", "100mbit", "--json"], more].concat());
+        ended.assert_code(0);
+        number(&ended.json()["seconds"])
+    };
+    let saved = place.path("own.toml");
+    let saved = saved.to_str().expect("UTF-8");
+    let job = ["plan", "--topology", "fig9-4", "--root", "n0", "--size", "8K", "--via", "chain", "--out", saved];
+    ended_here(&job).assert_code(0);
+    let own = std::fs::read_to_string(saved).expect("a plan");
+    let line = own.lines().find(|line| line.starts_with("segment_bytes")).expect("a segment");
+    let full = place.file("full.toml", own.replace(line, "segment_bytes = 1468"));
+    let full = seconds(&["--plan", full.to_str().expect("UTF-8")]);
+    let short = seconds(&["--via", "chain"]);
+    assert!(full > short * 1.8, "{full} s in full frames, {short} s in parts");
 }
 
 #[test]

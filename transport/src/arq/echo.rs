@@ -35,7 +35,6 @@ impl Newest {
     }
 
     /// When it came.
-    #[cfg(test)]
     pub(super) fn at(&self) -> Instant {
         self.at
     }

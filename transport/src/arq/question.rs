@@ -5,6 +5,29 @@ use super::echo::Behind;
 use crate::time::Instant;
 use std::time::Duration;
 
+/// What an acknowledgement brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Nothing that was not known: it has come again, or answers what had been answered.
+    Nothing,
+    /// An answer by which nothing has moved, of an application that takes its time.
+    Answer,
+    /// Something has moved.
+    Progress,
+}
+
+impl News {
+    /// Those of an acknowledgement whose echo is `fresh` or not, which says more than was known or not; `patient` is
+    /// whether it is in order that nothing moves.
+    pub(crate) fn new(fresh: bool, more: bool, patient: bool) -> News {
+        match (fresh || more, patient) {
+            (false, _) => News::Nothing,
+            (true, true) => News::Answer,
+            (true, false) => News::Progress,
+        }
+    }
+}
+
 /// A question to a receiver that owes an answer: asked when nothing is heard in time, and ever less often.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Question {
@@ -75,11 +98,15 @@ impl Question {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// An answer has come. One by which nothing has moved, from an application that takes its time, does not begin the
-    /// count anew: it is asked less and less often.
-    pub(crate) fn answered(&mut self, only_consuming: bool) {
-        if !only_consuming {
+    /// An acknowledgement has come, after which more is `awaited` or not. Only news begins the wait anew (RFC 6298
+    /// §5.3, RFC 9002 §6.2.1): what is repeated must not put the question off for ever. Who is only taking his time is
+    /// asked less and less often.
+    pub(crate) fn on_ack(&mut self, now: Instant, news: News, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
+        if news == News::Progress {
             self.tries = 0;
+        }
+        if news != News::Nothing || !awaited || self.due.is_none() {
+            self.rearm(now, awaited, timeout);
         }
     }
 }
@@ -97,12 +124,16 @@ mod tests {
         assert!(!question.on_timeout(at(0), timeout) && question.on_timeout(at(1), timeout));
         assert!(question.take() && !question.take(), "asked once");
         assert_eq!(question.due(), Some(at(3)));
-        question.answered(true);
-        question.rearm(at(2), true, timeout);
+        question.on_ack(at(2), News::Answer, true, timeout);
         assert_eq!((question.tries(), question.due()), (1, Some(at(4))));
-        question.answered(false);
-        question.rearm(at(4), true, timeout);
+        question.on_ack(at(3), News::Nothing, true, timeout);
+        assert_eq!((question.tries(), question.due()), (1, Some(at(4))), "what is repeated puts nothing off");
+        question.on_ack(at(4), News::Progress, true, timeout);
         assert_eq!((question.tries(), question.due()), (0, Some(at(5))));
+        question.on_ack(at(4), News::Nothing, false, timeout);
+        assert_eq!(question.due(), None, "nothing is awaited any more");
+        question.on_ack(at(4), News::Nothing, true, timeout);
+        assert_eq!(question.due(), Some(at(5)));
         question.rearm(at(5), false, timeout);
         assert_eq!(question.due(), None);
         question.doubt(at(5), Behind::Late, timeout);

@@ -3,11 +3,13 @@
 //! Stamps are microseconds of the sender's clock, so the one that came with the least delay says how far that clock can
 //! be now: a delay, however long, only makes a stamp look old. One beyond that, or well before the last, is held in
 //! doubt until the next agrees with it: one frame with a wrong stamp, be it the first, silences the true ones for a
-//! moment only.
+//! moment only. A clock that many stamps have shown is not set back as long as others show it: frames of long ago that
+//! somebody sends again agree with each other, too.
 
 use super::echo::Newest;
 use super::stamp::Stamp;
 use crate::time::Instant;
+use std::time::Duration;
 
 /// Stamps may be so much ahead of the clock as it is known, in µs: drawn ahead in a burst, or the first came late.
 const SLACK_US: i64 = 50_000;
@@ -15,6 +17,14 @@ const SLACK_US: i64 = 50_000;
 const DRIFT: i64 = 1000;
 /// After this many µs another stamp shows the clock, be it behind: so that drift does not add up.
 const READING_LASTS_US: u64 = 10_000_000;
+
+/// So many stamps that fit each other are the sender's.
+const SURE: u8 = 8;
+/// For so long after the last one that fitted.
+const SURE_LASTS: Duration = Duration::from_secs(1);
+/// So long a stamp in doubt waits for one that agrees: twice the longest time between two questions, of which one may
+/// be lost.
+const DOUBT_LASTS: Duration = Duration::from_millis(500);
 
 /// A stamp, and when it came.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +48,11 @@ impl Reading {
     fn admits(&self, now: Instant, stamp: Stamp) -> bool {
         self.ahead_us(now, stamp) <= self.slack_us(now)
     }
+
+    /// Whether a stamp that comes now is by the same clock as this one, which was in doubt.
+    fn agrees(&self, now: Instant, stamp: Stamp) -> bool {
+        now.since(self.at) <= DOUBT_LASTS && stamp.is_after(self.stamp) && self.admits(now, stamp)
+    }
 }
 
 /// The newest stamp of a sender that is believed.
@@ -46,7 +61,12 @@ pub(crate) struct SenderClock {
     newest: Newest,
     /// The reading furthest ahead.
     clock: Option<Reading>,
-    doubtful: Option<Reading>,
+    /// How many stamps have fitted since the first that was believed, to [`SURE`].
+    fitting: u8,
+    /// In doubt because it is ahead of the clock.
+    ahead: Option<Reading>,
+    /// In doubt because it is well before the newest.
+    behind: Option<Reading>,
 }
 
 impl SenderClock {
@@ -66,15 +86,25 @@ impl SenderClock {
         }
         if stamp.is_after(self.newest.stamp()) && clock.admits(now, stamp) {
             self.newest = Newest::new(stamp, now);
-            self.doubtful = None;
+            self.fitting = (self.fitting + 1).min(SURE);
+            self.behind = None;
             let outdated = now.since(clock.at).as_micros() as u64 > READING_LASTS_US;
             if outdated || clock.ahead_us(now, stamp) > 0 {
                 self.clock = Some(reading);
             }
         } else if !self.is_late(stamp) {
-            let agrees = |first: Reading| stamp.is_after(first.stamp) && first.admits(now, stamp);
-            if self.doubtful.is_some_and(agrees) { self.believe(reading) } else { self.doubtful = Some(reading) }
+            let (ahead, sure) = (!clock.admits(now, stamp), self.is_sure(now));
+            let doubtful = if ahead { &mut self.ahead } else { &mut self.behind };
+            let agrees = doubtful.replace(reading).is_some_and(|first| first.agrees(now, stamp));
+            if agrees && (ahead || !sure) {
+                self.believe(reading);
+            }
         }
+    }
+
+    /// Whether what is known of the clock stands firm against stamps of long ago.
+    fn is_sure(&self, now: Instant) -> bool {
+        self.fitting >= SURE && now.since(self.newest.at()) < SURE_LASTS
     }
 
     /// Whether a stamp is a little before the newest, as one is that was overtaken, or comes twice.
@@ -86,7 +116,8 @@ impl SenderClock {
     /// What went before means nothing any more.
     fn believe(&mut self, Reading { stamp, at }: Reading) {
         if stamp != Stamp::NONE {
-            *self = SenderClock { newest: Newest::new(stamp, at), clock: Some(Reading { stamp, at }), doubtful: None };
+            let clock = Some(Reading { stamp, at });
+            *self = SenderClock { newest: Newest::new(stamp, at), clock, ..SenderClock::default() };
         }
     }
 }
@@ -139,6 +170,32 @@ mod tests {
                 assert!(heard <= 13 || ahead == 40_000 && heard <= 52, "{ahead} from {offset}: {heard} ms");
                 assert!((100..200).all(|ms| pair.take(ms, ms)), "{ahead} from {offset}");
             }
+        }
+    }
+
+    #[test]
+    fn stamps_of_long_ago_that_agree_do_not_set_a_clock_back_that_is_shown_by_others() {
+        for offset in OFFSETS {
+            let mut pair = Pair::new(offset);
+            assert!((1000..=1010).all(|ms| pair.take(ms, ms)));
+            for ms in 1011..3000 {
+                // Somebody sends again, in order, what he has heard; every 200 ms the sender asks.
+                let again = pair.take(ms, ms - 900);
+                assert!(!again && (ms % 200 != 0 || pair.take(ms, ms)), "at {ms} ms from {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_first_shown_by_stamps_of_long_ago_is_found_by_two_true_ones_among_many_of_them() {
+        for offset in OFFSETS {
+            let mut pair = Pair::new(offset);
+            assert!((1000..1100).all(|ms| pair.take(ms, ms - 900)));
+            let mut heard = (1100..2000).filter(|&ms| {
+                pair.take(ms, ms - 900);
+                ms % 200 == 0 && pair.take(ms, ms)
+            });
+            assert_eq!(heard.next(), Some(1400), "from {offset}");
         }
     }
 

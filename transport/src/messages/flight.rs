@@ -7,7 +7,7 @@ use super::body::Word;
 use super::settings::SPAN_FRAMES;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
-use crate::arq::question::Question;
+use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{Congestion, Window};
 use crate::audit::AuditError;
@@ -173,12 +173,13 @@ impl Flight {
         if limiting {
             self.window.grow(newly);
         }
-        if self.echo.take(now, ack).is_some() {
+        let fresh = self.echo.take(now, ack).is_some();
+        if fresh {
             self.lacks_since = None;
             self.find_lost(ack.covered(), newest);
         }
-        self.question.answered(false);
-        self.question.rearm(now, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
+        let news = News::new(fresh, newly > 0, false);
+        self.question.on_ack(now, news, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
     }
 
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {

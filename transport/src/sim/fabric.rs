@@ -141,9 +141,16 @@ impl Fabric {
 
     /// Puts a frame into the queue in front of a wire, or drops it.
     pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
-        let is_shared = self.books(wire, frame.length() as u64);
+        let has_room = match self.wires[wire as usize].from() {
+            Node::Switch(switch) => self.books(switch, frame.length() as u64),
+            Node::Host(_) => true,
+        };
+        self.offer(wire, frame, has_room, false);
+    }
+
+    fn offer(&mut self, wire: u32, frame: Rc<SharedFrame>, has_room: bool, flooded: bool) {
         let port = &mut self.wires[wire as usize];
-        match if is_shared { port.offer(self.now, frame) } else { Offered::Full(frame) } {
+        match if has_room { port.offer(self.now, frame, flooded) } else { Offered::Full(frame) } {
             Offered::Queued => {}
             Offered::First(arrives) => self.events.push(arrives, Event::Arrival(wire)),
             Offered::Full(frame) => {
@@ -153,12 +160,11 @@ impl Fabric {
         }
     }
 
-    /// Whether the switch in front of a wire has room in its shared buffer, if it has one.
-    fn books(&mut self, wire: u32, bytes: u64) -> bool {
-        let Node::Switch(switch) = self.wires[wire as usize].from() else { return true };
+    /// Whether a switch has room in its shared buffer, if it has one.
+    fn books(&mut self, switch: u32, bytes: u64) -> bool {
         let (now, wires) = (self.now, &mut self.wires);
         let used = |ports: &[u32]| ports.iter().map(|&port| wires[port as usize].queue(now).0).sum();
-        self.switches[switch as usize].book(bytes, used)
+        self.switches[switch as usize].book(now, bytes, used)
     }
 
     /// How many pause frames there were.
@@ -228,14 +234,20 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
+    /// Puts a frame into the queues of all other ports: a shared buffer holds it once, for all of them.
     fn flood(&mut self, switch: u32, ingress: u32, frame: &Rc<SharedFrame>) {
-        let mut index = 0;
+        let has_room = self.books(switch, frame.length() as u64);
+        let (mut index, mut until) = (0, self.now);
         while let Some(port) = self.switches[switch as usize].port(index) {
             if port != ingress {
-                self.send(port, Rc::clone(frame));
+                self.offer(port, Rc::clone(frame), has_room, true);
+                until = until.max(self.wires[port as usize].last_departure().unwrap_or(0));
                 self.pause(switch, ingress ^ 1, port);
             }
             index += 1;
+        }
+        if has_room {
+            self.switches[switch as usize].keep(until, frame.length() as u64);
         }
     }
 }

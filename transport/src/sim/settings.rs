@@ -88,8 +88,8 @@ with_defaults! {
         pub port_queue: QueueLimit = QueueLimit::Frames(512),
         /// The policer behind each input port; none by default.
         pub storm_control: Option<StormControl> = None,
-        /// All its ports' queues together hold so many bytes, whatever each may hold; a buffer of its own for each by
-        /// default.
+        /// All its ports' queues together hold so many bytes, whatever each may hold, and a flooded frame once for all
+        /// of them; a buffer of its own for each by default.
         pub shared_bytes: Option<u64> = None,
         /// Whether a long queue at an output port stops the input ports that fill it; not by default.
         pub pause: Option<PauseFrames> = None,

@@ -1,6 +1,6 @@
 //! A learning switch: which port a frame leaves by, and how many floods an input port may start.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::settings::{PauseFrames, StormControl, SwitchSettings};
@@ -18,6 +18,8 @@ pub(super) struct Switch {
     /// What all port queues hold together, at most, and no less than they do hold.
     shared_bytes: u64,
     used_bytes: u64,
+    /// Flooded frames, which lie there once whatever the number of ports: until when, and their bytes.
+    flooded: VecDeque<(u64, u64)>,
     /// By port; one is made when the port first floods.
     buckets: QuickMap<Bucket>,
 }
@@ -44,6 +46,7 @@ impl Switch {
             pause: settings.pause,
             shared_bytes: settings.shared_bytes.unwrap_or(u64::MAX),
             used_bytes: 0,
+            flooded: VecDeque::new(),
             buckets: QuickMap::default(),
         }
     }
@@ -53,18 +56,28 @@ impl Switch {
         self.pause
     }
 
-    /// Books room for a frame in the shared buffer, of which `used` tells how much is in use; false if there is none.
-    pub(super) fn book(&mut self, bytes: u64, used: impl FnOnce(&[u32]) -> u64) -> bool {
+    /// Books room for a frame in the shared buffer, of which `used` tells how much is in use beside what is flooded;
+    /// false if there is none.
+    pub(super) fn book(&mut self, now: u64, bytes: u64, used: impl FnOnce(&[u32]) -> u64) -> bool {
         if self.shared_bytes == u64::MAX {
             return true;
         }
         // What has left since is counted only when it matters.
         if self.used_bytes + bytes > self.shared_bytes {
-            self.used_bytes = used(&self.ports);
+            self.flooded.retain(|&(until, _)| until > now);
+            let flooded: u64 = self.flooded.iter().map(|(_, bytes)| bytes).sum();
+            self.used_bytes = used(&self.ports) + flooded;
         }
         let fits = self.used_bytes + bytes <= self.shared_bytes;
         self.used_bytes += if fits { bytes } else { 0 };
         fits
+    }
+
+    /// A flooded frame for which room has been booked lies there until it has left by the last port.
+    pub(super) fn keep(&mut self, until: u64, bytes: u64) {
+        if self.shared_bytes < u64::MAX {
+            self.flooded.push_back((until, bytes));
+        }
     }
 
     /// Allows another number of floods from now on.

@@ -17,6 +17,8 @@ struct InFlight {
     begins: u64,
     arrives: u64,
     frame: Rc<SharedFrame>,
+    /// The switch keeps it once for all ports.
+    flooded: bool,
 }
 
 /// See the module's description.
@@ -38,6 +40,8 @@ pub(super) struct Wire {
     left: usize,
     /// Bytes of those that have not.
     queued_bytes: u64,
+    /// The part of them that no other port has, too.
+    own_bytes: u64,
     /// When the transmitter has sent, or in a token bucket paid for, all it has.
     free_at: u64,
     /// What `free_at` leaves out, in units of 1 / rate nanoseconds: rounding must not change the rate.
@@ -71,6 +75,7 @@ impl Wire {
             in_flight: VecDeque::new(),
             left: 0,
             queued_bytes: 0,
+            own_bytes: 0,
             free_at: 0,
             fraction: 0,
             outage: (u64::MAX, u64::MAX),
@@ -96,17 +101,18 @@ impl Wire {
         &mut self.stats.drops
     }
 
-    /// Queues `frame` if there is room.
-    pub(super) fn offer(&mut self, now: u64, frame: Rc<SharedFrame>) -> Offered {
+    /// Queues `frame` if there is room; other ports may have it, too, if it is `flooded`.
+    pub(super) fn offer(&mut self, now: u64, frame: Rc<SharedFrame>, flooded: bool) -> Offered {
         if !self.has_room(now, frame.length()) {
             return Offered::Full(frame);
         }
         let (begins, leaves) = self.transmit(now, frame.length());
         let arrives = leaves + self.delay_nanos;
         self.queued_bytes += frame.length() as u64;
+        self.own_bytes += if flooded { 0 } else { frame.length() as u64 };
         self.stats.frames += 1;
         self.stats.bytes += frame.length() as u64;
-        self.in_flight.push_back(InFlight { begins, arrives, frame });
+        self.in_flight.push_back(InFlight { begins, arrives, frame, flooded });
         self.stats.queue_peak_frames = self.stats.queue_peak_frames.max(self.queued_frames());
         match self.in_flight.len() {
             1 => Offered::First(arrives),
@@ -130,10 +136,15 @@ impl Wire {
         }
     }
 
-    /// Bytes and frames that have not left.
+    /// Bytes that no other port has and that have not left, and how many frames have not.
     pub(super) fn queue(&mut self, now: u64) -> (u64, usize) {
         self.settle(now);
-        (self.queued_bytes, self.queued_frames())
+        (self.own_bytes, self.queued_frames())
+    }
+
+    /// When the last frame in the queue will have left.
+    pub(super) fn last_departure(&self) -> Option<u64> {
+        self.in_flight.back().map(|last| last.arrives - self.delay_nanos)
     }
 
     /// Takes the frame whose arrival is due, and says when the next one arrives.
@@ -208,6 +219,7 @@ impl Wire {
             && first.arrives - self.delay_nanos <= now
         {
             self.queued_bytes -= first.frame.length() as u64;
+            self.own_bytes -= if first.flooded { 0 } else { first.frame.length() as u64 };
             self.left += 1;
         }
     }

@@ -11,10 +11,11 @@
 use super::boundaries::Boundaries;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
-use crate::arq::question::Question;
+use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
@@ -130,6 +131,11 @@ impl Lane {
         self.consumed
     }
 
+    /// What is on its way.
+    pub(super) fn flight(&self) -> Flight {
+        Flight { rank: self.peer.rank, next: self.next, in_flight: self.in_flight, window: self.window.frames() }
+    }
+
     /// The next frame to be sent for the first time.
     pub(super) fn next(&self) -> u64 {
         self.next
@@ -151,6 +157,7 @@ impl Lane {
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
+        let more = !self.synced || self.is_more(ack);
         if !self.synced {
             self.sync(ack, feed);
         }
@@ -161,19 +168,19 @@ impl Lane {
         let quiet = newly == 0 && ack.body.consumed <= self.consumed;
         let only_consuming = quiet && ack.cursor == self.highest;
         let only_lacking = quiet && self.cursor == ack.cursor && self.is_orphaned(feed);
-        if newly > 0 || self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed {
+        if more || newly > 0 {
             self.moved_at = now;
         }
-        self.cursor = ack.cursor;
-        self.next = self.next.max(ack.cursor);
+        (self.cursor, self.next) = (ack.cursor, self.next.max(ack.cursor));
         self.limit = self.limit.max(ack.body.limit + u64::from(planted!("credit-off-by-one")));
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
         self.sent.settle(ack, from);
-        let lost = if self.echo.take(now, ack).is_some() { self.find_lost(ack, from) } else { 0 };
+        let fresh = self.echo.take(now, ack).is_some();
+        let lost = if fresh { self.find_lost(ack, from) } else { 0 };
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(arrived(ack, from) + self.sent.repairs());
+            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.repairs());
         }
         if limiting {
             self.window.grow(newly);
@@ -181,9 +188,15 @@ impl Lane {
         if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
-        self.question.answered(only_consuming || (only_lacking && lost == 0));
-        self.rearm(now, feed);
+        let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
+        let waiting = self.is_waiting(feed);
+        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().timeout(tries));
         self.known(feed).forged_if(behind)
+    }
+
+    /// Whether an acknowledgement says more than is known.
+    fn is_more(&self, ack: &Ack<'_>) -> bool {
+        self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed
     }
 
     /// One past the highest frame that the child can have.
@@ -239,11 +252,9 @@ impl Lane {
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
             feed.skip_to(ack.cursor);
         }
-        self.cursor = ack.cursor;
-        self.limit = ack.body.limit;
+        (self.cursor, self.limit) = (ack.cursor, ack.body.limit);
         let from = self.from(feed);
-        self.next = from;
-        self.highest = from;
+        (self.next, self.highest) = (from, from);
         self.sent.replace_repairs((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
     }
 
@@ -385,13 +396,5 @@ impl Lane {
     fn rearm(&mut self, now: Instant, feed: &Feed) {
         let waiting = self.is_waiting(feed);
         self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
-    }
-}
-
-/// How many of the frames from `from` on have arrived beyond the cursor.
-fn arrived(ack: &Ack<'_>, from: u64) -> u64 {
-    match from == ack.cursor {
-        true => ack.arrived_beyond(),
-        false => (from..ack.covered()).filter(|&sequence| ack.has(sequence)).count() as u64,
     }
 }

@@ -5,6 +5,7 @@ use super::lane::Lane;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure};
 use super::readers::Readers;
+use super::terms::Flight;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -118,6 +119,10 @@ impl Readers for Lanes {
 
     fn cursors(&self) -> Vec<(Rank, u64)> {
         self.lanes.iter().map(|lane| (lane.peer().rank, lane.cursor())).collect()
+    }
+
+    fn flights(&self) -> Vec<Flight> {
+        self.lanes.iter().map(Lane::flight).collect()
     }
 
     /// Lanes answer for their children alone: a child's own children can be taken over by this host as long as it keeps

@@ -22,7 +22,7 @@ mod upstream;
 pub use memory::Memory;
 pub use orphan::Orphan;
 pub use stats::StreamStats;
-pub use terms::{Ending, Outlet};
+pub use terms::{Ending, Flight, Outlet};
 
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
@@ -99,8 +99,7 @@ impl Stream {
         Stream {
             identity,
             epoch: 0,
-            // There must be room for a segment that goes and for one that comes.
-            boundaries: Boundaries::new(tuning.feed.segment_frames.min(feed.slots() / 4)),
+            boundaries: Boundaries::new(tuning.feed.segment_frames.min(feed.slots() / 4)), // One goes, one comes.
             tuning,
             feed,
             consumed: 0,
@@ -143,8 +142,8 @@ impl Stream {
         self.epoch = epoch;
     }
 
-    /// Goes on under another number: a receiver that an [`origin_at`](Stream::origin_at) serves alone from now on and
-    /// which becomes its parent. Feed, cursor and the local application's place stay; its readers are gone.
+    /// Goes on under another number: a receiver whose parent, an [`origin_at`](Stream::origin_at), serves it alone from
+    /// now on. Feed, cursor and the local application's place stay; its readers are gone.
     pub fn set_number(&mut self, now: Instant, number: StreamId) {
         self.identity.stream = number;
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
@@ -205,8 +204,7 @@ impl Stream {
 
     /// A reader has moved, or this stream's turn may have come nearer: the parent may have to be told of room.
     pub fn on_progress(&mut self, now: Instant) {
-        let here = self.position();
-        self.consumed = self.consumed.max(self.readers.consumed().min(here));
+        self.consumed = self.consumed.max(self.readers.consumed().min(self.position()));
         let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
         if let Some(intake) = &mut self.intake {
             intake.on_progress(now, &self.feed, standing, flushed);
@@ -240,6 +238,11 @@ impl Stream {
         self.readers.cursors()
     }
 
+    /// What is on its way to each remote reader that gets new frames from here.
+    pub fn flights(&self) -> Vec<Flight> {
+        self.readers.flights()
+    }
+
     /// Stops serving the reader `rank`: what only it needed is freed.
     pub fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.readers.remove(now, rank, &mut self.feed);
@@ -252,20 +255,19 @@ impl Stream {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }
 
-    /// The children that need frames which are gone here, each with the newest range shown since the last call: who
-    /// still has it is to [`write_again`](Stream::write_again).
+    /// The children that need frames which are gone here, to be [written again](Stream::write_again), each with the
+    /// newest range shown since the last call.
     pub fn take_orphans(&mut self) -> Vec<Orphan> {
         self.orphans.take()
     }
 
-    /// The remote reader for which this stream cannot go on, if any: while the feed is full, who keeps it so; else who
-    /// has owed an answer for longest. That somebody owes one means nothing before nothing has moved for a while.
+    /// The remote reader for which this stream cannot go on: who keeps the feed full; else who has owed an answer for
+    /// longest, which means nothing before nothing has moved for a while.
     pub fn held_up_by(&self) -> Option<Rank> {
         self.readers.held_up_by(&self.feed)
     }
 
-    /// The remote reader that takes frames more slowly than this host could send them: the feed is crowded for it.
-    /// Nobody, while it is this host's own link that is busy.
+    /// The remote reader for which the feed is crowded; nobody, while it is this host's own link that is busy.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())
     }
@@ -328,8 +330,7 @@ impl Stream {
         }
     }
 
-    /// Writes a frame (number, payload and what ends with it) for `to`, who lacks it, into `buffer`, whether the feed
-    /// has it or not; its length.
+    /// Writes a frame (number, payload, what ends with it) for `to`, who lacks it, in the feed or not; its length.
     pub fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: (u64, &[u8], Ending)) -> usize {
         let (sequence, payload, ending) = frame;
         self.stats.data_resent += 1;
@@ -345,9 +346,8 @@ impl Stream {
     /// Takes a data frame of the parent or the origin. What it says of messages counts only with its payload.
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
-        let Some(intake) = self.intake.as_mut().filter(|_| from_parent || self.upstream.is_origin(frame)) else {
-            return self.stats.strangers += 1;
-        };
+        let known = from_parent || self.upstream.is_origin(frame);
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.strangers += 1 };
         let (header, payload) = (&frame.header, frame.payload);
         let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
         let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);

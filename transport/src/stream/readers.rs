@@ -5,7 +5,7 @@ use super::cast::{Cast, RepairChildren};
 use super::lanes::Lanes;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure};
-use super::terms::Outlet;
+use super::terms::{Flight, Outlet};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -63,6 +63,11 @@ pub(super) trait Readers: Debug + Send + Sync {
 
     /// Every reader's rank and cursor.
     fn cursors(&self) -> Vec<(Rank, u64)>;
+
+    /// What is on its way to each, if they get new frames from here.
+    fn flights(&self) -> Vec<Flight> {
+        Vec::new()
+    }
 
     /// What has arrived at all of them, and at everybody behind them for whom they answer.
     fn below(&self) -> u64 {

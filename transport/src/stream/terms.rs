@@ -1,6 +1,6 @@
 //! The words a stream is described with.
 
-use crate::wire::{Flags, MacAddr, Peer};
+use crate::wire::{Flags, MacAddr, Peer, Rank};
 
 /// Who reads this host's feed over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,4 +43,19 @@ impl Ending {
             Ending::Stream => Flags::LAST,
         }
     }
+}
+
+/// What has been sent to a remote reader for the first time, and how much of it may be on its way.
+///
+/// Whenever a frame leaves `in_flight` is at most `window`; one that is cut may be smaller than what is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The reader.
+    pub rank: Rank,
+    /// One past the last frame that has been sent to it for the first time.
+    pub next: u64,
+    /// Frames that are on their way, as far as is known here.
+    pub in_flight: u64,
+    /// Frames that may be on their way; `u64::MAX` if its credit alone bounds them.
+    pub window: u64,
 }

@@ -66,12 +66,12 @@ impl Tuning {
         Tuning { policy: Policy::InOrderOnly, window: WindowTuning::paper(), ack, ..Tuning::default() }
     }
 
-    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message nine frames are pushed,
-    /// which one receiver answers; the rest follows as all grant credit. Nine are what messages between two hosts push
-    /// as well.
+    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message the first frame is pushed,
+    /// which one receiver answers; the rest follows as all grant credit. In a usual frame are the 860 bytes of the
+    /// paper's BTP₁ and BTP₂ (§4.1), and what fits beside them.
     pub fn push_pull() -> Self {
         let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
-        Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(9))
+        Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(1))
     }
 
     /// The same with so many slots in a feed.

@@ -116,6 +116,14 @@ impl<'a> Ack<'a> {
         (self.cursor..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64
     }
 
+    /// Those of them from frame `from` on.
+    pub(crate) fn arrived_from(&self, from: u64) -> u64 {
+        match from <= self.cursor {
+            true => self.arrived_beyond(),
+            false => (from..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64,
+        }
+    }
+
     /// Whether frame `sequence` has arrived.
     pub fn has(&self, sequence: u64) -> bool {
         if sequence <= self.cursor || sequence >= self.end {

@@ -56,6 +56,17 @@ pub fn payload(sequence: u64) -> Vec<u8> {
     sequence.to_be_bytes().iter().copied().chain((8..length).map(|at| (at as u64 ^ sequence) as u8)).collect()
 }
 
+/// A host as the others know it.
+pub fn peer(host: usize) -> Peer {
+    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+}
+
+/// A host's end of a test stream.
+pub fn identity(host: usize) -> Identity {
+    let Peer { rank, mac } = peer(host);
+    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT }
+}
+
 impl Case {
     /// The host to which `host` acknowledges, and from which it gets its frames unless all of them come by cast.
     pub fn parent(&self, host: usize) -> usize {
@@ -88,14 +99,6 @@ impl Case {
 
     /// A host's end of the stream.
     pub fn stream(&self, host: usize) -> Stream {
-        let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
-        let identity = Identity {
-            session: 77,
-            stream: StreamId(1),
-            rank: Rank(host as u16),
-            mac: host_mac(host),
-            ether_type: EtherType::DEFAULT,
-        };
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
             (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => {
@@ -105,24 +108,17 @@ impl Case {
             _ => Outlet::Lanes(children),
         };
         if host == 0 {
-            return Stream::origin(identity, PAYLOAD_BYTES, &outlet, self.tuning(host));
+            return Stream::origin(identity(host), PAYLOAD_BYTES, &outlet, self.tuning(host));
         }
-        let mut stream = Stream::receiver(identity, PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host));
+        let mut stream =
+            Stream::receiver(identity(host), PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host));
         stream.set_origin(peer(0));
         stream
     }
 
     /// The root's end of a stream that serves host 1 alone, from frame `first` on.
     pub fn alone(&self, first: u64) -> Stream {
-        let identity = Identity {
-            session: 77,
-            stream: StreamId(1),
-            rank: Rank::ROOT,
-            mac: host_mac(0),
-            ether_type: EtherType::DEFAULT,
-        };
-        let child = Peer { rank: Rank(1), mac: host_mac(1) };
-        Stream::origin_at(identity, PAYLOAD_BYTES, first, child, self.tuning.clone())
+        Stream::origin_at(identity(0), PAYLOAD_BYTES, first, peer(1), self.tuning.clone())
     }
 
     /// Pushes what the root's stream has room for; the next message only once the one before has been consumed.

@@ -1,6 +1,7 @@
 //! Receivers that were put aside, and that a stream of their own serves from where they stand.
 
-use crate::hosts::{at, hosts, peer};
+use crate::common::peer;
+use crate::hosts::{at, hosts};
 use crate::relays::{Host, MAIN, PAYLOAD_BYTES, ending, identity, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::Stream;

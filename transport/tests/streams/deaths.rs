@@ -4,7 +4,8 @@
 //! The views of a session are played here: the root learns of a death first, each other host some time later, and then
 //! grafts, drops and changes its parent as `collectives` does.
 
-use crate::hosts::{at, hosts, peer, star};
+use crate::common::peer;
+use crate::hosts::{at, hosts, star};
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Ending, Stream};

@@ -1,20 +1,14 @@
 //! One stream at one host, told and asked frame by frame: what no simulation of many would miss.
 
-use crate::hosts::{at, peer};
+use crate::common::{identity, peer};
+use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{
-    AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, group_mac, parse,
-};
+use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, group_mac, parse};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
 const PAYLOAD: [u8; 100] = [5; 100];
-
-fn identity(host: usize) -> Identity {
-    let (rank, mac) = (Rank(host as u16), host_mac(host));
-    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT }
-}
 
 fn origin(outlet: &Outlet, frames: usize) -> Stream {
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), outlet, Tuning::default().with_feed_frames(64));
@@ -148,4 +142,69 @@ fn what_one_listener_of_a_cast_has_lost_waits_a_moment_for_others_that_have_too(
     assert_eq!(due.since(at(4)), hold);
     let (repair, to) = next(&mut stream, due).expect("nobody else has lost it");
     assert_eq!((repair.sequence, to, repair.flags.has(Flags::RESENT)), (1, host_mac(1), true));
+}
+
+#[test]
+fn who_took_the_last_frame_that_there_was_room_for_says_at_once_that_there_is_room_again() {
+    let mut stream = receiver();
+    for sequence in 0..64 {
+        let header = Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    while next(&mut stream, at(1)).is_some() {}
+    let due = stream.poll_timeout(at(1)).map_or(at(2), |deadline| deadline.at);
+    stream.handle_timeout(due);
+    while next(&mut stream, due).is_some() {}
+    stream.consume(due);
+    let due_again = stream.poll_timeout(due).expect("it has to say so").at;
+    assert!(due_again < due + Duration::from_millis(1), "{:?}", due_again.since(due));
+}
+
+#[test]
+fn what_is_under_way_is_urgent_until_all_have_consumed_it_and_the_middle_of_a_long_message_is_not() {
+    let mut stream = origin(&Outlet::Lanes(vec![peer(1)]), 0);
+    for frame in 0..64 {
+        assert!(stream.push(&PAYLOAD, if frame == 9 { Ending::Message } else { Ending::None }), "there is room");
+    }
+    let mut now = at(1);
+    for cursor in [32, 64] {
+        while next(&mut stream, now).is_some() {}
+        assert!(stream.is_urgent(), "{cursor}");
+        now += Duration::from_millis(1);
+        acknowledge(&mut stream, now, 1, cursor, (now.as_micros() - 1000) as u32, 0);
+    }
+    (64..74).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    while next(&mut stream, now).is_some() {}
+    assert!(stream.is_urgent(), "all of it is under way");
+    acknowledge(&mut stream, now, 1, 74, 0, 0);
+    assert_eq!((stream.consumed(), stream.is_urgent()), (74, false));
+}
+
+#[test]
+fn no_more_is_on_its_way_to_a_child_than_its_window() {
+    let mut tuning = Tuning::default().with_feed_frames(64);
+    (tuning.window.start_frames, tuning.window.min_frames, tuning.window.max_frames) = (4, 4, 4);
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &Outlet::Lanes(vec![peer(1)]), tuning);
+    (0..64).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    for cursor in [0, 1, 4, 8] {
+        if cursor > 0 {
+            acknowledge(&mut stream, at(1), 1, cursor, 0, 0);
+        }
+        while next(&mut stream, at(1)).is_some() {}
+        assert_eq!(stream.sending().1, cursor + 4);
+    }
+}
+
+#[test]
+fn a_gap_is_reported_once_and_counted() {
+    let mut stream = receiver();
+    for sequence in [0, 2] {
+        let header = Header { sequence, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    while let Some(due) = stream.poll_timeout(at(1)).map(|deadline| deadline.at).filter(|&due| due < at(900)) {
+        stream.handle_timeout(due);
+        while next(&mut stream, due).is_some() {}
+    }
+    assert_eq!(stream.stats().nacks_sent, 1);
 }

@@ -1,36 +1,24 @@
 //! Casts by hand: who acknowledges to whom, on one switch.
 
+use crate::common::{identity, peer};
 use ethbcast_transport::Alone;
-use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
+use ethbcast_transport::sim::{Cable, HostSettings, Network};
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, Peer};
-use ethbcast_transport::wire::{Rank, StreamId, group_mac};
+use ethbcast_transport::wire::{Peer, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
-
-/// A host as the others know it.
-pub fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
-}
 
 /// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
 pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
-        let identity = Identity {
-            session: 77,
-            stream: StreamId(1),
-            rank: Rank(host as u16),
-            mac: host_mac(host),
-            ether_type: EtherType::DEFAULT,
-        };
         let children: Vec<Peer> =
             (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
         if host == 0 {
             let outlet = Outlet::Cast { group: group_mac("test"), listeners: children };
-            return Stream::origin(identity, 100, &outlet, tuning(0));
+            return Stream::origin(identity(host), 100, &outlet, tuning(0));
         }
         let outlet = Outlet::RepairChildren(children);
-        let mut stream = Stream::receiver(identity, 100, peer(parent(host)), &outlet, tuning(host));
+        let mut stream = Stream::receiver(identity(host), 100, peer(parent(host)), &outlet, tuning(host));
         stream.set_origin(peer(0));
         stream
     };

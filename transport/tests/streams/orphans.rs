@@ -1,7 +1,8 @@
 //! Chains in which neighbours die at once: what died with them the root sends again where it is reported missing, and
 //! whoever lives has everything.
 
-use crate::hosts::{at, peer};
+use crate::common::peer;
+use crate::hosts::at;
 use crate::relays::{Host, ending, network, take_exact, tree};
 use ethbcast_transport::sim::{HostSettings, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Orphan, Stream};

@@ -5,7 +5,7 @@ use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
 
-/// What `Tuning::push_pull` pushes of a message.
+/// Frames that are pushed of a message: as many as make what is pushed and pulled two things.
 const PUSHED: u64 = 9;
 /// One that is not the designated receiver, which is the first.
 const OTHER: usize = 3;
@@ -15,7 +15,7 @@ fn case(frames: u64, message_frames: u64) -> Case {
         path: Path::TunedCast,
         hosts: 6,
         frames,
-        tuning: Tuning::push_pull(),
+        tuning: Tuning::push_pull().with_push_frames(Some(PUSHED)),
         lazy_frames: 0,
         last_takes: None,
         message_frames,

@@ -1,9 +1,9 @@
 //! Hosts of a tree by unicast, each with its stream, perhaps another beside it, and frames that the test writes.
 
-use crate::hosts::peer;
+use crate::common::{self, peer};
 use ethbcast_transport::sim::{HostSettings, Network, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{self, EtherType, Identity, Rank, StreamId};
+use ethbcast_transport::wire::{self, Identity, StreamId};
 use ethbcast_transport::{Deadline, Instant, Machine, Part, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -64,8 +64,7 @@ impl Machine for Host {
 
 /// Who `host` is in the stream of this number.
 pub fn identity(host: usize, stream: StreamId) -> Identity {
-    let (rank, mac) = (Rank(host as u16), host_mac(host));
-    Identity { session: 77, stream, rank, mac, ether_type: EtherType::DEFAULT }
+    Identity { stream, ..common::identity(host) }
 }
 
 /// So many hosts, of which `parent` says from whom each has its frames.

@@ -1,6 +1,7 @@
 //! Receivers that were left out for a while and are heard again: what is gone by then the root sends again.
 
-use crate::hosts::{at, hosts, peer};
+use crate::common::peer;
+use crate::hosts::{at, hosts};
 use crate::orphans::Gaps;
 use crate::relays::{Host, ending, network, take_exact, tree};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};

@@ -15,7 +15,9 @@ mod segment;
 mod shape;
 
 pub use calibration::{Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
-pub use choose::{ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, choose, given, price};
+pub use choose::{
+    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, given, price,
+};
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 pub use shape::{BlockRound, Shape, Slow};

@@ -3,16 +3,23 @@
 use super::calibration::Calibration;
 use super::predict::{Job, predict};
 use super::shape::Shape;
+use crate::plan::{MIN_SEGMENT_BYTES, Via};
 
 /// The most frames of a segment: the engine keeps a segment whole at every relay, and this is 1.5 MB of usual frames.
 ///
 /// Atomic plans and blocks have no choice of segment; theirs is the whole message, or all blocks together, up to this.
 pub const MAX_ATOMIC_SEGMENT_FRAMES: u64 = 1024;
 
+/// By this factor at least frames that are not full must shorten a message's time: each costs its hosts what the model
+/// leaves out, and the cable its headers.
+const WORTH: f64 = 0.98;
+
 /// The segment, in bytes, with which a message of `size_bytes` takes least time, and that time in seconds.
 ///
-/// Segments are whole frames or the whole message: 1, 2, 3, 4, 6, 8, 12, 16, … frames. Of equally good ones it is the
-/// shortest. The segment of an empty message is one frame. Of a message in blocks the segment is a block.
+/// Segments are whole frames, 1, 2, 3, 4, 6, 8, 12, 16, …; the whole message; and in trees that pass frames on as they
+/// come, frames that are not full: 64, 96, 128, 192, … bytes, down the chain of 8 KiB among 32 hosts of Patarasuk 2008,
+/// Table 3. Of equally good ones it is the shortest. The segment of an empty message is one frame. Of a message in
+/// blocks the segment is a block.
 ///
 /// # Panics
 /// If `frame_payload_bytes` is zero.
@@ -23,25 +30,35 @@ pub fn best_segment(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64, ca
         (segment_bytes, predict(shape, &job, calibration))
     };
     let cheapest = |best: (u64, f64), next: (u64, f64)| if next.1 < best.1 { next } else { best };
-    let segments = segments(shape, size_bytes, frame_payload_bytes);
-    segments.into_iter().map(price).reduce(cheapest).expect("there is always a segment to try")
+    let whole = whole_frames(shape, size_bytes, frame_payload_bytes).into_iter();
+    let whole = whole.map(price).reduce(cheapest).expect("there is always a segment to try");
+    let parts = parts_of_a_frame(shape, size_bytes, frame_payload_bytes).map(price).reduce(cheapest);
+    parts.filter(|part| part.1 < whole.1 * WORTH).unwrap_or(whole)
 }
 
-/// The segments worth trying, in bytes, from short to long; at least one.
-fn segments(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64> {
+/// The segments shorter than a frame and the message that are worth trying, in bytes, from short to long.
+fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> impl Iterator<Item = u64> {
+    let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes.min(frame_payload_bytes) };
+    // Nobody passes on a cast's frames, and so nobody could begin sooner.
+    let via = shape.via;
+    let passed_on = !(via.is_in_blocks() || via.is_atomic() || via == Via::Cast);
+    lengths().map(|times| times * MIN_SEGMENT_BYTES / 2).skip(1).take_while(move |&bytes| passed_on && bytes < limit)
+}
+
+/// The segments of whole frames that are worth trying, in bytes, from short to long; at least one.
+fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64> {
     let message_frames = size_bytes.div_ceil(frame_payload_bytes).max(1);
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);
-    let frames = if shape.via.is_in_blocks() {
-        let ranks = shape.ranks as u64;
-        vec![message_frames.div_ceil(ranks).min(most_block_frames(ranks)).max(1)]
-    } else if shape.via.is_atomic() {
-        vec![most]
-    } else {
-        let shorter = lengths().take_while(|&frames| frames < most);
-        shorter.chain([most]).collect()
-    };
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes };
-    frames.into_iter().map(|frames| (frames * frame_payload_bytes).min(limit)).collect()
+    let whole = |frames: u64| (frames * frame_payload_bytes).min(limit);
+    if shape.via.is_in_blocks() {
+        let ranks = shape.ranks as u64;
+        return vec![whole(message_frames.div_ceil(ranks).min(most_block_frames(ranks)).max(1))];
+    }
+    if shape.via.is_atomic() {
+        return vec![whole(most)];
+    }
+    lengths().take_while(|&frames| frames < most).chain([most]).map(whole).collect()
 }
 
 /// The longest block the engine deals with its usual feed: a quarter of each stream's, whose slots are a power of two.
@@ -59,7 +76,7 @@ fn lengths() -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, Via};
+    use crate::plan::Plan;
     use crate::topology::Topology;
 
     fn shape(via: Via, ranks: usize) -> Shape {
@@ -74,27 +91,53 @@ mod tests {
     #[test]
     fn segments_are_whole_frames_or_the_whole_message() {
         let chain = shape(Via::Chain, 4);
-        assert_eq!(segments(&chain, 0, 100), [100]);
-        assert_eq!(segments(&chain, 70, 100), [70]);
-        assert_eq!(segments(&chain, 100, 100), [100]);
-        assert_eq!(segments(&chain, 550, 100), [100, 200, 300, 400, 550]);
-        let long = segments(&chain, 1 << 30, 100);
+        assert_eq!(whole_frames(&chain, 0, 100), [100]);
+        assert_eq!(whole_frames(&chain, 70, 100), [70]);
+        assert_eq!(whole_frames(&chain, 100, 100), [100]);
+        assert_eq!(whole_frames(&chain, 550, 100), [100, 200, 300, 400, 550]);
+        let long = whole_frames(&chain, 1 << 30, 100);
         assert_eq!((long.len(), long.first(), long.last()), (20, Some(&100), Some(&102_400)));
+    }
+
+    #[test]
+    fn or_parts_of_a_frame_where_somebody_waits_for_them() {
+        let parts = |via, size| Vec::from_iter(parts_of_a_frame(&shape(via, 4), size, 1468));
+        assert_eq!(parts(Via::Chain, 1 << 30), [64, 96, 128, 192, 256, 384, 512, 768, 1024]);
+        assert_eq!(parts(Via::Binary, 0).len(), 9);
+        assert_eq!((parts(Via::Chain, 128), parts(Via::Chain, 64)), (vec![64, 96], Vec::new()));
+        assert!(parts(Via::Cast, 1 << 30).is_empty() && parts(Via::Flat, 1 << 30).is_empty());
+    }
+
+    #[test]
+    fn three_children_never_beat_two() {
+        // Patarasuk 2008 §4.2: with segments as short as one likes, a higher degree only costs bandwidth.
+        let topology = Topology::builtin("fig9-4").expect("fig9-4");
+        let members = Vec::from_iter(0..topology.hosts().len());
+        let shape = |via| {
+            let plan = crate::plan::make(via, &topology, 0, &members, &Default::default()).expect("a plan");
+            Shape::of(&plan, &topology, &members)
+        };
+        let (two, three) = (shape(Via::Binary), shape(Via::Kary(3)));
+        let calibration = Calibration::assumed(100_000_000, 1468);
+        for size_bytes in (10..28).map(|power| 1 << power) {
+            let best = |shape| best_segment(shape, size_bytes, 1468, &calibration).1;
+            assert!(best(&two) <= best(&three), "{size_bytes} bytes");
+        }
     }
 
     #[test]
     fn the_atomic_have_no_choice() {
         let flat = shape(Via::Flat, 4);
-        assert_eq!(segments(&flat, 550, 100), [550]);
-        assert_eq!(segments(&flat, 1 << 30, 100), [102_400]);
+        assert_eq!(whole_frames(&flat, 550, 100), [550]);
+        assert_eq!(whole_frames(&flat, 1 << 30, 100), [102_400]);
     }
 
     #[test]
     fn a_block_is_a_share_of_the_message_in_whole_frames() {
         let blocks = shape(Via::ScatterAllgather, 8);
-        assert_eq!(segments(&blocks, 50, 100), [50]);
-        assert_eq!(segments(&blocks, 750, 100), [100]);
-        assert_eq!(segments(&blocks, 1700, 100), [300]);
-        assert_eq!(segments(&blocks, 1 << 30, 100), [12_800]);
+        assert_eq!(whole_frames(&blocks, 50, 100), [50]);
+        assert_eq!(whole_frames(&blocks, 750, 100), [100]);
+        assert_eq!(whole_frames(&blocks, 1700, 100), [300]);
+        assert_eq!(whole_frames(&blocks, 1 << 30, 100), [12_800]);
     }
 }

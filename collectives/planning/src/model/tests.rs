@@ -152,7 +152,8 @@ proptest! {
         prop_assert!(at(short).is_finite() && at(short) >= 0.0);
         prop_assert!(at(short) <= slack(at(long)), "{} {}", at(short), at(long));
         let best = |size| best_segment(&shape, size, 1024, &calibration).1;
-        prop_assert!(best(short) <= slack(best(long)), "{} {}", best(short), best(long));
+        // Frames that are not full must be worth it.
+        prop_assert!(best(short) * 0.98 <= slack(best(long)), "{} {}", best(short), best(long));
     }
 
     #[test]
@@ -166,7 +167,8 @@ proptest! {
         let price = |segment_bytes| predict(&shape, &job(segment_bytes), &calibration);
         let (segment, seconds) = best_segment(&shape, size, 1400, &calibration);
         prop_assert_eq!(seconds, price(segment));
-        prop_assert!(segment == size || segment % 1400 == 0 && segment < size);
+        let is_part = via != Via::Cast && (64..1400).contains(&segment);
+        prop_assert!(segment == size || (is_part || segment % 1400 == 0) && segment < size);
         let frames = if other % 2 == 0 { 1 << (other / 2) } else { 3 << (other / 2) };
         if frames <= MAX_ATOMIC_SEGMENT_FRAMES {
             let shorter = price((frames * 1400).min(size));

@@ -32,3 +32,7 @@ pub use make::{Costs, make};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};
+
+/// The shortest segment of a message that has more than one, in bytes: below it a frame is padded, or has no room for
+/// the message's end.
+pub const MIN_SEGMENT_BYTES: u64 = 64;

@@ -14,6 +14,7 @@ mod error;
 mod file;
 pub mod lldp;
 pub mod nodeset;
+mod ranks;
 pub mod slurm;
 mod spanning;
 mod tree;
@@ -21,5 +22,6 @@ mod walk;
 
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
+pub use ranks::{Place, Uplink};
 pub use tree::{Imported, Topology};
 pub(crate) use walk::Walk;

@@ -1,12 +1,12 @@
-//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks; long ones go round a ring, because
-//! as many casts at once would meet in front of every host.
+//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks, where casts are allowed; others go
+//! round a ring along the switches, because as many casts at once would meet in front of every host.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
-use super::{Call, Progress, Work, block_range, check_blocks};
+use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, Way};
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
@@ -45,6 +45,9 @@ struct Casts {
 
 #[derive(Clone, Debug)]
 struct AroundTheRing {
+    /// All ranks along the switches, so that no cable is used twice, and the place of this one.
+    line: Vec<Rank>,
+    place: usize,
     /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
     handed: u16,
     come: u16,
@@ -67,16 +70,19 @@ impl Allgather {
     ) -> Result<Allgather, CommunicatorError> {
         let group = member.group()?;
         let (rank, size) = (group.rank(), group.size());
-        check_blocks(blocks_bytes, block_bytes, size)?;
-        let signature = group.calls().begin(now, Operation::Allgather, Rank(0), block_bytes)?;
+        let signature = begin_blocks(group, now, (Operation::Allgather, Rank(0)), (blocks_bytes, block_bytes))?;
         let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
-        let pattern = if frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES {
+        let few = frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES;
+        let pattern = if few && group.streams().plans().casts() {
             let others =
                 (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::cast(origin))).collect();
-            Pattern::Casts(Casts { own: Writing::new(Way::Cast), others })
+            Pattern::Casts(Casts { own: Writing::cast(rank), others })
         } else {
-            let outbound = BlockToSend::new(rank.ahead(1, size));
-            Pattern::Ring(AroundTheRing { handed: 0, come: 0, asked: 0, outbound, awaited: AwaitedBlocks::default() })
+            let line = group.streams().plans().line();
+            let place = line.iter().position(|&other| other == rank).unwrap_or(0);
+            let outbound = BlockToSend::new(line[(place + 1) % line.len()]);
+            let awaited = AwaitedBlocks::default();
+            Pattern::Ring(AroundTheRing { line, place, handed: 0, come: 0, asked: 0, outbound, awaited })
         };
         Ok(Call::new(signature, Exchange { pattern, placed: false }))
     }
@@ -162,14 +168,15 @@ impl Casts {
 
 impl AroundTheRing {
     fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &mut [u8]) -> Result<bool, Failure> {
-        let (rank, size, block_bytes) = (group.rank(), group.size(), signature.bytes as usize);
+        let (size, block_bytes) = (group.size(), signature.bytes as usize);
         let steps = size - 1;
+        let at = |ahead: u16| self.line[(self.place + usize::from(ahead)) % self.line.len()];
         // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
         let from = |step: u16| if planted!("block-from-the-wrong-side") { step } else { size - step };
-        let passing = |step: u16| block_range(rank.ahead(from(step), size), block_bytes);
+        let passing = |step: u16| block_range(at(from(step)), block_bytes);
         loop {
             while self.asked < steps.min(self.come + BLOCKS_AHEAD) {
-                self.awaited.add(group, rank.ahead(size - 1, size), block_bytes);
+                self.awaited.add(group, at(size - 1), block_bytes);
                 self.asked += 1;
             }
             let before = (self.handed, self.come);
@@ -181,7 +188,7 @@ impl AroundTheRing {
                 && self.outbound.advance(group, signature, &blocks[passing(self.handed)])
             {
                 self.handed += 1;
-                self.outbound = BlockToSend::new(rank.ahead(1, size));
+                self.outbound = BlockToSend::new(at(1));
             }
             if (self.handed, self.come) == before {
                 return Ok(self.handed == steps && self.come == steps);

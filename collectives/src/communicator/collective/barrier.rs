@@ -5,7 +5,7 @@ use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member, Way};
+use crate::communicator::member::{Group, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -44,7 +44,7 @@ impl Barrier {
         let mut arrivals = AwaitedBlocks::default();
         children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
         let (own, release) = match rank {
-            Rank(0) => (None, Release::Given(Writing::new(Way::Cast))),
+            Rank(0) => (None, Release::Given(Writing::cast(rank))),
             _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::cast(Rank(0)))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))

@@ -1,10 +1,10 @@
-//! Broadcast: one rank's bytes to all, by cast, or down a chain where that is known to be faster.
+//! Broadcast: one rank's bytes to all, by the way that is predicted to be the fastest, or was asked for.
 
-use super::transfer::{Reading, Writing};
+use super::shares::{Incoming, Outgoing};
 use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member};
+use crate::communicator::member::{Group, Member, StreamName};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -16,9 +16,9 @@ pub type Broadcast = Call<BroadcastRole>;
 #[derive(Clone, Debug)]
 pub enum BroadcastRole {
     /// The one whose bytes they are.
-    Root(Writing),
+    Root(Outgoing),
     /// One that gets them.
-    Other(Reading),
+    Other(Incoming),
 }
 
 impl Broadcast {
@@ -28,11 +28,13 @@ impl Broadcast {
     /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
-        let is_root = member.rank() == Some(root);
-        let part = if is_root {
-            BroadcastRole::Root(Writing::new(member.way_for(bytes)))
+        let group = member.group()?;
+        let (decision, size) = (group.streams().plans().decide(root, bytes), group.size());
+        let name = StreamName::new(root, decision.way);
+        let part = if group.rank() == root {
+            BroadcastRole::Root(Outgoing::new(name, bytes, size, decision.frame_bytes))
         } else {
-            BroadcastRole::Other(Reading::new(root))
+            BroadcastRole::Other(Incoming::new(name, size))
         };
         Ok(Call::new(signature, part))
     }
@@ -62,15 +64,15 @@ impl Work for BroadcastRole {
         match self {
             // There is nobody to send to.
             BroadcastRole::Root(_) if group.size() == 1 => Ok(true),
-            BroadcastRole::Root(writing) => Ok(writing.advance(group, now, call, buffer)),
-            BroadcastRole::Other(reading) => reading.advance(group, now, call, buffer),
+            BroadcastRole::Root(outgoing) => Ok(outgoing.advance(group, now, call, buffer)),
+            BroadcastRole::Other(incoming) => incoming.advance(group, now, call, buffer),
         }
     }
 
     fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         match self {
-            BroadcastRole::Root(writing) => writing.waits_for(group),
-            BroadcastRole::Other(reading) => reading.waits_for(group),
+            BroadcastRole::Root(outgoing) => outgoing.waits_for(group),
+            BroadcastRole::Other(incoming) => incoming.waits_for(group),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Gather: from each rank a block, to one, as messages.
+//! Gather: from each rank a block, to one, as messages; those with the longest way are asked for first.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
-use super::{Call, Progress, Work, block_range, check_blocks};
+use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
@@ -35,16 +35,17 @@ impl Gather {
         block_bytes: usize,
     ) -> Result<Gather, CommunicatorError> {
         let group = member.group()?;
-        let (rank, size) = (group.rank(), group.size());
-        if rank == root {
-            check_blocks(blocks_bytes, block_bytes, size)?;
-        }
-        let signature = group.calls().begin(now, Operation::Gather, root, block_bytes)?;
+        let signature = begin_blocks(group, now, (Operation::Gather, root), (blocks_bytes, block_bytes))?;
         let mut awaited = AwaitedBlocks::default();
-        if rank == root {
-            (0..size).map(Rank).filter(|&from| from != root).for_each(|from| awaited.add(group, from, block_bytes));
+        if group.rank() == root {
+            group
+                .streams()
+                .plans()
+                .farthest_first(root)
+                .into_iter()
+                .for_each(|from| awaited.add(group, from, block_bytes));
         }
-        let outbound = (rank != root).then(|| BlockToSend::new(root));
+        let outbound = (group.rank() != root).then(|| BlockToSend::new(root));
         Ok(Call::new(signature, GatheredBlocks { awaited, outbound }))
     }
 

@@ -12,6 +12,7 @@ mod gather;
 mod mail;
 mod patience;
 mod scatter;
+mod shares;
 mod transfer;
 
 pub use allgather::Allgather;
@@ -23,8 +24,28 @@ pub use patience::Patience;
 pub use scatter::Scatter;
 
 use super::error::CommunicatorError;
+use super::member::Group;
+use super::signature::{Operation, Signature};
 pub(super) use call::Work;
+use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
+
+/// Begins a call on blocks of `block_bytes`; at ranks that have a buffer for all of them it has `blocks_bytes`.
+///
+/// # Errors
+/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or
+/// `blocks_bytes` is not that of one block for each rank.
+fn begin_blocks(
+    group: &mut Group,
+    now: Instant,
+    (operation, root): (Operation, Rank),
+    (blocks_bytes, block_bytes): (usize, usize),
+) -> Result<Signature, CommunicatorError> {
+    if operation == Operation::Allgather || group.rank() == root {
+        check_blocks(blocks_bytes, block_bytes, group.size())?;
+    }
+    group.calls().begin(now, operation, root, block_bytes)
+}
 
 /// # Errors
 /// If the buffer for all blocks is not as long as they are together.

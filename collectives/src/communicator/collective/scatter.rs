@@ -1,7 +1,7 @@
-//! Scatter: to each rank a block of its own, from one, as messages.
+//! Scatter: to each rank a block of its own, from one, as messages; those with the longest way go first.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
-use super::{Call, Progress, Work, block_range, check_blocks};
+use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
@@ -35,15 +35,11 @@ impl Scatter {
         block_bytes: usize,
     ) -> Result<Scatter, CommunicatorError> {
         let group = member.group()?;
-        let (rank, size) = (group.rank(), group.size());
-        if rank == root {
-            check_blocks(blocks_bytes, block_bytes, size)?;
-        }
-        let signature = group.calls().begin(now, Operation::Scatter, root, block_bytes)?;
+        let signature = begin_blocks(group, now, (Operation::Scatter, root), (blocks_bytes, block_bytes))?;
         let (mut outbound, mut awaited) = (Vec::new(), AwaitedBlocks::default());
-        if rank == root {
-            outbound =
-                (1..size).rev().map(|step| rank.ahead(step, size)).map(|to| (to, BlockToSend::new(to))).collect();
+        if group.rank() == root {
+            let order = group.streams().plans().farthest_first(root);
+            outbound = order.into_iter().rev().map(|to| (to, BlockToSend::new(to))).collect();
         } else {
             awaited.add(group, root, block_bytes);
         }

@@ -10,14 +10,22 @@ use ethbcast_transport::wire::Rank;
 /// A message being written to one of this rank's own streams.
 #[derive(Clone, Debug)]
 pub struct Writing {
-    way: Way,
+    name: StreamName,
+    /// Bytes in a frame at most.
+    frame_bytes: usize,
     begun: bool,
     written: usize,
 }
 
 impl Writing {
-    pub(super) fn new(way: Way) -> Writing {
-        Writing { way, begun: false, written: 0 }
+    /// One in frames of so many bytes at most, as far as they can be so long.
+    pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
+        Writing { name, frame_bytes, begun: false, written: 0 }
+    }
+
+    /// One that goes by a cast of rank `origin`.
+    pub(super) fn cast(origin: Rank) -> Writing {
+        Writing::new(StreamName::new(origin, Way::Cast), usize::MAX)
     }
 
     /// Writes as much of `data` as there is room for; true once all of it is written.
@@ -25,14 +33,15 @@ impl Writing {
         let payload_bytes = group.streams().payload_bytes();
         while !self.begun || self.written < data.len() {
             let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
+            let room = room.min(self.frame_bytes);
             let part = &data[self.written..][..room.min(data.len() - self.written)];
             let ends = self.written + part.len() == data.len();
             // Nobody waits to hear that it has been read: a later message or the barrier will tell.
             let ending = if ends { Ending::Quiet } else { Ending::None };
             let taken = if self.begun {
-                group.streams().push(now, self.way, part, ending)
+                group.streams().push(now, self.name, part, ending)
             } else {
-                group.streams().push(now, self.way, &signature.head(part), ending)
+                group.streams().push(now, self.name, &signature.head(part), ending)
             };
             if !taken {
                 return false;
@@ -45,30 +54,37 @@ impl Writing {
 
     /// Who keeps it from being sent.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
-        let origin = group.rank();
-        group.streams().held_up_by(StreamName { origin, way: self.way })
+        group.streams().held_up_by(self.name)
     }
 }
 
 /// A message being read from the streams of another rank.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    origin: Rank,
-    /// Whether it can come by a cast alone.
-    is_cast: bool,
+    /// The stream that it is expected on.
+    expected: StreamName,
+    /// Whether it can come by no other stream.
+    is_certain: bool,
     /// The stream it comes by, once that is known.
     name: Option<StreamName>,
+    begun: bool,
     read: usize,
 }
 
 impl Reading {
-    pub(super) fn new(origin: Rank) -> Reading {
-        Reading { origin, is_cast: false, name: None, read: 0 }
+    /// One that is expected on this stream, and may come by another of its origin.
+    pub(super) fn new(expected: StreamName) -> Reading {
+        Reading { expected, is_certain: false, name: None, begun: false, read: 0 }
+    }
+
+    /// One that comes by this stream.
+    pub(super) fn on(name: StreamName) -> Reading {
+        Reading { is_certain: true, ..Reading::new(name) }
     }
 
     /// One that comes by a cast.
     pub(super) fn cast(origin: Rank) -> Reading {
-        Reading { is_cast: true, ..Reading::new(origin) }
+        Reading::on(StreamName::new(origin, Way::Cast))
     }
 
     /// Reads what has come into `data`; true once all of it has.
@@ -79,60 +95,63 @@ impl Reading {
         signature: Signature,
         data: &mut [u8],
     ) -> Result<bool, Failure> {
-        let mut moved = self.name.is_none() && self.find(group, now, signature, data)?;
-        let dried_up = |group: &Group| group.dried_up(self.origin, signature.number).map_or(Ok(false), Err);
-        let Some(name) = self.name else { return dried_up(group) };
-        while self.read < data.len()
-            && let Some(frame) = group.streams().peek(name)
-        {
+        let Some(name) = self.find(group, signature)? else { return self.dried_up(group, signature) };
+        let before = (self.begun, self.read);
+        while !self.begun || self.read < data.len() {
+            let Some(frame) = group.streams().peek(name) else { break };
+            let payload = if self.begun { frame } else { &frame[Signature::BYTES..] };
             // What goes beyond what was agreed belongs to nobody.
-            let part = frame.len().min(data.len() - self.read);
-            data[self.read..][..part].copy_from_slice(&frame[..part]);
-            self.read += part;
+            let part = payload.len().min(data.len() - self.read);
+            data[self.read..][..part].copy_from_slice(&payload[..part]);
+            (self.begun, self.read) = (true, self.read + part);
             group.streams().consume(now, name, self.read < data.len());
-            moved = true;
         }
-        if moved {
+        if (self.begun, self.read) != before {
             group.streams().drained(now, name);
         }
-        if self.read == data.len() { Ok(true) } else { dried_up(group) }
+        if self.begun && self.read == data.len() { Ok(true) } else { self.dried_up(group, signature) }
+    }
+
+    /// An error once nothing more can come.
+    fn dried_up(&self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
+        group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
     }
 
     /// Who keeps it from coming: who takes nothing of what this rank hands on, or from whom it comes.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
-        if let Some(name) = self.name {
-            return group.streams().held_up_by(name).or_else(|| group.streams().source(name));
-        }
-        // If it has come by the chain before, the next one down the line does not know better.
-        let chain = StreamName { origin: self.origin, way: Way::Chain };
-        let source = if self.is_cast { None } else { group.streams().source(chain) };
-        source.or(Some(self.origin))
+        let name = self.name.unwrap_or(self.expected);
+        let streams = group.streams();
+        streams.held_up_by(name).or_else(|| streams.parent(name)).or(Some(name.origin))
     }
 
-    /// Looks for the message on both streams of its origin, and reads its first frame; true if it is there.
-    fn find(
-        &mut self,
-        group: &mut Group,
-        now: Instant,
-        signature: Signature,
-        data: &mut [u8],
-    ) -> Result<bool, Failure> {
-        for name in [Way::Cast, Way::Chain].map(|way| StreamName { origin: self.origin, way }) {
-            let Some(frame) = group.streams().peek(name) else { continue };
-            let Some((found, part)) = Signature::split(frame) else {
-                return Err(group.calls().odd(self.origin, None, signature));
+    /// The stream it comes by: the one of its origin at whose head it is.
+    pub(super) fn find(&mut self, group: &mut Group, signature: Signature) -> Result<Option<StreamName>, Failure> {
+        if self.name.is_none() {
+            self.name = if is_at_head(self.expected, group, signature)? {
+                Some(self.expected)
+            } else if self.is_certain {
+                None
+            } else {
+                let others: Vec<StreamName> = group.streams().of_origin(self.expected.origin).collect();
+                let mut found = None;
+                for name in others {
+                    found = if is_at_head(name, group, signature)? { Some(name) } else { found };
+                }
+                found
             };
-            if found == signature && part.len() <= data.len() {
-                data[..part.len()].copy_from_slice(part);
-                (self.name, self.read) = (Some(name), part.len());
-                group.streams().consume(now, name, self.read < data.len());
-                return Ok(true);
-            }
-            // A later message may come by the other stream.
-            if found.number <= signature.number {
-                return Err(group.calls().odd(self.origin, Some(found), signature));
-            }
         }
-        Ok(false)
+        Ok(self.name)
+    }
+}
+
+/// Whether a message is what comes next by a stream.
+fn is_at_head(name: StreamName, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
+    let Some(frame) = group.streams().peek(name) else { return Ok(false) };
+    let found = Signature::split(frame).map(|(found, _)| found);
+    match found {
+        Some(found) if found == signature => Ok(true),
+        // A later message may come by another stream than this one does.
+        Some(found) if found.number > signature.number => Ok(false),
+        _ => Err(group.calls().odd(name.origin, found, signature)),
     }
 }

@@ -1,9 +1,11 @@
 //! Becoming a rank: interface, socket, and the wait for all others.
 
 use super::{Communicator, Error, Options};
+use crate::Route;
 use crate::communicator::{Config, Member};
 use crate::membership::Station;
 use crate::membership::live::{Opening, RingRoom, StationError};
+use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::packet::{Clock, Port, PortConfig, Shared};
 use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
@@ -22,6 +24,18 @@ impl Communicator {
         Communicator::join_with(group, size, &Options::default())
     }
 
+    /// The same along a plan that `ethbcast plan --out` saved ([`SavedPlan::load`]): the papers' customised routine.
+    ///
+    /// The plan's root broadcasts by it, whatever the length; others by what is predicted to be the fastest. With
+    /// [`Options::topology`] it is judged first.
+    ///
+    /// # Errors
+    /// As [`join`](Communicator::join), and if the plan is for other hosts.
+    pub fn with_plan(group: &str, size: u16, plan: SavedPlan) -> Result<Communicator, Error> {
+        let route = Route::Saved(Box::new(plan));
+        Communicator::join_with(group, size, &Options { route, ..Options::default() })
+    }
+
     /// The same with options.
     ///
     /// # Errors
@@ -33,7 +47,12 @@ impl Communicator {
         let now = clock.now();
         let config = Config {
             preset: options.preset,
+            topology: options.topology.clone(),
             calibration: options.calibration.clone(),
+            route: options.route.clone(),
+            contention: options.contention,
+            casts: options.casts,
+            probe: options.probe,
             join_by: Some(now + options.join_within),
             ..Config::new(station, size, nonce)
         };

@@ -13,7 +13,8 @@ mod options;
 pub use error::Error;
 pub use options::Options;
 
-use super::{Member, MemberMemory, MemberStats, Named};
+use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
+use ethbcast_planning::model::Choice;
 use ethbcast_transport::packet::{Counters, Shared};
 use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;
@@ -69,6 +70,16 @@ impl Communicator {
     /// What stands for [`Options::call_within`] in later calls.
     pub fn set_call_within(&mut self, call_within: Duration) {
         self.call_within = call_within;
+    }
+
+    /// How so many bytes from `root` would be broadcast, why, and what that is predicted to take: the same answer on
+    /// all ranks.
+    ///
+    /// # Errors
+    /// If there is no such rank, or the socket has failed.
+    pub fn choice(&self, root: u16, bytes: usize) -> Result<Choice, Error> {
+        let choice = self.shared.with(|member, _| member.choice(Rank(root), bytes))?;
+        Ok(choice.ok_or(CommunicatorError::NoSuchRank { rank: Rank(root), size: self.size() })?)
     }
 
     /// Frames sent and received so far.

@@ -1,7 +1,9 @@
 //! How to join.
 
-use crate::Preset;
+use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::file::Contention;
+use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::with_defaults;
 use std::time::Duration;
@@ -20,9 +22,24 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// The protocol's numbers; all ranks must use the same.
         pub preset: Preset = Preset::Default,
-        /// What the network costs: decides from which size on a broadcast goes down the chain. Without it every
-        /// broadcast is cast.
+        /// Where the hosts are ([`Topology::load`] reads it from our own files, from Slurm's or from LLDP's); without
+        /// it, on one switch. This and the next five say how broadcasts travel: what one rank is told holds for all; if
+        /// several are told, it must be the same.
+        pub topology: Option<Topology> = None,
+        /// What the network costs, as `ethbcast probe --out` writes it ([`Calibration::load`]). If neither that nor the
+        /// topology is known, and nothing is measured, every broadcast is cast.
         pub calibration: Option<Calibration> = None,
+        /// Which way broadcasts take: for each length the one that is predicted to be the fastest, one and the same, or
+        /// from its root that of a saved plan.
+        pub route: Route = Route::Auto,
+        /// Whether a saved plan may send over one cable of the topology from several hosts at a time.
+        pub contention: Contention = Contention::Refused,
+        /// Whether broadcasts and allgathers may go by one frame to all. Where switches police broadcast and there is
+        /// no calibration that says so: `false`.
+        pub casts: bool = true,
+        /// Whether rank 0 measures for up to 50 ms what the network costs, once all are there, unless there is a
+        /// calibration.
+        pub probe: bool = false,
         /// How long to wait for all ranks.
         pub join_within: Duration = Duration::from_secs(60),
         /// How long a collective may stand still, and how long a send or receive without a deadline of its own may

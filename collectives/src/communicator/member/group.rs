@@ -3,19 +3,24 @@
 use super::calls::Calls;
 use super::leaving::Leaving;
 use super::messages::Messages;
-use super::neighbours::{Neighbours, StreamName, Way};
+use super::neighbours::Neighbours;
+use super::probing::Probing;
 use super::stats::{MemberMemory, MemberStats};
 use super::streams::Streams;
+use super::way::{StreamName, Way};
 use crate::communicator::body::Notice;
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::kind;
+use crate::communicator::network::Network;
 use crate::communicator::roster::Roster;
+use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
+use std::sync::Arc;
 
 /// One member's end of everything that a complete group does.
 #[derive(Clone, Debug)]
@@ -23,24 +28,28 @@ pub struct Group {
     calls: Calls,
     messages: Messages,
     streams: Streams,
+    /// What the network costs is measured, if that was asked for.
+    probing: Option<Probing>,
     leaving: Leaving,
     /// Whether the streams come before the messages at the next frame.
     streams_first: bool,
 }
 
 impl Group {
-    pub(super) fn new(now: Instant, config: &Config, roster: Roster, rank: Rank) -> Group {
+    pub(super) fn new(now: Instant, config: &Config, roster: Roster, network: Arc<Network>, rank: Rank) -> Group {
         let station = &config.station;
         let peers: Vec<Peer> =
             roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank: Rank(rank), mac: entry.mac }).collect();
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
-        let neighbours = Neighbours::new(identity, station.group_mac, peers, payload_bytes, config.tuning());
+        let probing = network.is_to_be_measured().then(|| Probing::new(now, identity, &peers, roster.mtu_bytes()));
+        let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
             calls: Calls::new(now, roster, rank),
             messages: Messages::new(mailbox),
             streams: Streams::new(neighbours),
+            probing,
             leaving: Leaving::new(),
             streams_first: false,
         }
@@ -56,6 +65,20 @@ impl Group {
 
     pub(super) fn roster(&self) -> &Roster {
         self.calls.roster()
+    }
+
+    /// Whether calls can begin: all there is to measure has been.
+    pub(super) fn is_ready(&self) -> bool {
+        self.probing.as_ref().is_none_or(Probing::is_done)
+    }
+
+    /// Goes on with the measurement.
+    fn measure_on(&mut self) {
+        let size = self.size();
+        let Some(probing) = &mut self.probing else { return };
+        if let Some(calibration) = probing.advance(&mut self.messages, size) {
+            self.streams.set_calibration(calibration);
+        }
     }
 
     /// See [`Member::has_gone`](super::Member::has_gone).
@@ -104,8 +127,12 @@ impl Group {
                 Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
                 None => stats.malformed += 1,
             },
+            PROBE | ECHO | REPORT if self.probing.is_some() => {
+                self.probing.iter_mut().for_each(|probing| probing.handle_frame(now, frame));
+            }
             _ => stats.strangers += 1,
         }
+        self.measure_on();
     }
 
     /// Lets time pass.
@@ -115,6 +142,8 @@ impl Group {
         }
         self.messages.handle_timeout(now);
         self.streams.handle_timeout(now);
+        self.probing.iter_mut().for_each(|probing| probing.handle_timeout(now));
+        self.measure_on();
         if self.calls.is_look_due(now) {
             self.look(now);
         }
@@ -143,10 +172,12 @@ impl Group {
 
     /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
     /// or repairs is.
-    pub(in crate::communicator) fn dried_up(&self, origin: Rank, number: u64) -> Option<Failure> {
+    pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
-        let sources = [Way::Cast, Way::Chain].map(|way| self.streams.source(StreamName { origin, way }));
-        let flows = sources.into_iter().flatten().any(|rank| self.calls.absence(rank, number).is_none());
+        let cast = self.streams.parent(StreamName::new(origin, Way::Cast));
+        let begun: Vec<StreamName> = self.streams.of_origin(origin).collect();
+        let sources = begun.into_iter().filter_map(|name| self.streams.source(name));
+        let flows = sources.chain(cast).any(|rank| self.calls.absence(rank, number).is_none());
         (!flows).then_some(failure)
     }
 
@@ -193,7 +224,8 @@ impl Group {
             return None;
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving]
+        let probing = self.probing.as_ref().and_then(|probing| probing.poll_timeout(now));
+        [self.messages.poll_timeout(now), self.streams.poll_timeout(now), self.calls.deadline(), leaving, probing]
             .into_iter()
             .flatten()
             .min()
@@ -227,6 +259,9 @@ impl Group {
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if self.is_over() {
             return None;
+        }
+        if let Some(length) = self.probing.as_mut().and_then(|probing| probing.poll_transmit(now, buffer)) {
+            return Some(length);
         }
         self.streams_first = !self.streams_first;
         if self.streams_first {

@@ -10,6 +10,8 @@ mod keepalive;
 mod leaving;
 mod messages;
 mod neighbours;
+mod plans;
+mod probing;
 mod stats;
 mod streams;
 mod waits;
@@ -17,8 +19,8 @@ mod way;
 
 pub(super) use group::Group;
 pub(super) use messages::FIRST_RESERVED_TAG;
-pub(super) use neighbours::{StreamName, Way};
 pub use stats::{MemberMemory, MemberStats};
+pub(super) use way::{StreamName, Way};
 
 use super::assembly::Assembly;
 use super::body::CallBody;
@@ -27,11 +29,11 @@ use super::error::CommunicatorError;
 use super::kind;
 use super::roster::Roster;
 use crate::membership::timers::Wait;
+use ethbcast_planning::model::Choice;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::{self, Frame, Header, Kind, Rank, Reject};
 use ethbcast_transport::{AuditError, Deadline, Instant, Machine};
 use std::sync::Arc;
-use way::Ways;
 
 /// One process of a group.
 ///
@@ -44,10 +46,8 @@ pub struct Member {
     /// Why there will be no group.
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
-    /// Decides which way broadcasts take, if what the network costs is known.
-    ways: Option<Ways>,
     /// So many calls wait to be sent; an answer to a late one if the group is complete.
-    calls_pending: u8,
+    calls_pending: u16,
     answered_at: Option<Instant>,
     /// It left before the group was complete.
     given_up: bool,
@@ -61,9 +61,7 @@ impl Member {
     /// If a name, the size or the MTU cannot be.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
-        let ways = config.calibration.clone().map(Ways::new);
         let mut member = Member {
-            ways,
             assembly: Assembly::new(now, config),
             refusal: None,
             group: None,
@@ -72,18 +70,21 @@ impl Member {
             given_up: false,
             stats: MemberStats::default(),
         };
+        if let Some(fault) = member.assembly.fault() {
+            return Err(fault);
+        }
         member.join_if_confirmed(now);
         Ok(member)
     }
 
-    /// Whether the group is complete and all know it.
+    /// Whether the group is complete and all know it, and what was to be measured has been.
     ///
     /// # Errors
     /// If there will be no group, and why.
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
-            None => Ok(self.group.is_some()),
+            None => Ok(self.group.as_ref().is_some_and(|group| group.is_ready())),
         }
     }
 
@@ -95,12 +96,13 @@ impl Member {
 
     /// All have the same list: the group begins.
     fn join(&mut self, now: Instant) {
-        let (config, roster) = (self.assembly.config(), self.assembly.roster());
+        let (config, roster, network) = (self.assembly.config(), self.assembly.roster(), self.assembly.network());
         let own = config.station.mac;
         if let Some((roster, rank)) = roster.and_then(|roster| Some((roster, roster.rank_of(own)?)))
+            && let Some(network) = network
             && self.group.is_none()
         {
-            self.group = Some(Box::new(Group::new(now, config, roster.clone(), rank)));
+            self.group = Some(Box::new(Group::new(now, config, roster.clone(), network.clone(), rank)));
         }
     }
 
@@ -109,7 +111,7 @@ impl Member {
     /// # Errors
     /// If it is not, or this one has left.
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
-        let group = self.group.as_deref_mut().ok_or(CommunicatorError::NotJoined)?;
+        let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
         if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
     }
 
@@ -238,15 +240,13 @@ impl Member {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
     }
 
-    /// How this rank is to broadcast so many bytes.
-    pub(in crate::communicator) fn way_for(&mut self, bytes: usize) -> Way {
-        let (Some(ways), Some(group)) = (&mut self.ways, &mut self.group) else { return Way::Cast };
-        let payload_bytes = group.streams().payload_bytes();
-        // A chain of two is a cast to one; and what fits one frame is not worth a thought.
-        if group.size() <= 2 || bytes <= payload_bytes {
-            return Way::Cast;
-        }
-        ways.way(bytes, usize::from(group.size()), payload_bytes)
+    /// How so many bytes from `root` would be broadcast, why, and what that is predicted to take; `None` before the
+    /// group is complete, or if there is no such rank. All ranks have the same answer.
+    pub fn choice(&mut self, root: Rank, bytes: usize) -> Option<Choice> {
+        let group = self.group.as_mut().filter(|group| root.0 < group.size())?;
+        let plans = group.streams().plans();
+        let way = plans.decide(root, bytes).way;
+        plans.price(root, way, bytes)
     }
 
     /// A number that grows while anything gets on, here or at another rank as far as is known; frames sent again and
@@ -357,7 +357,7 @@ impl Machine for Member {
         }
         match self.assembly.on_timeout(now) {
             Err(refusal) => self.refusal = Some(refusal),
-            Ok(()) if self.assembly.take_due(now) => self.calls_pending = 1,
+            Ok(()) if self.assembly.take_due(now) => self.calls_pending = self.assembly.calls(),
             Ok(()) => {}
         }
     }

@@ -1,39 +1,19 @@
-//! Where a member stands in the streams of its group: the name of each, and who sends and acknowledges what to whom.
+//! Where a member stands in the streams of its group: who sends and acknowledges what to whom.
 
+use super::plans::{Plans, TreePlace};
+use super::way::{StreamName, Way};
+use crate::communicator::network::Network;
 use crate::membership::ack_tree::AckTree;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{MacAddr, Tuning};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How a rank's bytes travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::communicator) enum Way {
-    /// By one frame to all.
-    Cast,
-    /// From rank to rank, each handing on to the next.
-    Chain,
-}
-
-/// One stream of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::communicator) struct StreamName {
-    /// The rank it comes from.
-    pub origin: Rank,
-    pub way: Way,
-}
-
-impl StreamName {
-    /// The number in its frames: cast of rank 0, chain of rank 0, cast of rank 1, and so on, from 1.
-    pub(super) fn number(self) -> StreamId {
-        StreamId(1 + 2 * self.origin.0 + u16::from(self.way == Way::Chain))
-    }
-
-    pub(super) fn of(number: StreamId, size: u16) -> Option<StreamName> {
-        let index = number.0.checked_sub(1)?;
-        let way = if index % 2 == 0 { Way::Cast } else { Way::Chain };
-        (index / 2 < size).then_some(StreamName { origin: Rank(index / 2), way })
-    }
-}
+/// How long a child in a tree waits with an acknowledgement: below the least timeout of its parent.
+const TREE_ACK_DELAY: Duration = Duration::from_millis(3);
 
 /// Where a member stands.
 #[derive(Clone, Debug)]
@@ -47,6 +27,9 @@ pub(super) struct Neighbours {
     tuning: Tuning,
     /// Ranks that are served no more.
     removed: Vec<bool>,
+    plans: Plans,
+    /// Where this member stands in the trees that have been asked for.
+    places: BTreeMap<StreamName, TreePlace>,
 }
 
 impl Neighbours {
@@ -54,11 +37,30 @@ impl Neighbours {
         identity: Identity,
         group_mac: MacAddr,
         peers: Vec<Peer>,
+        network: Arc<Network>,
         payload_bytes: usize,
         tuning: Tuning,
     ) -> Neighbours {
-        let removed = vec![false; peers.len()];
-        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed }
+        let (removed, size) = (vec![false; peers.len()], peers.len() as u16);
+        // There must be room for a segment that goes and for one that comes.
+        let segment_frames = tuning.feed_frames_for(payload_bytes) / 4;
+        let plans = Plans::new(network, size, payload_bytes, segment_frames);
+        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed, plans, places: BTreeMap::new() }
+    }
+
+    /// The trees of the group, and which of them to take.
+    pub(super) fn plans(&mut self) -> &mut Plans {
+        &mut self.plans
+    }
+
+    /// The stream that a frame of this member's belongs to.
+    pub(super) fn name_of(&self, number: StreamId) -> Option<StreamName> {
+        StreamName::of(number, self.size(), self.plans.has_blocks()).filter(|&name| self.plans.admits(name))
+    }
+
+    /// What was measured after the group was complete; streams that have begun go on as they are.
+    pub(super) fn set_calibration(&mut self, calibration: Calibration) {
+        self.plans.set_calibration(calibration);
     }
 
     /// The own rank.
@@ -77,8 +79,8 @@ impl Neighbours {
     }
 
     /// This member's end of a stream, empty.
-    pub(super) fn open(&self, name: StreamName) -> Stream {
-        let identity = Identity { stream: name.number(), ..self.identity };
+    pub(super) fn open(&mut self, name: StreamName) -> Stream {
+        let identity = Identity { stream: name.number(self.size()), ..self.identity };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
         match self.parent(name) {
             None => Stream::origin(identity, bytes, &outlet, tuning),
@@ -96,44 +98,47 @@ impl Neighbours {
 
     /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from
     /// its origin.
-    pub(super) fn can_begin(&self, name: StreamName, rank: Rank) -> bool {
+    pub(super) fn can_begin(&mut self, name: StreamName, rank: Rank) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
     }
 
     /// To whom this member acknowledges a stream; `None` for its own.
-    pub(super) fn parent(&self, name: StreamName) -> Option<Peer> {
-        let own = self.identity.rank;
+    pub(super) fn parent(&mut self, name: StreamName) -> Option<Peer> {
         let to = match name.way {
             Way::Cast => self
                 .ack_tree()
                 .parent(self.position(name.origin)?)
                 .map_or(name.origin, |at| self.rank_at(name.origin, at)),
-            Way::Chain => own.ahead(self.size() - 1, self.size()),
+            _ => self.place(name).parent?,
         };
-        (name.origin != own).then(|| self.peers[to.index()])
+        (name.origin != self.rank()).then(|| self.peers[to.index()])
+    }
+
+    /// Where this member stands in a tree.
+    fn place(&mut self, name: StreamName) -> &TreePlace {
+        let (rank, plans) = (self.identity.rank, &self.plans);
+        self.places.entry(name).or_insert_with(|| plans.place(name, rank))
     }
 
     /// To whom it hands a stream on, or who acknowledges to it.
-    fn outlet(&self, name: StreamName) -> Outlet {
-        let (own, position) = (self.identity.rank, self.position(name.origin));
-        let there = |rank: &Rank| !self.removed[rank.index()];
-        let peers =
-            |ranks: &mut dyn Iterator<Item = Rank>| ranks.filter(there).map(|rank| self.peers[rank.index()]).collect();
-        match name.way {
-            Way::Chain => {
-                let next = own.ahead(1, self.size());
-                Outlet::Lanes(peers(&mut std::iter::once(next).filter(|&next| next != name.origin)))
-            }
-            Way::Cast => {
-                let children = self.ack_tree().children(position);
-                let children = peers(&mut children.map(|at| self.rank_at(name.origin, at)));
-                match position {
-                    None => Outlet::Cast { group: self.group_mac, listeners: children },
-                    Some(_) => Outlet::RepairChildren(children),
-                }
-            }
+    fn outlet(&mut self, name: StreamName) -> Outlet {
+        if name.way != Way::Cast {
+            let children = self.place(name).children.clone();
+            return Outlet::Lanes(self.present(children.into_iter()));
         }
+        let position = self.position(name.origin);
+        let children = self.ack_tree().children(position);
+        let children = self.present(children.map(|at| self.rank_at(name.origin, at)));
+        match position {
+            None => Outlet::Cast { group: self.group_mac, listeners: children },
+            Some(_) => Outlet::RepairChildren(children),
+        }
+    }
+
+    /// Those of these ranks that are served.
+    fn present(&self, ranks: impl Iterator<Item = Rank>) -> Vec<Peer> {
+        ranks.filter(|rank| !self.removed[rank.index()]).map(|rank| self.peers[rank.index()]).collect()
     }
 
     fn ack_tree(&self) -> AckTree {
@@ -157,8 +162,14 @@ impl Neighbours {
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
             Way::Cast => self.ack_tree().tuned(&tuning, self.position(name.origin)),
-            Way::Chain => tuning,
+            _ => {
+                // One relay is hardly ahead of the next: acknowledgements need not take a part of its cable.
+                let mut tuning = tuning;
+                tuning.ack.delay = tuning.ack.delay.max(TREE_ACK_DELAY);
+                tuning
+            }
         };
+        tuning.feed.segment_frames = self.plans.segment_frames(name).max(1);
         tuning.ack.every_frames = tuning.ack.every_frames.min(feed_frames / 2);
         tuning
     }

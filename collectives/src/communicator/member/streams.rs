@@ -1,14 +1,20 @@
-//! The streams of a group without a root: two for each rank that broadcasts, made when they are first used.
+//! The streams of a group without a root: one for each rank and each way its bytes take, made when they are first used.
 
-use super::neighbours::{Neighbours, StreamName, Way};
+use super::neighbours::Neighbours;
+use super::plans::Plans;
+use super::way::StreamName;
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
+use std::collections::BTreeMap;
 
 /// A stream and what the group remembers about it.
 #[derive(Clone, Debug)]
 struct Slot {
     stream: Stream,
+    /// From whom it comes; `None` for an own one.
+    source: Option<Rank>,
     /// Whether its next frame is in the middle of a message.
     midway: bool,
 }
@@ -17,9 +23,8 @@ struct Slot {
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
-    /// By number, less one.
-    slots: Vec<Option<Box<Slot>>>,
-    /// Whose turn it is, and when each is due, by the same number.
+    slots: BTreeMap<StreamName, Box<Slot>>,
+    /// Whose turn it is, and when each is due, by number.
     agenda: Agenda,
     /// Acknowledgements for streams that are not there.
     forged_acks: u64,
@@ -29,8 +34,7 @@ pub(in crate::communicator) struct Streams {
 
 impl Streams {
     pub(super) fn new(neighbours: Neighbours) -> Streams {
-        let slots = (0..2 * usize::from(neighbours.size())).map(|_| None).collect();
-        Streams { neighbours, slots, agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
+        Streams { neighbours, slots: BTreeMap::new(), agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
     }
 
     /// The longest payload of one frame, in bytes.
@@ -38,9 +42,24 @@ impl Streams {
         self.neighbours.payload_bytes()
     }
 
+    /// The trees of the group, and which of them to take.
+    pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
+        self.neighbours.plans()
+    }
+
+    /// What was measured after the group was complete.
+    pub(super) fn set_calibration(&mut self, calibration: Calibration) {
+        self.neighbours.set_calibration(calibration);
+    }
+
     /// Appends a frame to one of this rank's own streams; false while there is no room.
-    pub(in crate::communicator) fn push(&mut self, now: Instant, way: Way, payload: &[u8], ending: Ending) -> bool {
-        let name = StreamName { origin: self.neighbours.rank(), way };
+    pub(in crate::communicator) fn push(
+        &mut self,
+        now: Instant,
+        name: StreamName,
+        payload: &[u8],
+        ending: Ending,
+    ) -> bool {
         let taken = self.open(name).stream.push(payload, ending);
         if taken {
             self.touch(now, name);
@@ -50,12 +69,12 @@ impl Streams {
 
     /// The next frame of a stream, if it is there.
     pub(in crate::communicator) fn peek(&self, name: StreamName) -> Option<&[u8]> {
-        self.slots[index(name)].as_ref()?.stream.peek().map(|(payload, _)| payload)
+        self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
     }
 
     /// The frame that `peek` showed has been read; `midway` says whether more of its message follows.
     pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, midway: bool) {
-        if let Some(slot) = &mut self.slots[index(name)] {
+        if let Some(slot) = self.slots.get_mut(&name) {
             slot.stream.consume(now);
             slot.midway = midway;
         }
@@ -66,15 +85,25 @@ impl Streams {
         self.touch(now, name);
     }
 
-    /// From whom a stream comes to this rank, or may come; no chain does before it has begun.
+    /// From whom a stream comes to this rank, once it has begun.
     pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<Rank> {
-        let begun = name.way == Way::Cast || self.slots[index(name)].is_some();
-        self.neighbours.parent(name).filter(|_| begun).map(|parent| parent.rank)
+        self.slots.get(&name)?.source
+    }
+
+    /// From whom a stream comes, or would come.
+    pub(in crate::communicator) fn parent(&mut self, name: StreamName) -> Option<Rank> {
+        self.neighbours.parent(name).map(|parent| parent.rank)
+    }
+
+    /// The streams of a rank that have begun here.
+    pub(in crate::communicator) fn of_origin(&self, origin: Rank) -> impl Iterator<Item = StreamName> + '_ {
+        let from = StreamName::first_of(origin);
+        self.slots.range(from..).map(|(&name, _)| name).take_while(move |name| name.origin == origin)
     }
 
     /// For whom a stream cannot go on.
     pub(in crate::communicator) fn held_up_by(&self, name: StreamName) -> Option<Rank> {
-        self.slots[index(name)].as_ref()?.stream.held_up_by()
+        self.slots.get(&name)?.stream.held_up_by()
     }
 
     /// Streams in which a message waits that nobody has begun to read, and its first frame.
@@ -83,18 +112,15 @@ impl Streams {
     }
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
-        let size = self.neighbours.size();
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(move |(at, slot)| Some((StreamName::of(StreamId(at as u16 + 1), size)?, slot.as_deref()?)))
+        self.slots.iter().map(|(&name, slot)| (name, &**slot))
     }
 
     fn open(&mut self, name: StreamName) -> &mut Slot {
-        if self.slots[index(name)].is_none() {
-            self.slots[index(name)] = Some(Box::new(Slot { stream: self.neighbours.open(name), midway: false }));
-        }
-        self.slots[index(name)].as_mut().expect("it has just been made")
+        let neighbours = &mut self.neighbours;
+        self.slots.entry(name).or_insert_with(|| {
+            let source = neighbours.parent(name).map(|parent| parent.rank);
+            Box::new(Slot { stream: neighbours.open(name), source, midway: false })
+        })
     }
 
     /// Rank `rank` is served no more, and nothing is kept for it.
@@ -102,7 +128,7 @@ impl Streams {
         self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
         for name in names {
-            if let Some(slot) = &mut self.slots[index(name)] {
+            if let Some(slot) = self.slots.get_mut(&name) {
                 slot.stream.remove_reader(now, rank);
                 self.touch(now, name);
             }
@@ -136,8 +162,8 @@ impl Streams {
 
     /// Something about a stream has changed: it may have something to send, and another deadline.
     fn touch(&mut self, now: Instant, name: StreamName) {
-        if let Some(slot) = &self.slots[index(name)] {
-            self.agenda.touch(index(name) as u16, slot.stream.poll_timeout(now));
+        if let Some(slot) = self.slots.get(&name) {
+            self.agenda.touch(name.number(self.neighbours.size()).0, slot.stream.poll_timeout(now));
         }
     }
 
@@ -164,11 +190,11 @@ impl Streams {
 impl Part for Streams {
     /// Takes a frame from a member of the group.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(name) = StreamName::of(frame.header.stream, self.neighbours.size()) else {
+        let Some(name) = self.neighbours.name_of(frame.header.stream) else {
             self.strangers += 1;
             return;
         };
-        if self.slots[index(name)].is_none() {
+        if !self.slots.contains_key(&name) {
             // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one
             // before its parent.
             match frame.header.kind {
@@ -180,7 +206,7 @@ impl Part for Streams {
                 }
             }
         }
-        if let Some(slot) = &mut self.slots[index(name)] {
+        if let Some(slot) = self.slots.get_mut(&name) {
             slot.stream.handle_frame(now, frame);
             self.touch(now, name);
         }
@@ -193,7 +219,7 @@ impl Part for Streams {
     fn handle_timeout(&mut self, now: Instant) {
         let due: Vec<u16> = self.agenda.due(now).collect();
         for at in due {
-            if let Some(slot) = &mut self.slots[usize::from(at)] {
+            if let Some(slot) = self.neighbours.name_of(StreamId(at)).and_then(|name| self.slots.get_mut(&name)) {
                 slot.stream.handle_timeout(now);
                 self.agenda.touch(at, slot.stream.poll_timeout(now));
             }
@@ -202,7 +228,8 @@ impl Part for Streams {
 
     /// Writes the next frame into `buffer`: streams take turns.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.agenda.poll(|at| match &mut self.slots[usize::from(at)] {
+        let Streams { neighbours, slots, .. } = self;
+        self.agenda.poll(|at| match neighbours.name_of(StreamId(at)).and_then(|name| slots.get_mut(&name)) {
             Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
             None => (None, None),
         })
@@ -210,10 +237,7 @@ impl Part for Streams {
 
     /// Whether all streams in use are at the beginning or end of a message.
     fn is_urgent(&self) -> bool {
-        self.agenda.armed().all(|at| self.slots[usize::from(at)].as_ref().is_none_or(|slot| slot.stream.is_urgent()))
+        let slot = |at| self.slots.get(&self.neighbours.name_of(StreamId(at))?);
+        self.agenda.armed().filter_map(slot).all(|slot| slot.stream.is_urgent())
     }
-}
-
-fn index(name: StreamName) -> usize {
-    name.number().index() - 1
 }

@@ -1,52 +1,150 @@
-//! Which way a broadcast takes.
+//! The ways bytes can take in a group, and the numbers of their streams.
 
-use super::Way;
-use ethbcast_planning::model::{Calibration, Situation, price};
+use crate::communicator::config::MAX_RANKS;
 use ethbcast_planning::plan::Via;
-use ethbcast_planning::topology::Topology;
-use std::collections::BTreeMap;
+use ethbcast_transport::wire::{Rank, StreamId};
 
-/// Lengths whose way is remembered: programs broadcast the same few again and again.
-const REMEMBERED: usize = 64;
-
-/// What is known of the network, and the ways already decided.
-#[derive(Clone, Debug)]
-pub(super) struct Ways {
-    calibration: Calibration,
-    decided: BTreeMap<usize, Way>,
+/// How a rank's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::communicator) enum Way {
+    /// By one frame to all.
+    Cast,
+    /// Down the tree of this way; `kary` stands for the number of children that the group has agreed on.
+    Tree(Via),
+    /// Down the tree of least latency for messages of up to so many frames: of a class.
+    Latency(u8),
+    /// Down the tree of the plan that the group was told.
+    Saved,
+    /// In as many shares as there are ranks, each down a tree of its own.
+    Blocks(Via),
 }
 
-impl Ways {
-    pub(super) fn new(calibration: Calibration) -> Ways {
-        Ways { calibration, decided: BTreeMap::new() }
+/// The ways of one stream for each origin, in the order of their numbers.
+const WAYS: [Way; 14] = [
+    Way::Cast,
+    Way::Tree(Via::Chain),
+    Way::Tree(Via::Binary),
+    Way::Tree(KARY),
+    Way::Tree(Via::Binomial),
+    Way::Tree(Via::Flat),
+    Way::Latency(0),
+    Way::Latency(1),
+    Way::Latency(2),
+    Way::Latency(3),
+    Way::Saved,
+    Way::Tree(Via::ChainUnaware),
+    Way::Tree(Via::BinaryUnaware),
+    Way::Tree(Via::BinaryBest),
+];
+
+/// The ways of a stream for each share of each origin, in the order of their numbers.
+const BLOCK_WAYS: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
+
+/// What stands for k-ary trees of whatever k.
+pub(super) const KARY: Via = Via::Kary(3);
+
+/// The most frames of messages in each class of [`Way::Latency`]; beyond, the tree is hardly another.
+const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
+
+const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");
+
+impl Way {
+    /// The way that `via` stands for where a message has so many frames.
+    pub(in crate::communicator) fn of(via: Via, frames: u64) -> Way {
+        match via {
+            Via::Cast => Way::Cast,
+            Via::Latency => Way::Latency(latency_class(frames)),
+            Via::Kary(_) => Way::Tree(KARY),
+            Via::ScatterAllgather | Via::RecursiveDoubling => Way::Blocks(via),
+            Via::Chain | Via::Binary | Via::Binomial | Via::Flat => Way::Tree(via),
+            Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => Way::Tree(via),
+        }
     }
 
-    /// The faster way for so many bytes among `ranks` ranks on one switch.
-    pub(super) fn way(&mut self, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Way {
-        if let Some(&way) = self.decided.get(&bytes) {
-            return way;
-        }
-        let way = decide(&self.calibration, bytes, ranks, frame_payload_bytes).unwrap_or(Way::Cast);
-        if self.decided.len() == REMEMBERED {
-            self.decided.pop_first();
-        }
-        self.decided.insert(bytes, way);
-        way
+    /// The most frames of the messages that the tree of least latency of a class is planned for.
+    pub(super) fn latency_frames(class: u8) -> u64 {
+        LATENCY_FRAMES[usize::from(class).min(LATENCY_FRAMES.len() - 1)]
     }
 }
 
-fn decide(calibration: &Calibration, bytes: usize, ranks: usize, frame_payload_bytes: usize) -> Option<Way> {
-    let topology = Topology::single_switch((0..ranks).map(|rank| format!("n{rank}"))).ok()?;
-    let members: Vec<usize> = (0..ranks).collect();
-    let (size_bytes, frame_payload_bytes) = (Some(bytes as u64), frame_payload_bytes as u64);
-    let situation = Situation {
-        topology: &topology,
-        root_host: 0,
-        members: &members,
-        size_bytes,
-        frame_payload_bytes,
-        calibration,
-    };
-    let seconds = |via| Some(price(via, &situation).ok()?.estimate.predicted_seconds);
-    Some(if seconds(Via::Chain)? < seconds(Via::Cast)? { Way::Chain } else { Way::Cast })
+fn latency_class(frames: u64) -> u8 {
+    let class = LATENCY_FRAMES.iter().position(|&most| frames <= most);
+    class.unwrap_or(LATENCY_FRAMES.len() - 1) as u8
+}
+
+/// One stream of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::communicator) struct StreamName {
+    /// The rank it comes from.
+    pub origin: Rank,
+    pub way: Way,
+    /// Of a way in blocks, which share of the message.
+    pub share: u16,
+}
+
+impl StreamName {
+    /// The only stream of an origin and a way.
+    pub(in crate::communicator) fn new(origin: Rank, way: Way) -> StreamName {
+        StreamName { origin, way, share: 0 }
+    }
+
+    /// The first that an origin can have, in the order of names.
+    pub(super) fn first_of(origin: Rank) -> StreamName {
+        StreamName::new(origin, Way::Cast)
+    }
+
+    /// The number in its frames among `size` ranks: those of all origins' casts, of their chains, and so on from 1;
+    /// behind them those in blocks.
+    pub(super) fn number(self, size: u16) -> StreamId {
+        let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
+        let place = |way| WAYS.iter().position(|&other| other == way).unwrap_or(0) as u32;
+        let at = match self.way {
+            Way::Blocks(via) => {
+                let way = BLOCK_WAYS.iter().position(|&other| other == via).unwrap_or(0) as u32;
+                WAYS.len() as u32 * size + (way * size + origin) * size + share
+            }
+            way => place(way) * size + origin,
+        };
+        StreamId(1 + at as u16)
+    }
+
+    /// The stream of a number, if there is one; in blocks only where `blocks` says that there are any.
+    pub(super) fn of(number: StreamId, size: u16, blocks: bool) -> Option<StreamName> {
+        let (at, size) = (usize::from(number.0.checked_sub(1)?), usize::from(size));
+        if let Some(&way) = WAYS.get(at / size) {
+            return Some(StreamName::new(Rank((at % size) as u16), way));
+        }
+        let at = at - WAYS.len() * size;
+        let via = BLOCK_WAYS.get(at / (size * size)).filter(|_| blocks)?;
+        let (origin, share) = (Rank((at / size % size) as u16), (at % size) as u16);
+        Some(StreamName { origin, way: Way::Blocks(*via), share })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stream_has_a_number_of_its_own() {
+        for (size, blocks) in [(1, true), (3, true), (64, true), (MAX_RANKS, false)] {
+            let names = (1..=u16::MAX).map_while(|number| {
+                let name = StreamName::of(StreamId(number), size, blocks)?;
+                assert_eq!(name.number(size), StreamId(number));
+                Some(name)
+            });
+            let shares = if blocks { 2 * usize::from(size).pow(2) } else { 0 };
+            assert_eq!(names.count(), WAYS.len() * usize::from(size) + shares, "{size} ranks");
+        }
+        assert_eq!(StreamName::of(StreamId(0), 3, true), None);
+    }
+
+    #[test]
+    fn every_way_to_send_is_one_here() {
+        for via in Via::every() {
+            let ways = [1, 5, 1000].map(|frames| Way::of(via, frames));
+            assert!(ways.iter().all(|way| WAYS.contains(way) || matches!(way, Way::Blocks(_))), "{via}");
+        }
+        assert_eq!([1, 4, 5, 1000].map(|frames| Way::of(Via::Latency, frames)), [0, 1, 2, 3].map(Way::Latency));
+    }
 }

@@ -10,12 +10,6 @@ pub struct Mismatch {
     sent: u64,
 }
 
-impl Mismatch {
-    pub(in crate::session) fn new(received: u64, sent: u64) -> Mismatch {
-        Mismatch { received, sent }
-    }
-}
-
 /// Counts and digests (BLAKE3) the bytes of a stream, at either end.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {

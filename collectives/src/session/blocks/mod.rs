@@ -128,6 +128,11 @@ impl Blocks {
         self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
+    /// The streams, in the order of their numbers.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.iter()
+    }
+
     /// Whether every application has consumed all that was pushed; certain to come true after the end of a message.
     pub fn is_consumed(&self) -> bool {
         self.streams.iter().all(|stream| stream.consumed() == stream.feed().head())
@@ -189,13 +194,11 @@ impl Blocks {
     }
 
     fn next_turn(&mut self) {
-        self.turn = (self.turn + 1) % self.streams.len();
-        self.left = self.dealing.block_frames();
+        (self.turn, self.left) = ((self.turn + 1) % self.streams.len(), self.dealing.block_frames());
     }
 
     fn start_over(&mut self) {
-        self.turn = 0;
-        self.left = self.dealing.block_frames();
+        (self.turn, self.left) = (0, self.dealing.block_frames());
     }
 
     /// The next frame for the application.

@@ -3,8 +3,7 @@
 use super::Form;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
 use super::layout::{SpanPlace, amount};
-use crate::session::application::Mismatch;
-use crate::session::{Digest, Trailer};
+use crate::session::Trailer;
 use std::ops::Range;
 
 /// How often the same bytes are asked for again before the content is given up.
@@ -160,25 +159,15 @@ impl Decoder {
         Form::Ledgered.stream_bytes(self.content_bytes)
     }
 
-    /// The BLAKE3 of these.
-    pub fn digest(&self) -> Digest {
-        self.merged.digest()
+    /// What they add up to as a content.
+    pub fn content(&self) -> Trailer {
+        Trailer { bytes: self.content_bytes, digest: self.merged.digest() }
     }
 
-    /// What the end of a stream of these bytes says.
+    /// What the end of a stream of these bytes says. Nothing vouches for the end that has come: if it says something
+    /// else it came damaged, or something is lacking, and the root knows which when it is told this.
     pub fn trailer(&self) -> Trailer {
-        Trailer { bytes: self.stream_bytes(), digest: self.digest() }
-    }
-
-    /// Whether all has come, and is what the sender meant.
-    ///
-    /// # Errors
-    /// If not.
-    pub fn finish(&self, trailer: Trailer) -> Result<(), Mismatch> {
-        if trailer == self.trailer() {
-            return Ok(());
-        }
-        Err(Mismatch::new(self.content_bytes, Form::Ledgered.content_bytes(trailer.bytes)))
+        Trailer { bytes: self.stream_bytes(), ..self.content() }
     }
 }
 

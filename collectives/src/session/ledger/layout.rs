@@ -27,6 +27,11 @@ pub(in crate::session) fn amount(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
 }
 
+/// Whether two parts of a stream have bytes in common.
+pub(in crate::session) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
 /// How a stream carries its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -148,6 +153,17 @@ impl SpanPlace {
     /// Its bytes in the stream, ledger and content.
     pub fn bytes(&self) -> usize {
         self.ledger_bytes() + self.content_bytes
+    }
+
+    /// Where the ledger is in the stream.
+    pub fn ledger(&self) -> Range<u64> {
+        self.begin()..self.begin() + self.ledger_bytes() as u64
+    }
+
+    /// Where a part of the content that is in it is in the stream.
+    pub fn in_stream(&self, content: &Range<u64>) -> Range<u64> {
+        let place = |at: u64| self.ledger().end + (at - self.content_begin());
+        place(content.start)..place(content.end)
     }
 
     /// How many chunks it has.

@@ -2,6 +2,7 @@
 
 use super::encoder::{Encoder, SpanBuffer};
 use super::layout::{Form, SpanPlace};
+use super::recent::Recent;
 use crate::session::RootEvent;
 use crate::session::application::{Again, Next, Source};
 use ethbcast_transport::Instant;
@@ -18,6 +19,8 @@ pub struct Ledgered<S> {
     taken: usize,
     /// The content has come to its end.
     ended: bool,
+    /// What was sent last, if that is kept.
+    recent: Option<Recent>,
     /// What is sent again.
     again: Vec<u8>,
 }
@@ -26,7 +29,13 @@ impl<S: Source> Ledgered<S> {
     /// What `content` has, with its ledgers.
     pub fn new(content: S) -> Ledgered<S> {
         let span = SpanBuffer::empty(SpanBuffer::default());
-        Ledgered { content, encoder: Encoder::default(), span, taken: 0, ended: false, again: Vec::new() }
+        let (encoder, recent) = (Encoder::default(), Some(Recent::default()));
+        Ledgered { content, encoder, span, taken: 0, ended: false, recent, again: Vec::new() }
+    }
+
+    /// The same, of which nothing is kept that has been sent.
+    pub fn forgetting(self) -> Ledgered<S> {
+        Ledgered { recent: None, ..self }
     }
 
     /// The source of the content.
@@ -106,7 +115,9 @@ impl<S: Source> Source for Ledgered<S> {
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         if self.taken == self.span.as_bytes().len() {
             if self.taken > 0 {
-                self.span = SpanBuffer::empty(std::mem::take(&mut self.span));
+                let sent = std::mem::take(&mut self.span);
+                let used = if let Some(recent) = &mut self.recent { recent.keep(sent) } else { Some(sent) };
+                self.span = SpanBuffer::empty(used.unwrap_or_default());
                 self.taken = 0;
             }
             if let Err(none) = self.fill(now, consumed) {
@@ -126,6 +137,9 @@ impl<S: Source> Source for Ledgered<S> {
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let content_bytes = self.encoder.content_bytes();
         let part = offset..offset + bytes as u64;
+        if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
+            return Again::Bytes(&self.again);
+        }
         read_again(&mut self.again, content_bytes, part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })

@@ -14,7 +14,8 @@
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
 //! No thread, clock or file: [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
-//! comes in any pieces. [`Ledgered`] and [`Checked`] put it between a session and a source or sink.
+//! comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and [`Checked`] put it between a session and
+//! a source or sink.
 
 mod checked;
 mod decoder;
@@ -22,14 +23,19 @@ mod encoder;
 mod hash;
 mod layout;
 mod ledgered;
+mod recent;
 mod spans;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::encoded;
+
 pub use checked::Checked;
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
-pub(in crate::session) use layout::amount;
 pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
+pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::Ledgered;
+pub use recent::Recent;
 pub use spans::Spans;

@@ -21,7 +21,7 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// The ledgered form and its trailer.
-fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
+pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
     let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
     for part in content.chunks(SPAN_BYTES) {
         let mut span = SpanBuffer::empty(SpanBuffer::default());
@@ -178,7 +178,7 @@ fn what_cannot_be_had_fails_with_the_reason() {
 }
 
 #[test]
-fn what_is_no_ledgered_form_or_ends_elsewhere_is_damaged() {
+fn what_is_no_ledgered_form_is_damaged_and_an_end_that_says_something_else_is_left_to_the_root() {
     let bytes = content(24 + 32);
     let mut sink = Checked::new(Collected::default());
     sink.write(NOW, &bytes, false);
@@ -190,7 +190,12 @@ fn what_is_no_ledgered_form_or_ends_elsewhere_is_damaged() {
         let mut sink = Checked::new(Collected::default());
         sink.write(NOW, &stream, false);
         sink.finish(NOW, wrong);
-        assert_eq!(sink.verdict(NOW).expect("they do not fit").outcome, Outcome::Damaged);
+        let verdict = sink.verdict(NOW).expect("all has come");
+        assert!(sink.end_is_damaged());
+        assert_eq!(
+            (verdict.outcome, verdict.bytes, verdict.digest),
+            (Outcome::Verified, trailer.bytes, trailer.digest)
+        );
     }
 }
 

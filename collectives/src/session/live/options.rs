@@ -53,6 +53,8 @@ with_defaults! {
         pub probe: bool = true,
         /// The protocol of a cast.
         pub preset: Preset = Preset::Default,
+        /// With [`Preset::PushPull`]: so many bytes of a message are pushed, in whole frames; without it one frame.
+        pub push_bytes: Option<u64> = None,
         /// The engine's numbers, in place of the preset's; the size of the buffer is decided by the interface's MTU.
         pub tuning: Option<Tuning> = None,
         /// Decide how to send and end there; receivers wait on for a sender.
@@ -130,7 +132,10 @@ impl Options {
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
-        let tuning = Tuning { feed: port.feed.clone(), ..numbers };
+        let mut tuning = Tuning { feed: port.feed.clone(), ..numbers };
+        if let Some(bytes) = self.push_bytes.filter(|_| tuning.cast.push_frames.is_some()) {
+            tuning = tuning.with_push_frames(Some(bytes.div_ceil(u64::from(station.payload_bytes())).max(1)));
+        }
         tuning.check()?;
         let config = RootConfig {
             size: self.size,
@@ -197,6 +202,19 @@ mod tests {
         assert_eq!((paper.policy, paper.window.max_frames, paper.feed.frames), (Policy::InOrderOnly, 16, 256));
         assert_eq!(tuning(Preset::Default), port);
         assert_eq!(tuning(Preset::PushPull), Tuning::push_pull().with_feed_frames(256));
+    }
+
+    #[test]
+    fn bytes_are_pushed_in_whole_frames() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let pushed = |preset, push_bytes| {
+            let options = Options { preset, push_bytes, ..Options::new().receivers(1) };
+            let config = options.root_config(&station, 1, Form::Plain, &Tuning::default());
+            config.expect("a preset's numbers are right").tuning.cast.push_frames
+        };
+        let frames = [None, Some(0), Some(860), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
+        assert_eq!(frames, [Some(1), Some(1), Some(1), Some(1), Some(2)]);
+        assert_eq!(pushed(Preset::Paper, Some(860)), None, "nothing is pushed");
     }
 
     #[test]

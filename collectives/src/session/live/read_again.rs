@@ -2,7 +2,7 @@
 //! or came damaged, and a receiver lacks.
 
 use crate::session::application::Again;
-use crate::session::ledger::{Form, SpanBuffer, SpanPlace};
+use crate::session::ledger::{Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,6 +17,10 @@ use std::thread;
 const REQUESTS: usize = 2;
 /// Spans that are kept for those who asked for them: as many as there are members that are served beside the others.
 const SPANS_KEPT: usize = 16;
+/// What a disk cannot read it cannot read by so many bytes: the rest of a span is tried without them.
+const SECTOR_BYTES: usize = 4096;
+/// After so many failures the rest of a span is not tried any more: each may take the disk seconds.
+const MOST_FAILURES: u32 = 32;
 
 /// Bytes that can be read at any position, as often as one likes.
 pub trait ReadAt: Send + 'static {
@@ -72,8 +76,18 @@ type Request = SpanPlace;
 struct Span {
     request: Request,
     buffer: SpanBuffer,
-    /// Why there is less than was asked for, if not because the content ends there.
-    error: Option<io::Error>,
+    /// What of the stream could not be made again.
+    bad: Vec<Range<u64>>,
+    /// Why, and at which byte of the content first.
+    error: Option<(u64, io::Error)>,
+}
+
+impl Span {
+    /// Why a part of the stream that is in it cannot be had.
+    fn lacks(&self, part: &Range<u64>) -> Option<String> {
+        let (at, error) = self.error.as_ref().filter(|_| self.bad.iter().any(|bad| overlap(bad, part)))?;
+        Some(format!("it cannot be read again at byte {at}: {error}"))
+    }
 }
 
 /// Asks a thread for spans; the thread begins with the first and ends with this.
@@ -121,11 +135,10 @@ impl ReadAgain {
             let Some(at) = self.kept.iter().position(|span| span.request == request) else { return self.ask(request) };
             let span = self.kept.remove(at).expect("it was found there");
             span.buffer.copy_part(request.index(), &part, &mut self.part);
-            let error = span.error.as_ref().map(ToString::to_string);
+            let lacks = span.lacks(&part);
             self.kept.push_front(span);
-            if let Some(error) = error {
-                let content = request.content_begin();
-                return Again::Impossible(format!("it cannot be read again at byte {content}: {error}"));
+            if let Some(why) = lacks {
+                return Again::Impossible(why);
             }
         }
         if self.part.len() as u64 == part.end - part.start {
@@ -161,22 +174,41 @@ impl std::fmt::Debug for Work {
     }
 }
 
-/// As much as is asked for, or all that can be read, sealed.
+/// As much as is asked for, or all that can be read, sealed. What cannot be read is found by smaller and smaller reads,
+/// and left out; without it the ledger cannot be made again either.
 fn read(positions: &impl ReadAt, request: Request) -> Span {
     let mut buffer = SpanBuffer::empty(SpanBuffer::default());
-    let mut failed = None;
-    while buffer.content_bytes() < request.content_bytes() && failed.is_none() {
+    let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);
+    while buffer.content_bytes() < request.content_bytes() {
         let lacking = request.content_bytes() - buffer.content_bytes();
         let offset = request.content_begin() + buffer.content_bytes() as u64;
-        match positions.read_at(&mut buffer.room()[..lacking], offset) {
+        let to_border = SECTOR_BYTES - offset as usize % SECTOR_BYTES;
+        let count = lacking.min(if most > SECTOR_BYTES { most } else { to_border });
+        match positions.read_at(&mut buffer.room()[..count], offset) {
             Ok(0) => break,
-            Ok(count) => buffer.filled(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => failed = Some(error),
+            Ok(count) => {
+                buffer.filled(count);
+                most = (most * 2).min(SPAN_BYTES);
+            }
+            Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+            Err(cause) => {
+                failures += 1;
+                most = (count / 4).max(SECTOR_BYTES);
+                if count <= to_border || failures >= MOST_FAILURES {
+                    let left_out = if failures < MOST_FAILURES { count } else { lacking };
+                    buffer.room()[..left_out].fill(0);
+                    buffer.filled(left_out);
+                    unread.push(offset..offset + left_out as u64);
+                    error.get_or_insert((offset, cause));
+                }
+            }
         }
     }
     buffer.seal(request.index());
-    Span { request, buffer, error: failed }
+    let place = SpanPlace::new(request.index(), buffer.content_bytes());
+    let ledger = (!unread.is_empty()).then(|| place.ledger());
+    let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(ledger).collect();
+    Span { request, buffer, bad, error }
 }
 
 #[cfg(test)]
@@ -186,10 +218,10 @@ mod tests {
     use std::io::{Read, SeekFrom, Write};
     use std::os::fd::OwnedFd;
 
-    /// Bytes that say where they are; from `bad_from` on the disk fails.
+    /// Bytes that say where they are; in some places the disk fails.
     struct Pattern {
         bytes: u64,
-        bad_from: u64,
+        bad: Vec<Range<u64>>,
     }
 
     fn byte_at(offset: u64) -> u8 {
@@ -198,19 +230,22 @@ mod tests {
 
     impl ReadAt for Pattern {
         fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-            if offset >= self.bad_from {
-                return Err(io::Error::from_raw_os_error(5));
-            }
             // In odd pieces, as a disk may.
-            let end = self.bytes.min(self.bad_from).min(offset + 100_003);
+            let mut end = self.bytes.min(offset + 100_003);
+            for bad in self.bad.iter().filter(|bad| bad.end > offset) {
+                if bad.start <= offset {
+                    return Err(io::Error::from_raw_os_error(5));
+                }
+                end = end.min(bad.start);
+            }
             let count = buffer.len().min(end.saturating_sub(offset) as usize);
             buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = byte_at(at));
             Ok(count)
         }
     }
 
-    fn again(bytes: u64, bad_from: u64) -> ReadAgain {
-        ReadAgain::new(Pattern { bytes, bad_from }, &Arc::new(Waker::new().expect("a descriptor")))
+    fn again(bytes: u64, bad: &[Range<u64>]) -> ReadAgain {
+        ReadAgain::new(Pattern { bytes, bad: bad.to_vec() }, &Arc::new(Waker::new().expect("a descriptor")))
     }
 
     /// What comes of asking for a part of the stream until there is an answer.
@@ -241,7 +276,7 @@ mod tests {
     #[test]
     fn many_who_lack_different_bytes_all_get_theirs() {
         let stream = stream(10_000_000);
-        let mut again = again(10_000_000, u64::MAX);
+        let mut again = again(10_000_000, &[]);
         let mut missing: Vec<(u64, usize)> = (0..12).map(|one| (one * 700_001, 1468)).collect();
         while !missing.is_empty() {
             missing.retain_mut(|(offset, frames)| {
@@ -272,13 +307,38 @@ mod tests {
 
     #[test]
     fn the_end_is_not_crossed_and_an_error_of_the_disk_is_the_reason() {
-        let mut short = again(1000, u64::MAX);
+        let mut short = again(1000, &[]);
         assert_eq!(wait(&mut short, 1046..1056), Ok(stream(1000)[1046..].to_vec()));
         let why = wait(&mut short, 1046..1057).expect_err("there are ten");
         assert!(why.contains("shorter"), "{why}");
-        let mut broken = again(2_000_000, 1_600_000);
+        let mut broken = again(2_000_000, &[1_600_000..2_000_000]);
         assert!(wait(&mut broken, 1_000_000..1_000_100).is_ok());
-        let why = wait(&mut broken, 1_600_000..1_600_100).expect_err("a bad sector");
+        let why = wait(&mut broken, 1_620_000..1_620_100).expect_err("a bad disk");
+        assert!(why.contains("Input/output error") && why.contains("at byte 1600000"), "{why}");
+        let why = wait(&mut broken, 1_990_000..1_990_100).expect_err("to the end");
         assert!(why.contains("Input/output error"), "{why}");
+    }
+
+    #[test]
+    fn a_bad_sector_costs_itself_and_the_ledger_of_its_span() {
+        let truth = stream(3_000_000);
+        let sectors = [1_228_800..1_232_896, 1_900_544..1_904_640, 1_904_640..1_908_736];
+        let mut broken = again(3_000_000, &sectors);
+        let place = SpanPlace::new(1, SPAN_BYTES);
+        for bad in &sectors {
+            let Range { start, end } = place.in_stream(bad);
+            for part in [start - 5000..start, end..end + 5000] {
+                let spoilt = sectors.iter().any(|bad| overlap(&place.in_stream(bad), &part));
+                let found = wait(&mut broken, part.clone());
+                assert!(
+                    spoilt && found.is_err() || found == Ok(truth[part.start as usize..part.end as usize].to_vec())
+                );
+            }
+            assert!(wait(&mut broken, start - 1..start + 1).is_err() && wait(&mut broken, end - 1..end + 1).is_err());
+        }
+        assert!(wait(&mut broken, place.ledger()).is_err(), "it says what all of its span hashes to");
+        let rest = place.begin() as usize + place.bytes();
+        assert_eq!(wait(&mut broken, 0..place.begin()), Ok(truth[..place.begin() as usize].to_vec()));
+        assert_eq!(wait(&mut broken, rest as u64..truth.len() as u64), Ok(truth[rest..].to_vec()));
     }
 }

@@ -4,7 +4,7 @@ use super::Error;
 use super::read_again::{ReadAgain, ReadAt};
 use crate::session::Trailer;
 use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{Encoder, Form, SpanBuffer};
+use crate::session::ledger::{Encoder, Form, Recent, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
@@ -31,6 +31,9 @@ pub struct ReadAhead {
     error: Option<Error>,
     /// Reads what was read before, or why that cannot be.
     again: Result<ReadAgain, String>,
+    /// If it cannot be: what was sent last, and what of it was asked for.
+    recent: Recent,
+    part: Vec<u8>,
     what: String,
     size: Option<u64>,
     waker: Arc<Waker>,
@@ -60,6 +63,8 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         pushed: 0,
         error: None,
         again: Err(format!("{what} cannot be read again")),
+        recent: Recent::default(),
+        part: Vec::new(),
         what: what.clone(),
         size,
         waker: Arc::clone(&waker),
@@ -120,8 +125,8 @@ fn fill(input: &mut impl Read, span: &mut SpanBuffer) -> io::Result<()> {
 }
 
 impl ReadAhead {
-    /// What was read once is read again from `positions`, whose byte 0 is the reader's first; if there are none, it
-    /// cannot be, because the source is a pipe.
+    /// What was read once is read again from `positions`, whose byte 0 is the reader's first; if there are none, only
+    /// the last 4 MiB can be had again, because the source is a pipe.
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
         self.again = match positions {
             Ok(positions) => Ok(ReadAgain::new(positions, &self.waker)),
@@ -150,8 +155,10 @@ impl Source for ReadAhead {
     fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
         if self.pushed == self.span.as_bytes().len() {
             if self.pushed > 0 {
+                let sent = std::mem::take(&mut self.span);
+                let used = if self.again.is_ok() { Some(sent) } else { self.recent.keep(sent) };
                 // A reader that has ended needs no memory: dropping this one is right.
-                drop(self.used.try_send(std::mem::take(&mut self.span)));
+                used.map(|used| drop(self.used.try_send(used)));
                 self.pushed = 0;
             }
             match self.progress.try_recv() {
@@ -174,8 +181,10 @@ impl Source for ReadAhead {
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let part = offset..offset + bytes as u64;
         match &mut self.again {
-            Ok(again) => again.read(offset..offset + bytes as u64, self.size.unwrap_or(u64::MAX)),
+            Ok(again) => again.read(part, self.size.unwrap_or(u64::MAX)),
+            Err(_) if self.recent.copy_part(&self.span, &part, &mut self.part) => Again::Bytes(&self.part),
             Err(why) => Again::Impossible(why.clone()),
         }
     }
@@ -202,26 +211,46 @@ mod tests {
         let (reader, mut source) = read_ahead(reader, "the tape", size, &waker);
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
-            let mut taken = Vec::new();
-            loop {
-                let piece = match source.next(Instant::START, true) {
-                    Next::Bytes(bytes) => &bytes[..bytes.len().min(100_000)],
-                    Next::End(trailer) => return (taken, Ok(trailer)),
-                    Next::Failed(told) => {
-                        let error = source.take_error().expect("there is one");
-                        assert_eq!(told, format!("the sender gave up: {error}"));
-                        return (taken, Err(error));
-                    }
-                    _ => {
-                        thread::yield_now();
-                        continue;
-                    }
-                };
-                taken.extend_from_slice(piece);
-                let bytes = piece.len();
-                source.advance(bytes);
-            }
+            take_all(&mut source)
         })
+    }
+
+    fn take_all(source: &mut ReadAhead) -> (Vec<u8>, Result<Trailer, Error>) {
+        let mut taken = Vec::new();
+        loop {
+            let piece = match source.next(Instant::START, true) {
+                Next::Bytes(bytes) => &bytes[..bytes.len().min(100_000)],
+                Next::End(trailer) => return (taken, Ok(trailer)),
+                Next::Failed(told) => {
+                    let error = source.take_error().expect("there is one");
+                    assert_eq!(told, format!("the sender gave up: {error}"));
+                    return (taken, Err(error));
+                }
+                _ => {
+                    thread::yield_now();
+                    continue;
+                }
+            };
+            taken.extend_from_slice(piece);
+            let bytes = piece.len();
+            source.advance(bytes);
+        }
+    }
+
+    #[test]
+    fn of_a_pipe_the_last_bytes_can_be_had_again_and_those_before_cannot() {
+        let bytes: Vec<u8> = (0..9_000_000_u32).map(|at| (at >> 8) as u8).collect();
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let (reader, mut source) = read_ahead(&bytes[..], "the tape", None, &waker);
+        thread::scope(|scope| {
+            scope.spawn(move || reader.run());
+            let (taken, _) = take_all(&mut source);
+            let part = taken.len() - 2_000_000..taken.len() - 1_900_000;
+            let again = source.read_again(Instant::START, part.start as u64, part.len());
+            assert!(matches!(again, Again::Bytes(bytes) if bytes == &taken[part]));
+            let Again::Impossible(why) = source.read_again(Instant::START, 0, 1000) else { panic!("it is gone") };
+            assert_eq!(why, "the tape cannot be read again");
+        });
     }
 
     /// The content of a stream that ends so.
@@ -232,7 +261,7 @@ mod tests {
             decoder.take(span.to_vec());
             content.extend_from_slice(decoder.poll().expect("nothing is damaged").bytes());
         }
-        decoder.finish(trailer).expect("all has come");
+        assert_eq!(decoder.trailer(), trailer, "all has come");
         content
     }
 

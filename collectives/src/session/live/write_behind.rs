@@ -4,7 +4,7 @@ use super::read_again::{ReadAgain, ReadAt};
 use super::storage::{Offered, Storage};
 use super::writer::{Order, Writer, WriterState};
 use crate::session::application::{Again, Sink, Tally};
-use crate::session::ledger::{Form, Spans};
+use crate::session::ledger::{Form, Spans, overlap};
 use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
@@ -162,7 +162,7 @@ impl Sink for WriteBehind {
             let Ok(kept) = self.kept.try_recv() else { return Again::Impossible("nothing is kept here".to_owned()) };
             self.again = Some(ReadAgain::new(kept, self.shared.waker()));
         }
-        if self.shared.wanted().is_some_and(|wanted| wanted.start < part.end) {
+        if self.shared.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
             return Again::Impossible("they came damaged here, too".to_owned());
         }
         let content_bytes = self.shared.content_bytes();

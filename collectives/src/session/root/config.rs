@@ -1,12 +1,11 @@
 //! What a root is told at its creation.
 
+use crate::Route;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_planning::model::Calibration;
-use ethbcast_planning::plan::Via;
-use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::HEADER_BYTES;
@@ -68,18 +67,6 @@ pub enum NamesError {
         /// The MTU, in bytes.
         mtu_bytes: u16,
     },
-}
-
-/// What the root was told about the way.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Route {
-    /// The one of least predicted time.
-    #[default]
-    Auto,
-    /// This one, in the segments of least predicted time.
-    Via(Via),
-    /// A plan that was made before.
-    Saved(Box<SavedPlan>),
 }
 
 /// What a root is told at its creation; [`new`](RootConfig::new) has an answer to all that need not be asked.

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Hosts above may need so much longer to find the damage than those below them: two signs of life.
+/// Hosts above may need so much longer to find the damage than the last of those below them: two signs of life.
 const TOLD_AFTER: Duration = Duration::from_millis(200);
 
 /// Damages whose hop is looked for; of more it is only known how many there were.
@@ -44,6 +44,7 @@ impl fmt::Display for Damage {
 #[derive(Clone, Debug)]
 struct Record {
     bytes: Range<u64>,
+    /// When the last of them asked for the first time.
     noted_at: Instant,
     askers: BTreeSet<Rank>,
     /// Of each who asked, who had sent them.
@@ -97,6 +98,7 @@ impl Damages {
         let record = &mut self.records[at];
         if record.askers.insert(*rank) {
             record.hops.insert((*blamed, *rank));
+            record.noted_at = now;
         }
     }
 
@@ -144,11 +146,14 @@ mod tests {
             damages.note(Instant::START, &fetch(rank, blamed, 65_536..131_072));
         }
         damages.note(Instant::START, &fetch(2, 1, 0..65_536));
+        let later = Instant::START + Duration::from_millis(50);
+        damages.note(later, &fetch(3, 2, 0..65_536));
         damages.note(Instant::START, &fetch(7, 6, 100_000..131_072));
         assert_eq!(told(&mut damages, 100, false), [""; 0], "another may still ask");
         let words =
             |at: u32, from, to| format!("64 KiB at byte {at} came damaged from {from} to {to} and were sent again");
-        assert_eq!(told(&mut damages, 200, false), [words(65_536, "n3", "n4"), words(0, "n1", "n2")]);
+        assert_eq!(told(&mut damages, 200, false), [words(65_536, "n3", "n4")]);
+        assert_eq!(told(&mut damages, 250, false), [words(0, "n1", "n2")], "so long after the last who asked");
         assert_eq!(told(&mut damages, 900, true), [""; 0], "once");
         assert_eq!(damages.all(&chain(8), Form::Plain).len(), 2);
     }

@@ -1,8 +1,9 @@
 //! What the root sends: the stream to all who are in place, streams of their own to those who are aside, and what is
 //! lacking since a relay died.
 
+use super::pause::Pause;
 use super::refill::Refills;
-use super::rereading::Extent;
+use super::rereading::{Extent, Needy};
 use super::side::Sides;
 use super::trial::Trials;
 use super::{RootConfig, RootEndpoint};
@@ -28,25 +29,6 @@ enum Flow {
     Shut,
 }
 
-/// For whom something is read again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needy {
-    /// One that is aside.
-    Aside(Rank),
-    /// One that lacks frames of the stream at this place.
-    Gap(Rank, usize),
-    /// One that has asked for it.
-    Fetch(Rank),
-}
-
-impl Needy {
-    /// Who it is.
-    pub(super) fn rank(self) -> Rank {
-        let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
-        rank
-    }
-}
-
 /// The root's streams and what goes into them.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
@@ -56,14 +38,12 @@ pub(super) struct Delivery {
     flow: Flow,
     /// Bytes pushed that do not fill a frame yet.
     partial: Vec<u8>,
-    /// What the whole stream adds up to, once its end is known.
     trailer: Option<Trailer>,
     sides: Sides,
     refills: Refills,
     answering: Answering,
     trials: Trials,
-    /// Whether the stream consists of messages.
-    has_messages: bool,
+    pause: Pause,
     /// Where the members are to whom lacking frames go, by rank.
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
@@ -72,9 +52,9 @@ pub(super) struct Delivery {
 impl Delivery {
     pub(super) fn new(view: &View, trailer: Option<Trailer>, endpoint: &RootEndpoint) -> Delivery {
         let RootConfig { station, tuning, .. } = endpoint.config();
+        let blocks = Blocks::new(endpoint.identity(), station.group_mac, view, tuning);
         Delivery {
             identity: endpoint.identity(),
-            blocks: Blocks::new(endpoint.identity(), station.group_mac, view, tuning),
             tuning: tuning.clone(),
             flow: Flow::Held,
             partial: Vec::new(),
@@ -83,9 +63,10 @@ impl Delivery {
             refills: Refills::default(),
             answering: Answering::default(),
             trials: Trials::default(),
-            has_messages: false,
+            pause: Pause::new(u64::from(view.segment_frames).min(blocks.slots() / 4)),
             macs: view.members.iter().map(|member| member.mac).collect(),
             first_data: None,
+            blocks,
         }
     }
 
@@ -127,7 +108,21 @@ impl Delivery {
     }
 
     pub(super) fn wants_data(&self) -> bool {
-        self.flow == Flow::Open && self.trailer.is_none() && self.blocks.has_room()
+        self.flow == Flow::Open
+            && self.trailer.is_none()
+            && self.blocks.has_room()
+            && !self.pause.holds(self.blocks.frames())
+    }
+
+    /// Takes nothing new from the next segment or message on, or goes on.
+    pub(super) fn pause(&mut self, wanted: bool) {
+        self.pause.set(wanted);
+        self.end_streams();
+    }
+
+    /// Whether nothing new is taken, and nobody owes word that a message was consumed.
+    pub(super) fn rests(&self) -> bool {
+        self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
 
     /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or
@@ -156,10 +151,10 @@ impl Delivery {
     /// Ends a message with what was pushed last; false while there is no room.
     pub(super) fn end_message(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
-        self.has_messages = true;
         if ready {
             self.blocks.push(&self.partial, ending);
             self.partial.clear();
+            self.pause.on_message_end(self.blocks.frames());
         }
         ready
     }
@@ -175,7 +170,9 @@ impl Delivery {
         let Some(trailer) = self.trailer else { return };
         self.sides.finish(&self.extent(Dealing::single()));
         self.refills.finish(&self.extent(self.blocks.dealing()));
-        if self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None)) {
+        let held = self.pause.holds(self.blocks.frames());
+        if held || self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
+        {
             return;
         }
         self.partial.clear();
@@ -280,7 +277,7 @@ impl Delivery {
 
     /// Finds out how fast a member can take frames that has `arrived` of them, by way of somebody slow.
     pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
-        if !self.has_messages && !view.via.is_in_blocks() {
+        if !self.pause.has_messages() && !view.via.is_in_blocks() {
             self.trials.begin(&self.blocks, rank, arrived);
         }
     }
@@ -369,8 +366,7 @@ impl Delivery {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
         let settled = self.blocks.is_settled();
-        let over = !self.sides.is_empty() && settled;
-        let side = self.sides.poll_transmit(now, over, buffer);
+        let side = self.sides.poll_transmit(now, settled, buffer);
         side.or_else(|| self.answer(now, settled, buffer, endpoint))
     }
 

@@ -2,9 +2,10 @@
 //! in turn, and what that says of who corrupted.
 
 use super::damage::{Damage, Damages};
-use super::delivery::{Delivery, Needy};
+use super::delivery::Delivery;
 use super::members::{Entry, Members};
 use super::questions::{Questions, Step};
+use super::rereading::Needy;
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
 use crate::session::ledger::Form;

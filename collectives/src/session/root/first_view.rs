@@ -1,21 +1,18 @@
 //! The first view: which way the bytes travel, decided once it is known who is there, and each member's place in it.
 
 use super::applicants::Applicant;
-use super::{NoPlan, RootConfig, Route};
+use super::planner::Planner;
+use super::{NoPlan, RootConfig};
 use crate::membership::ack_tree::AckTree;
 use crate::session::blocks::most_block_frames;
 use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember};
-use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
-use ethbcast_planning::plan::{self, Plan, Via};
-use ethbcast_planning::topology::Topology;
+use ethbcast_planning::model::{Calibration, Choice};
+use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_transport::Policy;
-use ethbcast_transport::wire::{HEADER_BYTES, Rank};
-
-/// The rate taken for a cable's if nothing was measured: what most cables carry.
-pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+use ethbcast_transport::wire::Rank;
 
 /// Makes ranks and plan of those who have joined, in this order behind the root; also what the plan is predicted to
-/// take.
+/// take, and who makes it anew.
 ///
 /// # Errors
 /// [`NoPlan`] if there is no plan for them that is sound.
@@ -23,12 +20,13 @@ pub(super) fn first_view(
     config: &RootConfig,
     joined: &[Applicant],
     calibration: Option<Calibration>,
-) -> Result<(View, Choice), NoPlan> {
+) -> Result<(View, Choice, Planner), NoPlan> {
     let root = (config.station.host.as_str(), config.station.mac, 0);
     let others = joined.iter().map(|applicant| (applicant.host.as_str(), applicant.mac, applicant.nonce));
     let hosts: Vec<_> = std::iter::once(root).chain(others).collect();
     let names: Vec<&str> = hosts.iter().map(|(name, ..)| *name).collect();
-    let mut choice = choose_plan(config, &names, calibration)?;
+    let planner = Planner::new(config, &names, calibration)?;
+    let mut choice = planner.choose(config, &names)?;
     log::info!("{}", choice.reason);
     let policy = config.tuning.policy;
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
@@ -37,8 +35,7 @@ pub(super) fn first_view(
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
-    let payload_bytes = config.station.mtu_bytes - HEADER_BYTES as u16;
-    let segment_frames = segment_frames(config, &choice, payload_bytes, hosts.len());
+    let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let view = View {
         epoch: 1,
         via: choice.plan.via(),
@@ -52,14 +49,19 @@ pub(super) fn first_view(
     };
     // The report names the segment that is really used.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
-    Ok((view, choice))
+    Ok((view, choice, planner))
 }
 
-fn segment_frames(config: &RootConfig, choice: &Choice, payload_bytes: u16, ranks: usize) -> u32 {
-    let frames = choice.segment_bytes.div_ceil(u64::from(payload_bytes));
+/// The payload of a frame, in bytes, and the frames of a segment. A segment that is not the whole message has the bytes
+/// that were chosen for it, and its frames are alike.
+fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
+    let full = config.station.payload_bytes();
+    let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
     let in_blocks = choice.plan.via().is_in_blocks();
     let most = if in_blocks { most_block_frames(&config.tuning, ranks) } else { u64::from(u32::MAX) };
-    frames.clamp(1, most) as u32
+    let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
+    let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
+    (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
 /// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
@@ -71,43 +73,4 @@ fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>,
     let parent = plan.parent(rank);
     let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
     (parent, order.unwrap_or(0))
-}
-
-/// The plan for the members of these names, the root's first, and what it is predicted to take.
-fn choose_plan(config: &RootConfig, names: &[&str], calibration: Option<Calibration>) -> Result<Choice, NoPlan> {
-    let frame_payload_bytes = u64::from(config.station.mtu_bytes) - HEADER_BYTES as u64;
-    let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
-    let calibration = calibration.unwrap_or_else(assumed);
-    let (topology, members) = locate(config, names)?;
-    let situation = Situation {
-        topology: &topology,
-        root_host: members[0],
-        members: &members,
-        // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
-        size_bytes: config.size,
-        frame_payload_bytes,
-        calibration: &calibration,
-    };
-    let choice = match &config.route {
-        Route::Auto => choose(&situation)?,
-        Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
-        Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
-    };
-    let report = plan::check(&topology, &choice.plan, &members);
-    // A saved plan may share cables, if its author wants it so.
-    let may_contend = matches!(config.route, Route::Saved(_)) || !choice.plan.via().is_contention_free();
-    if report.is_spanning() && (may_contend || report.is_contention_free()) {
-        return Ok(choice);
-    }
-    Err(NoPlan::Unsound(Box::new(report)))
-}
-
-/// The topology, and where in it each rank is. Without one names do not matter: hosts hang on one switch in rank order.
-fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
-    let Some(topology) = &config.topology else {
-        let topology = Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}")))?;
-        return Ok((topology, (0..names.len()).collect()));
-    };
-    let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
-    Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
 }

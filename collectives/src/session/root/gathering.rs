@@ -4,6 +4,7 @@ use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
 use super::offer::HostNames;
 use super::path_check::PathChecks;
+use super::planner::Planner;
 use super::refusals::Refusals;
 use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
@@ -12,7 +13,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Calibration, Choice};
-use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, HEADER_BYTES, Peer, Rank};
+use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl Gathering {
         Gathering {
             began: now,
             applicants: Applicants::default(),
-            checks: PathChecks::new(identity, usize::from(config.station.mtu_bytes) - HEADER_BYTES),
+            checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
             names: HostNames::new(config),
             rivals: Rivals::default(),
@@ -77,8 +78,8 @@ impl Gathering {
         }
     }
 
-    /// The first view of those who are there, and what it is predicted to take.
-    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice), NoPlan> {
+    /// The first view of those who are there, what it is predicted to take, and who plans for them.
+    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
         first_view(config, &self.applicants.ranked(), self.calibration.take())
     }
 

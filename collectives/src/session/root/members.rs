@@ -54,6 +54,8 @@ pub(super) struct Entry {
     claimed: Option<(Outcome, Instant)>,
     /// When something moved at it last, or it had nothing to do.
     moved_at: Instant,
+    /// When something was changed that may let it move: it confirmed a view, or somebody stands elsewhere.
+    tried_at: Instant,
     /// When its trouble was spoken of last.
     told_at: Option<Instant>,
     report: Option<MemberReport>,
@@ -70,6 +72,7 @@ impl Entry {
             accepted: false,
             claimed: None,
             moved_at: now,
+            tried_at: now,
             told_at: None,
             report: None,
         }
@@ -111,9 +114,14 @@ impl Entry {
         self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
 
-    /// Since when nothing has moved.
-    pub(super) fn stuck_for(&self, now: Instant) -> Duration {
+    /// How long nothing has moved.
+    pub(super) fn idle_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at)
+    }
+
+    /// How long nothing has moved although all is as it was.
+    pub(super) fn stuck_for(&self, now: Instant) -> Duration {
+        now.since(self.moved_at.max(self.tried_at))
     }
 
     /// Something has moved, or there is nothing that could.
@@ -121,9 +129,15 @@ impl Entry {
         (self.moved_at, self.told_at) = (now, None);
     }
 
+    /// Something has changed for it: it is given time to show that it moves now.
+    pub(super) fn tried(&mut self, now: Instant) {
+        (self.tried_at, self.told_at) = (now, None);
+    }
+
     /// Time for which nobody knows whether anything moves does not count.
     pub(super) fn pause(&mut self, period: Duration) {
         self.moved_at += period;
+        self.tried_at += period;
     }
 
     /// Whether its trouble is to be spoken of, for the first time or again after `every`.
@@ -191,6 +205,11 @@ impl Members {
         self.entries.get(rank.index().checked_sub(1)?)
     }
 
+    /// Whether a member's fate is known.
+    pub(super) fn is_reported(&self, rank: Rank) -> bool {
+        self.entry(rank).is_some_and(Entry::is_reported)
+    }
+
     /// A member, if it is in place.
     pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
         self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
@@ -232,17 +251,17 @@ impl Members {
         self.entries.iter_mut().for_each(|entry| entry.moved(now));
     }
 
-    /// Those in place have another place now: what they waited for has changed.
-    pub(super) fn all_moved_in_place(&mut self, now: Instant) {
-        let in_place = self.entries.iter_mut().filter(|entry| entry.standing == Standing::InPlace);
-        in_place.for_each(|entry| entry.moved(now));
+    /// Somebody stands elsewhere: what the others waited for has changed, or how it is served itself.
+    pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
+        let served = |entry: &&mut Entry| entry.standing == Standing::InPlace || entry.rank == moved;
+        self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
     }
 
     /// A member has confirmed view `epoch`.
     pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {
             entry.ready_epoch = epoch;
-            entry.moved(now);
+            entry.tried(now);
         }
     }
 

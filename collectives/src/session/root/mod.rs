@@ -17,10 +17,13 @@ mod members;
 mod offer;
 mod pace;
 mod path_check;
+mod pause;
 mod phase;
+mod planner;
 mod questions;
 mod refill;
 mod refusals;
+mod replanning;
 mod rereading;
 mod rivals;
 mod running;
@@ -31,11 +34,12 @@ mod telling;
 mod trial;
 mod watch;
 
-pub use config::{NamesError, OnSlow, RootConfig, Route, Wanted};
+pub use crate::Route;
+pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
-pub use first_view::ASSUMED_RATE_BITS_PER_SECOND;
 pub use members::MemberReport;
+pub use planner::ASSUMED_RATE_BITS_PER_SECOND;
 pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;
@@ -352,15 +356,16 @@ impl Root {
     fn start(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {
-            Ok((_, choice)) if self.endpoint.config().dry_run => {
+            Ok((_, choice, _)) if self.endpoint.config().dry_run => {
                 self.choice = Some(choice);
                 self.phase = Phase::Ended(None);
                 self.endpoint.silence();
             }
-            Ok((view, choice)) => {
+            Ok((view, choice, planner)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                let running = Running::new(now, view, gathering.take_timers(), self.trailer, &mut self.endpoint);
+                let timers = gathering.take_timers();
+                let running = Running::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
                 self.phase = Phase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),

@@ -143,10 +143,9 @@ fn shares(view: &View) -> Vec<f64> {
     let tree = view.trees()[0];
     let parents: Vec<usize> =
         (0..view.members.len() as u16).map(|rank| tree.parent(Rank(rank)).map_or(0, Rank::index)).collect();
-    let mut children = vec![0_u32; parents.len()];
-    view.ranks().filter(|&rank| rank != Rank::ROOT).for_each(|rank| children[parents[rank.index()]] += 1);
+    let children = view.degrees();
     let most = children.iter().copied().max().unwrap_or(0).max(1);
-    parents.into_iter().map(|parent| f64::from(children[parent]) / f64::from(most)).collect()
+    parents.into_iter().map(|parent| children[parent] as f64 / most as f64).collect()
 }
 
 #[cfg(test)]

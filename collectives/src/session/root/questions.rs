@@ -1,7 +1,7 @@
 //! Bytes that the source cannot be read for again: the root asks the members, one after the other, whether they have
 //! kept them.
 
-use super::delivery::Needy;
+use super::rereading::Needy;
 use crate::session::fetch::Asking;
 use crate::session::message::Piece;
 use ethbcast_transport::Instant;

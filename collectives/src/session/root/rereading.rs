@@ -2,6 +2,7 @@
 
 use crate::session::blocks::Dealing;
 use crate::session::message::Trailer;
+use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
 /// Bytes that are read again at a time.
@@ -42,5 +43,24 @@ impl Extent {
             self.trailer.map_or(at, |trailer| at.min(trailer.bytes))
         };
         (whole < end).then(|| bytes(whole)..bytes(end))
+    }
+}
+
+/// For whom something is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needy {
+    /// One that is aside.
+    Aside(Rank),
+    /// One that lacks frames of the stream at this place.
+    Gap(Rank, usize),
+    /// One that has asked for it.
+    Fetch(Rank),
+}
+
+impl Needy {
+    /// Who it is.
+    pub(super) fn rank(self) -> Rank {
+        let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
+        rank
     }
 }

@@ -4,6 +4,8 @@ use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
 use super::members::{MemberReport, Members};
+use super::planner::Planner;
+use super::replanning::Replanning;
 use super::slow::Slow;
 use super::telling::Telling;
 use super::watch::{Finding, Scene};
@@ -16,7 +18,6 @@ use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Keeps the view true and the streams flowing until all members have reported.
@@ -26,8 +27,7 @@ pub(super) struct Running {
     telling: Telling,
     /// Whether somebody stands elsewhere than the view that was told last says.
     changed: bool,
-    /// Whom what is sent to all has not reached.
-    deaf: BTreeSet<MacAddr>,
+    replanning: Replanning,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
@@ -46,6 +46,7 @@ impl Running {
     pub(super) fn new(
         now: Instant,
         view: View,
+        planner: Planner,
         mut timers: TimerTable,
         trailer: Option<Trailer>,
         endpoint: &mut RootEndpoint,
@@ -55,7 +56,7 @@ impl Running {
         let mut running = Running {
             telling: Telling::default(),
             changed: false,
-            deaf: BTreeSet::new(),
+            replanning: Replanning::new(planner),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
@@ -98,7 +99,7 @@ impl Running {
 
     /// Whom what is sent to all has not reached.
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
-        self.deaf.clone().into_iter()
+        self.telling.deaf()
     }
 
     /// The verdict on all, when it has just become known.
@@ -117,16 +118,12 @@ impl Running {
     /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
-        self.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
-    }
-
-    fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
-        self.view.rank_of(nonce, mac).filter(|&rank| rank != Rank::ROOT)
+        self.view.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
     }
 
     /// A member's process has ended, says it or who watches it.
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
-        let Some(rank) = self.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
+        let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
         self.lose(now, rank, Outcome::Died, text, endpoint);
         self.follow_up(now, endpoint);
     }
@@ -186,11 +183,14 @@ impl Running {
                 if self.view.via.is_in_blocks() {
                     self.step_aside(now, rank, "was told a view of somebody else", endpoint);
                 }
+                self.replanning.on_false_view();
                 self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
             // Only a child's parent may say so, and who has everything, or has gone, lacks nothing.
-            Message::Orphan { stream, gap } if self.view.serves(rank, gap.rank) && !self.is_reported(gap.rank) => {
+            Message::Orphan { stream, gap }
+                if self.view.serves(rank, gap.rank) && !self.members.is_reported(gap.rank) =>
+            {
                 self.delivery.on_gap(now, stream, gap);
             }
             Message::Done(done) => self.on_done(now, rank, done, endpoint),
@@ -219,7 +219,7 @@ impl Running {
         if self.members.entry(rank).is_some_and(|entry| entry.has_said(done.outcome)) {
             // What was sent to all has not reached it.
             let mac = self.view.members[rank.index()].mac;
-            self.deaf.insert(mac);
+            self.telling.does_not_reach(mac);
             endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
@@ -275,8 +275,13 @@ impl Running {
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
+        let timing = &endpoint.config().timing;
+        if !held && !self.changed {
+            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, timing);
+        }
         if !held && std::mem::take(&mut self.changed) {
-            self.timers.set(Wait::Change, now + endpoint.config().timing.view);
+            self.timers.set(Wait::Change, now + timing.view);
+            self.replanning.prepare(&mut self.view);
             self.view.epoch += 1;
             self.delivery.reshape(now, &self.view);
             self.members.rates_mut().forget(&self.view);
@@ -286,7 +291,7 @@ impl Running {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.telling.tell(&self.view);
+        self.telling.tell(&self.view, usize::from(endpoint.config().station.payload_bytes()));
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
@@ -310,10 +315,6 @@ impl Running {
 
     fn host(&self, rank: Rank) -> &str {
         &self.view.members[rank.index()].host
-    }
-
-    fn is_reported(&self, rank: Rank) -> bool {
-        self.members.entry(rank).is_some_and(|entry| entry.is_reported())
     }
 
     /// A member is gone for a reason the root found itself.
@@ -347,8 +348,9 @@ impl Running {
         if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
+            self.replanning.on_change();
             // The others are given time anew: what they waited for has changed.
-            self.members.all_moved_in_place(now);
+            self.members.all_tried(now, rank);
         }
     }
 
@@ -357,9 +359,7 @@ impl Running {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
                 Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
-                Change::Gone(rank) => {
-                    self.lose(now, rank, Outcome::Silent, "nothing was heard of it any more", endpoint);
-                }
+                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
                 Change::Left(_) => {}
             }
         }

@@ -87,12 +87,10 @@ impl Scene<'_> {
         Some((child, members.in_place(child)?.status().arrived))
     }
 
-    /// Who is to step aside for a slow member: itself, and whoever sends to it if nothing at all gets through between
-    /// them, for then which end is at fault does not show.
-    fn ends(&self, members: &Members, slow: Brake) -> Vec<Rank> {
-        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.stuck_for(self.now) >= TOLD_AFTER / 2);
-        let from = Some(slow.from).filter(|&from| stuck && from != Rank::ROOT && slow.why != SLOW_DISK);
-        from.into_iter().chain([slow.rank]).collect()
+    /// Who sends to a slow member, if nothing at all gets through between them for no reason that shows.
+    fn stuck_with(&self, members: &Members, slow: Brake) -> Option<Rank> {
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= TOLD_AFTER / 2);
+        self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }
 
@@ -114,11 +112,12 @@ impl Slow {
     ) -> Vec<Finding> {
         let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
         let text = format!("holds up the others: {}", slow.why);
-        let finding = |rank| match on_slow {
-            OnSlow::Evict => Finding::GiveUp(rank, format!("it {text}")),
-            _ => Finding::StepAside(rank, text.clone()),
-        };
-        scene.ends(members, slow).into_iter().map(finding).collect()
+        match (scene.stuck_with(members, slow), on_slow) {
+            // One of the two is not to blame: both are served alone, and whoever does not move then is given up.
+            (Some(from), _) => [from, slow.rank].map(|rank| Finding::StepAside(rank, text.clone())).into(),
+            (None, OnSlow::Evict) => vec![Finding::GiveUp(slow.rank, format!("it {text}"))],
+            (None, _) => vec![Finding::StepAside(slow.rank, text)],
+        }
     }
 
     /// The same brake again, once it has been slow for long enough. Now and then it may be missed: what was found then,

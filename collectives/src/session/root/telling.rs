@@ -5,6 +5,7 @@ use crate::session::message::{Digest, Message, ViewPart};
 use crate::session::view::View;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::planted;
+use std::collections::BTreeSet;
 
 /// After so many repetitions a view goes to each alone who has not confirmed it, for what is sent to all may not reach
 /// it.
@@ -18,12 +19,24 @@ const MOST_ALONE: usize = 4;
 pub(super) struct Telling {
     parts: Vec<ViewPart>,
     times: u32,
+    /// Whom what is sent to all has not reached.
+    deaf: BTreeSet<MacAddr>,
 }
 
 impl Telling {
-    /// Begins to tell a view.
-    pub(super) fn tell(&mut self, view: &View) {
-        *self = Telling { parts: view.parts(view.payload_bytes.into()).collect(), times: 0 };
+    /// Begins to tell a view, in frames of so much payload.
+    pub(super) fn tell(&mut self, view: &View, payload_bytes: usize) {
+        (self.parts, self.times) = (view.parts(payload_bytes).collect(), 0);
+    }
+
+    /// What was sent to all has not reached this member.
+    pub(super) fn does_not_reach(&mut self, mac: MacAddr) {
+        self.deaf.insert(mac);
+    }
+
+    /// Whom what is sent to all has not reached.
+    pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
+        self.deaf.clone().into_iter()
     }
 
     /// The view's digest.

@@ -102,20 +102,62 @@ impl Scene<'_> {
         &self.view.members[rank.index()].host
     }
 
+    /// For whom a member in place cannot go on, if not for its own disk.
+    fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
+        let status = members.in_place(rank)?.status();
+        let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
+        next.filter(|&next| members.in_place(next).is_some())
+    }
+
     /// Follows who waits for whom, from the root on, to where it ends: who waits, and the member that holds all up.
     fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
         let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
+        members.entry(at)?;
         // A circle cannot be, but what members say is no proof.
         for _ in members.entries() {
-            let status = members.entry(at)?.status();
-            let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
-            let in_place = |next: &Rank| members.entry(*next).is_some_and(|one| one.standing() == Standing::InPlace);
-            match next.filter(in_place) {
-                Some(next) => (from, at) = (at, next),
-                None => break,
-            }
+            let Some(next) = self.waits_for(members, at) else { break };
+            (from, at) = (at, next);
         }
         Some((from, at))
+    }
+
+    /// Who of those that `wait` holds up the others, and who sends to it, where that does not show from the root on:
+    /// whoever's own state says so, or what its parent says; else the one nearest to the root.
+    fn holders(&self, members: &Members, wait: &[Rank]) -> Vec<(Rank, Rank)> {
+        let waits = |rank: &Rank| wait.binary_search(rank).is_ok();
+        let is_blocked = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::Blocked);
+        let own = wait.iter().filter(|&&rank| is_blocked(rank)).map(|&rank| (self.parent(rank), rank));
+        let named = members.entries().iter().filter_map(|from| {
+            let at = self.waits_for(members, from.rank()).filter(|at| waits(at) && !is_blocked(*at))?;
+            let is_last = self.waits_for(members, at).is_none_or(|next| !waits(&next));
+            is_last.then_some((from.rank(), at))
+        });
+        let holders: Vec<(Rank, Rank)> = own.chain(named).collect();
+        if !holders.is_empty() {
+            return holders;
+        }
+        let depth = |rank: Rank| {
+            std::iter::successors(Some(rank), |&at| Some(self.parent(at)).filter(|&at| at != Rank::ROOT)).count()
+        };
+        // Nothing says that its parent waits for it: it alone is to show what it can do.
+        wait.iter()
+            .copied()
+            .min_by_key(|&rank| (depth(rank), rank))
+            .map(|rank| (Rank::ROOT, rank))
+            .into_iter()
+            .collect()
+    }
+
+    /// Who sends to a member in place, in the first of several trees.
+    fn parent(&self, rank: Rank) -> Rank {
+        self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
+    }
+
+    /// The other end of a hop over which nothing gets through to `at`: which of them is at fault does not show. Nobody,
+    /// if it is the root, or if `at` waits for its own disk.
+    pub(super) fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
+        let blocked = members.entry(at)?.status().state == MemberState::Blocked;
+        (from != Rank::ROOT && !blocked).then_some(from)
     }
 
     /// Looks who makes no progress, `period` after the last look.
@@ -128,15 +170,16 @@ impl Scene<'_> {
         let bottleneck = self.bottleneck(members);
         let blocks = self.delivery.blocks();
         let (frames, full, is_all) = (blocks.frames(), blocks.is_full(), blocks.has_end());
-        let mut findings = Vec::new();
+        let (mut findings, mut wait) = (Vec::new(), Vec::new());
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
             let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
             let owed =
                 Owed::by(entry, self.view.epoch, frames, is_all).filter(|&owed| !(waits && owed == Owed::Frames));
+            let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
             // Everybody may have what was sent, and whoever sent it, the root or a relay, waits to be told so.
-            let unheard = full && bottleneck.is_some_and(|(_, at)| at == rank) && !entry.is_reported();
+            let unheard = full && from.is_some() && !entry.is_reported();
             let owed = owed.or(unheard.then_some(Owed::Frames));
             match owed {
                 None => entry.moved(self.now),
@@ -144,19 +187,48 @@ impl Scene<'_> {
                     entry.pause(period);
                     findings.extend(self.of_silent(entry, silence));
                 }
-                Some(owed) => findings.extend(self.of_stuck(entry, owed, bottleneck)),
+                // Whoever is behind or beside the one that holds all up cannot move.
+                Some(Owed::Frames) if entry.standing() == Standing::InPlace && from.is_none() => {
+                    wait.extend(self.has_waited(entry).then_some(rank));
+                }
+                Some(owed) => findings.extend(self.of_stuck(entry, owed, from.unwrap_or(Rank::ROOT))),
             }
         }
-        if let Some((from, at)) = bottleneck
-            && from != Rank::ROOT
-            && members.entry(at).is_some_and(|entry| entry.status().state != MemberState::Blocked)
-            && findings.iter().any(|finding| matches!(finding, Finding::StepAside(rank, _) if *rank == at))
-        {
-            // Which end of a hop is at fault does not show: both are served by the root from now on.
-            let text = format!("gets nothing through to {}, or hears nothing of it", self.host(at));
-            findings.push(Finding::StepAside(from, text));
-        }
+        self.add_hops(members, bottleneck, &wait, &mut findings);
         findings
+    }
+
+    /// Adds who is to step aside because of others: with the bottleneck, if that does, the other end of its hop; where
+    /// nobody is found and some `wait`, who holds those up.
+    fn add_hops(
+        &self,
+        members: &Members,
+        bottleneck: Option<(Rank, Rank)>,
+        wait: &[Rank],
+        findings: &mut Vec<Finding>,
+    ) {
+        let aside = |finding: &Finding| match finding {
+            Finding::StepAside(rank, _) => Some(*rank),
+            _ => None,
+        };
+        let found: Vec<Rank> = findings.iter().filter_map(aside).collect();
+        let mut hops: Vec<(Rank, Rank)> = bottleneck.into_iter().filter(|(_, at)| found.contains(at)).collect();
+        if found.is_empty() {
+            hops = self.holders(members, wait);
+            findings.extend(hops.iter().filter_map(|&(from, at)| {
+                Some(Finding::StepAside(at, Owed::Frames.words(members.entry(at)?, self.host(from))))
+            }));
+        }
+        findings.extend(hops.into_iter().filter_map(|hop| {
+            let text = format!("gets nothing through to {}, or hears nothing of it", self.host(hop.1));
+            Some(Finding::StepAside(self.other_end(members, hop)?, text))
+        }));
+    }
+
+    /// Whether one that cannot be blamed has waited for so long that somebody must be.
+    fn has_waited(&self, entry: &Entry) -> bool {
+        let limit = Owed::Frames.limit(self.timing);
+        entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
     }
 
     /// What to say of one that is silent.
@@ -168,28 +240,61 @@ impl Scene<'_> {
         })
     }
 
-    /// What to do about one that is heard and makes no progress.
-    fn of_stuck(&self, entry: &mut Entry, owed: Owed, bottleneck: Option<(Rank, Rank)>) -> Option<Finding> {
-        let (rank, stuck) = (entry.rank(), entry.stuck_for(self.now));
+    /// What to do about one that is heard and makes no progress; `from` is who sends to it.
+    fn of_stuck(&self, entry: &mut Entry, owed: Owed, from: Rank) -> Option<Finding> {
+        let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
+        let limit = owed.limit(self.timing);
         if stuck < TOLD_AFTER.min(self.timing.stall) {
             return None;
         }
-        let in_place = entry.standing() == Standing::InPlace;
-        let limit = owed.limit(self.timing);
-        let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
-        // Those behind or beside the one that holds all up cannot move; half as long again, and they are spoken of.
-        if in_place && owed == Owed::Frames && from.is_none() && stuck < limit * 3 / 2 {
-            return None;
-        }
-        let words = owed.words(entry, self.host(from.unwrap_or(Rank::ROOT)));
-        if in_place && stuck >= limit && matches!(owed, Owed::Frames | Owed::Confirmation) {
+        let words = owed.words(entry, self.host(from));
+        let may_step = entry.standing() == Standing::InPlace && matches!(owed, Owed::Frames | Owed::Confirmation);
+        if may_step && stuck >= limit {
             return Some(Finding::StepAside(rank, words));
         }
-        if stuck >= limit.max(self.timing.patience) {
-            return Some(Finding::GiveUp(rank, format!("it {words} ({} s)", stuck.as_secs())));
+        if !may_step && idle >= limit.max(self.timing.patience) {
+            return Some(Finding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
         }
         entry
             .is_to_be_told(self.now, TOLD_EVERY)
-            .then(|| Finding::Tell(rank, format!("{words} (for {} s)", stuck.as_secs())))
+            .then(|| Finding::Tell(rank, format!("{words} (for {} s)", idle.as_secs())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RootConfig, RootEndpoint};
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::message::Status;
+    use crate::session::view::tests::chain;
+    use ethbcast_transport::MacAddr;
+
+    /// A chain of four receivers, of whom each has said this; nothing has been sent.
+    fn holders(said: [(MemberState, Option<u16>); 4]) -> Vec<(Rank, Rank)> {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
+        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let mut members = Members::new(now, 4, &timing);
+        for (rank, (state, waits_for)) in (1..).map(Rank).zip(said) {
+            let status = Status { state, waits_for: waits_for.map(Rank), arrived: 0, consumed: 0 };
+            members.set_status(now, rank, status, 0);
+        }
+        let delivery = Delivery::new(&view, None, &endpoint);
+        let scene = Scene { now, view: &view, timing: &timing, delivery: &delivery };
+        scene.holders(&members, &[Rank(2), Rank(3), Rank(4)])
+    }
+
+    #[test]
+    fn of_many_who_wait_those_hold_up_the_others_of_whom_somebody_says_so() {
+        use MemberState::{Blocked, Starved, WaitsForChild};
+        let of = |from, at| vec![(Rank(from), Rank(at))];
+        assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));
+        assert_eq!(holders([(Starved, Some(2)), (Starved, Some(3)), (Starved, Some(4)), (Starved, None)]), of(3, 4));
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Blocked, Some(4)), (Starved, None)]), of(2, 3));
+        // Nobody says so: the one nearest to the root first.
+        assert_eq!(holders([(Starved, None); 4]), of(0, 2));
+        // Nor is a circle a word that counts.
+        assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Starved, Some(2)), (Starved, None)]), of(0, 2));
     }
 }

@@ -10,7 +10,8 @@ pub(super) use tree::Tree;
 
 use super::message::{ContentKind, Digest, ViewPart};
 use crate::membership::codec::{BodyReader, BodyWriter};
-use ethbcast_planning::plan::Via;
+use crate::route::{via_from_wire, via_to_wire};
+use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
@@ -184,13 +185,19 @@ impl View {
     }
 
     /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
-    /// the list and aside, a few changes later. Nothing is done with one that cannot. One that had gone may be there
-    /// again: that it had may have been said by somebody else in the root's name.
+    /// the list and aside, a few changes later; in a tree those in place may have other parents, who are in place.
+    /// Nothing is done with one that cannot. One that had gone may be there again: that it had may have been said by
+    /// somebody else in the root's name.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
-        let same =
-            |(new, old): (&ViewMember, &ViewMember)| ViewMember { standing: old.standing, ..new.clone() } == *old;
+        let stays = |new: &ViewMember, old: &ViewMember| (new.parent, new.order) == (old.parent, old.order);
+        let in_place = |rank: Rank| self.members.get(rank.index()).is_some_and(ViewMember::is_in_place);
+        let sound = |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
+        let same = |(new, old): (&ViewMember, &ViewMember)| {
+            (&new.host, new.mac, new.nonce) == (&old.host, old.mac, old.nonce)
+                && (stays(new, old) || (self.is_tree() && sound(new)))
+        };
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
             && (self.members.len() >= present.members.len() || planted!("view-with-fewer-members"))
@@ -209,6 +216,46 @@ impl View {
             self.epoch = epoch;
         }
         follows
+    }
+
+    /// Whether every member gets all frames from one other, whom the view names.
+    fn is_tree(&self) -> bool {
+        self.via != Via::Cast && !self.via.is_in_blocks()
+    }
+
+    /// How many children each member has, by rank.
+    pub(super) fn degrees(&self) -> Vec<usize> {
+        let tree = Tree::new(self);
+        let mut degrees = vec![0; self.members.len()];
+        self.ranks().filter_map(|rank| tree.parent(rank)).for_each(|parent| degrees[parent.index()] += 1);
+        degrees
+    }
+
+    /// Gives members in place the parents that a plan among them has: `ranks` are its ranks, the root's first.
+    pub(super) fn replan(&mut self, ranks: &[Rank], plan: &Plan) {
+        for (at, &parent) in ranks.iter().enumerate() {
+            for (order, &child) in (0..).zip(plan.children(at)) {
+                let member = &mut self.members[ranks[child].index()];
+                (member.parent, member.order) = (Some(parent), order);
+            }
+        }
+    }
+
+    /// In a tree, names for each member in place the parent that it has in this view.
+    pub(super) fn name_parents(&mut self) {
+        if !self.is_tree() {
+            return;
+        }
+        let tree = Tree::new(self);
+        let place = |child: Rank| Some((tree.parent(child)?, self.members[child.index()].order, child));
+        let mut places: Vec<(Rank, u16, Rank)> = self.ranks().filter_map(place).collect();
+        places.sort_unstable();
+        for siblings in places.chunk_by(|one, next| one.0 == next.0) {
+            for (order, &(parent, _, child)) in (0..).zip(siblings) {
+                let member = &mut self.members[child.index()];
+                (member.parent, member.order) = (Some(parent), order);
+            }
+        }
     }
 
     /// What never changes from one view to the next.
@@ -235,10 +282,10 @@ impl View {
         self.ranks().find(|rank| self.members[rank.index()].mac == mac)
     }
 
-    /// The rank of a member that has not gone.
+    /// The rank of a receiver that has not gone.
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
         let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
-        self.members.iter().position(own).map(|rank| Rank(rank as u16))
+        self.members.iter().skip(1).position(own).map(|at| Rank(at as u16 + 1))
     }
 
     pub(super) fn peer(&self, rank: Rank) -> Peer {
@@ -263,32 +310,6 @@ impl View {
 /// So many changes at most lie between a view and the next that a member has of so many.
 fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
-}
-
-/// A way to travel as two bytes: its number, and the children of a k-ary tree.
-fn via_to_wire(via: Via) -> (u8, u8) {
-    match via {
-        Via::Chain => (1, 0),
-        Via::Cast => (2, 0),
-        Via::Binary => (3, 0),
-        Via::Kary(children) => (4, children),
-        Via::Flat => (5, 0),
-        Via::Binomial => (6, 0),
-        Via::ScatterAllgather => (7, 0),
-        Via::RecursiveDoubling => (8, 0),
-        Via::ChainUnaware => (9, 0),
-        Via::BinaryUnaware => (10, 0),
-        Via::Latency => (11, 0),
-        Via::BinaryBest => (12, 0),
-    }
-}
-
-fn via_from_wire(number: u8, children: u8) -> Option<Via> {
-    let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
-    match via {
-        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
-        via => (children == 0).then_some(via),
-    }
 }
 
 /// Bytes of a view message that are not a slice of the view.

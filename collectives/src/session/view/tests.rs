@@ -85,3 +85,52 @@ fn the_documented_example_is_what_is_sent() {
     assert_eq!(hex.join(" "), documented.join(" "));
     assert_eq!(blake3::Hash::from(view.digest()).to_hex().as_str()[..8], *"32b60bc3");
 }
+
+/// Everybody's parent is the root.
+fn flat(mut view: View) -> View {
+    view.epoch += 1;
+    for (order, member) in (0..).zip(&mut view.members[1..]) {
+        (member.parent, member.order) = (Some(Rank::ROOT), order);
+    }
+    view
+}
+
+#[test]
+fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_place() {
+    let mut view = chain(6);
+    view.members[2].standing = Standing::Gone;
+    view.members[4].standing = Standing::Aside;
+    let mut anew = flat(view.clone());
+    assert!(anew.extends(&view));
+    // Whoever has missed it follows what comes after it, as long as that names only parents in place.
+    anew.members[5].parent = Some(Rank(3));
+    anew.members[3].standing = Standing::Aside;
+    assert!(!anew.extends(&view), "n5 gets a parent that is aside");
+    anew.name_parents();
+    assert_eq!(anew.members[5].parent, Some(Rank::ROOT));
+    assert!(anew.extends(&view));
+    // Where the tree is not the view's, nobody moves.
+    for via in [Via::Cast, Via::ScatterAllgather] {
+        let before = View { via, ..view.clone() };
+        assert!(View { epoch: 4, ..before.clone() }.extends(&before));
+        assert!(!View { via, ..flat(view.clone()) }.extends(&before));
+    }
+    let mut other_run = flat(view.clone());
+    other_run.members[1].nonce += 1;
+    assert!(!other_run.extends(&view));
+}
+
+#[test]
+fn parents_are_named_without_a_change_of_the_tree() {
+    let mut view = chain(9);
+    view.members.iter_mut().skip(1).enumerate().for_each(|(at, member)| {
+        (member.parent, member.order) = (Some(Rank(at as u16 / 2)), at as u16 % 2);
+    });
+    (view.members[1].standing, view.members[3].standing) = (Standing::Gone, Standing::Aside);
+    let before: Vec<Vec<Rank>> = view.ranks().map(|rank| view.trees()[0].children(rank)).collect();
+    assert_eq!(view.degrees()[..3], [4, 0, 2]);
+    let mut named = View { epoch: view.epoch + 1, ..view.clone() };
+    named.name_parents();
+    assert_eq!(named.ranks().map(|rank| named.trees()[0].children(rank)).collect::<Vec<_>>(), before);
+    assert!(named.extends(&view));
+}

@@ -12,7 +12,8 @@ use std::time::Duration;
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
     match class {
         Class::Wrap => {
-            let before = draw.micros(1, 1_000_000);
+            // Mostly in the middle of the stream.
+            let before = if draw.chance(0.7) { schedule.in_stream(draw) } else { draw.micros(1, 1_000_000) };
             let wrap = Duration::from_micros(1 << 32);
             schedule.begins = Instant::START + (wrap - before);
         }
@@ -37,7 +38,8 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             let roles = [Role::SmallMtu, Role::NoRoom, Role::NotWanted, Role::NotInTopology, Role::Namesake];
             for role in roles {
                 let fits = role == Role::NoRoom && !schedule.sized;
-                if !fits && draw.chance(0.5) {
+                // Of two of one name it may be either that is turned away.
+                if !fits && draw.chance(if role == Role::Namesake { 0.8 } else { 0.5 }) {
                     misfit(schedule, role, draw);
                 }
             }

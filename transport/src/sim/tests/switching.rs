@@ -161,6 +161,22 @@ fn ports_that_share_a_buffer_hold_no_more_than_it_has_together() {
 }
 
 #[test]
+fn a_shared_buffer_holds_a_flooded_frame_once_however_many_ports_it_leaves_by() {
+    let settings = SwitchSettings { shared_bytes: Some(2 * 1514), ..SwitchSettings::default() };
+    let mut network = Network::new();
+    let switch = network.add_switch(settings);
+    for _ in 0..40 {
+        let host = HostSettings { groups: vec![GROUP], ..HostSettings::default() };
+        network.add_host(switch, Cable::new(100_000_000, Duration::from_micros(1)), host);
+    }
+    let senders = [0, 1, 2].map(|host| Postbox::sending(full_frames(host, GROUP, 1)));
+    let mut simulation = Simulation::new(&network, postboxes(40, senders), NoFaults);
+    settle(&mut simulation);
+    // Three at once: two of them fit, at all ports or at none.
+    assert!(simulation.machines()[3..].iter().all(|host| host.inbox.len() == 2));
+}
+
+#[test]
 fn pause_frames_stop_whoever_fills_a_queue_and_nothing_is_lost() {
     let pause = PauseFrames { high_frames: 4, lasts: Duration::from_micros(500) };
     let settings =

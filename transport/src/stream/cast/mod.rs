@@ -18,7 +18,7 @@ pub(super) use repair_children::RepairChildren;
 use super::boundaries::Boundaries;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use crate::arq::echo::Behind;
-use crate::arq::question::Question;
+use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -60,6 +60,7 @@ pub(super) struct Cast {
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
         let listeners: Vec<Listener> = peers.iter().map(|&peer| Listener::new(peer, feed, tuning)).collect();
+        let shares_repairs = tuning.policy == Policy::HolesAllowed;
         let mut cast = Cast {
             group,
             window: tuning.strict_window(),
@@ -69,7 +70,7 @@ impl Cast {
             awaited: 0,
             cast_at: StampRing::new(feed.slots()),
             repairs: Repairs::new(feed.slots()),
-            hold: if listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
+            hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
             allowance: 0,
             pace: Pace::new(tuning),
             push_frames: tuning.cast.push_frames,
@@ -99,6 +100,7 @@ impl Cast {
         }
         let newly = ack.cursor.saturating_sub(remote.cursor());
         let only_consuming = remote.cursor() == self.next && ack.body.consumed <= remote.consumed();
+        let more = remote.is_more(ack);
         self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
         self.repairs.forget_below(feed.tail());
@@ -115,8 +117,10 @@ impl Cast {
         if let Some(designation) = &mut self.designation {
             designation.on_ack(&mut self.listeners, at, newly);
         }
-        self.question.answered(only_consuming);
-        self.rearm(now, feed);
+        let news = News::new(since_last.is_some(), more, only_consuming);
+        let mut question = std::mem::take(&mut self.question);
+        question.on_ack(now, news, self.is_waiting(feed), |tries| self.timeout(tries, feed));
+        self.question = question;
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
@@ -184,6 +188,18 @@ impl Cast {
             self.repairs.remove(sequence);
             let mut remotes = self.remotes();
             match losers {
+                // The paper repairs each by unicast (EQA §3.2): all who lost it, one after the other.
+                Losers::Several if self.policy == Policy::InOrderOnly => {
+                    let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
+                    let (loser, another) = (owed.next(), owed.next());
+                    drop(owed);
+                    if another.is_some() {
+                        self.repairs.lose(sequence, Losers::Several);
+                    }
+                    if loser.is_some() {
+                        return Some((sequence, loser));
+                    }
+                }
                 Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
                 Losers::One { .. } if planted!("repair-dropped") => {}
                 Losers::One { rank, .. } => {
@@ -291,10 +307,15 @@ impl Cast {
         }
     }
 
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
+    /// Whether only a listener's answer can move things on.
+    fn is_waiting(&self, feed: &Feed) -> bool {
         let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
         let starved = self.next >= self.credit && feed.head() > self.next;
-        let awaited = starved || self.listeners.iter().any(waiting);
+        starved || self.listeners.iter().any(waiting)
+    }
+
+    fn rearm(&mut self, now: Instant, feed: &Feed) {
+        let awaited = self.is_waiting(feed);
         let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };
         self.question.rearm(now, awaited, |_| timeout);
     }

@@ -11,6 +11,7 @@ use crate::stream::boundaries::Boundaries;
 use crate::stream::memory::Memory;
 use crate::stream::outgoing::{AckFrom, Departure, Outgoing};
 use crate::stream::readers::Readers;
+use crate::stream::terms::Flight;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer, Rank};
@@ -106,6 +107,14 @@ impl Readers for Cast {
 
     fn cursors(&self) -> Vec<(Rank, u64)> {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
+    }
+
+    fn flights(&self) -> Vec<Flight> {
+        let Cast { next, window, .. } = *self;
+        let in_flight = |remote: &Remote| next.saturating_sub(remote.cursor());
+        self.remotes()
+            .map(|remote| Flight { rank: remote.rank(), next, in_flight: in_flight(remote), window })
+            .collect()
     }
 
     /// Who has given the least credit if that is used up; else who keeps the feed full; else, once everything has been

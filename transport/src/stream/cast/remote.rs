@@ -5,11 +5,12 @@ use crate::arq::bits;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::Evidence;
 use crate::arq::rtt::Rtt;
+use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, ReaderId};
 use crate::stream::outgoing::AckFrom;
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Peer, Rank};
+use crate::wire::{Ack, AckBody, Peer, Rank};
 use std::time::Duration;
 
 /// One reader of the feed that gets its new frames by cast.
@@ -25,6 +26,8 @@ pub(super) struct Remote {
     limit: u64,
     /// What every application there and behind it has consumed.
     consumed: u64,
+    /// One past the highest frame that is known to have arrived there.
+    covered: u64,
     echo: Echo,
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     holes: Vec<u8>,
@@ -44,6 +47,7 @@ impl Remote {
             below: tail,
             limit: tail + tuning.window.start_frames,
             consumed: 0,
+            covered: tail,
             echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
@@ -125,6 +129,7 @@ impl Remote {
             feed.rewind(self.reader);
             let tail = feed.tail();
             (self.cursor, self.below, self.limit, self.consumed) = (tail, tail, ack.body.limit.max(tail), 0);
+            self.covered = tail;
             (self.synced, self.outstanding) = (false, Outstanding::default());
         }
         judged
@@ -133,6 +138,14 @@ impl Remote {
     /// Whether an acknowledgement is behind the cursor. The first word of one that was grafted never is.
     pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
         self.synced && ack.cursor < self.cursor
+    }
+
+    /// Whether an acknowledgement says more than is known. What the root has cast carries no stamp of a receiver that
+    /// is acknowledged to: there a higher frame is news by itself.
+    pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
+        let AckBody { limit, below, consumed, .. } = ack.body;
+        let stands_further = self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
+        !self.synced || stands_further || self.limit < limit || self.consumed < consumed
     }
 
     /// The first frame that it can be sent from here: its cursor, unless what it needs is gone.
@@ -158,6 +171,7 @@ impl Remote {
         self.below = if planted!("late-below") { ack.body.below } else { self.below.max(ack.body.below) };
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
+        self.covered = self.covered.max(ack.covered());
         self.holes.clear();
         self.holes.reserve_exact(ack.bitmap.len());
         self.holes.extend_from_slice(ack.bitmap);
@@ -200,6 +214,11 @@ impl Remote {
             return sequence == self.cursor;
         }
         !bits::get(&self.holes, sequence - self.cursor - 1)
+    }
+
+    /// Whether it still needs frame `sequence` and waits for it to be sent to it alone.
+    pub(super) fn is_owed(&self, sequence: u64) -> bool {
+        self.lacks(sequence) && self.outstanding.get(sequence) == Some(Stamp::NONE)
     }
 
     /// Whether the feed is full of frames that are kept only for those behind it.

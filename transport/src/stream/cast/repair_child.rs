@@ -7,7 +7,7 @@
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;
-use crate::arq::question::Question;
+use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::stream::outgoing::{AckFrom, Departure, Outgoing};
@@ -110,11 +110,13 @@ impl RepairChild {
         let remote = &self.remote;
         let standing = remote.is_synced() && remote.cursor() == ack.cursor && ack.cursor >= feed.head();
         let only_consuming = standing && ack.body.consumed <= remote.consumed();
-        self.remote.on_ack(now, ack, feed);
+        let more = remote.is_more(ack);
+        let fresh = self.remote.on_ack(now, ack, feed).is_some();
         self.find_lost(ack, feed, arrivals);
         self.ask_if_in_doubt(now, ack, feed, arrivals);
-        self.question.answered(only_consuming);
-        self.rearm(now, feed, arrivals);
+        let (awaited, prompt) = (self.is_waiting(feed, arrivals), self.is_prompt(feed));
+        let news = News::new(fresh, more, only_consuming);
+        self.question.on_ack(now, news, awaited, |tries| self.remote.timeout(prompt, tries));
         self.remote.known(feed).forged_if(behind)
     }
 

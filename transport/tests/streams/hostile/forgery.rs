@@ -1,7 +1,7 @@
 //! Frames that somebody makes up: the right addresses, the right session, and numbers that do harm.
 
+use crate::common::peer;
 use crate::common::{PAYLOAD_BYTES, payload};
-use crate::hosts::peer;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::wire::{

@@ -146,8 +146,8 @@ struct Pricing {
 /// # Panics
 /// If the payload of a frame is zero bytes.
 pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
-    let suits = |via: &&Via| suits(**via, situation.members.len());
-    let mut priced = Via::ALL.iter().filter(suits).map(|&via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
+    let mut priced =
+        candidates(situation.members.len()).map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
     // Stable: of equal ones the first listed stays the first.
     priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
@@ -217,6 +217,11 @@ fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
 }
 
+/// The ways that [`choose`] prices for so many ranks, in the order that decides between equal ones.
+pub fn candidates(ranks: usize) -> impl Iterator<Item = Via> {
+    Via::ALL.iter().copied().filter(move |&via| suits(via, ranks))
+}
+
 /// Whether a way to send is worth pricing for so many ranks.
 fn suits(via: Via, ranks: usize) -> bool {
     match via {
@@ -259,6 +264,9 @@ fn slow_words(estimate: &Estimate) -> String {
 }
 
 fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
+    if estimate.segment_bytes < frame_payload_bytes {
+        return format!("segment {} bytes", estimate.segment_bytes);
+    }
     let frames = estimate.segment_bytes.div_ceil(frame_payload_bytes);
     format!("segment {frames} frame{}", if frames == 1 { "" } else { "s" })
 }

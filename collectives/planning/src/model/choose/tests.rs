@@ -65,7 +65,7 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
 #[test]
 fn between_short_and_long_a_tree_wins_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(100).expect("a rate");
-    let choice = choice(&one_switch(32), Some(20_000), &policed);
+    let choice = choice(&one_switch(32), Some(8_000), &policed);
     assert!(matches!(choice.plan.via(), Via::Binary | Via::Kary(3)), "{}", choice.reason);
 }
 

@@ -1,5 +1,6 @@
 //! Why a saved plan was refused, and where it says so.
 
+use crate::plan::MIN_SEGMENT_BYTES;
 use crate::plan::check::CheckReport;
 use crate::plan::error::PlanError;
 use crate::plan::via::UnknownVia;
@@ -52,9 +53,12 @@ pub enum SavedPlanProblem {
         /// How many edges the sender has.
         edges: usize,
     },
-    /// A segment of no bytes.
-    #[error("expected segment_bytes above 0, found 0; the length of a frame's payload is the least that makes sense")]
-    ZeroSegment,
+    /// A segment of so many bytes, of a message that is longer.
+    #[error(
+        "expected segment_bytes of {MIN_SEGMENT_BYTES} or more, found {0}; the length of a frame's payload, 1468 with \
+         an MTU of 1500, is what long messages do best with"
+    )]
+    ShortSegment(u64),
     /// A segment longer than relays can keep.
     #[error(
         "segments of {segment_bytes} bytes are longer than a host can keep of a stream, {most_bytes} bytes; use at \

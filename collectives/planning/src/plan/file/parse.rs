@@ -17,6 +17,7 @@
 
 use super::origin::Origin;
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
+use crate::plan::MIN_SEGMENT_BYTES;
 use crate::plan::via::Via;
 use crate::schema::{self, LineStarts};
 use crate::topology::nodeset;
@@ -77,8 +78,10 @@ impl PlanFile {
     fn resolve(self, file_name: &str, lines: &LineStarts) -> Result<SavedPlan, ProblemAt> {
         let via: Via =
             self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
-        if *self.segment_bytes.get_ref() == 0 {
-            return Err((self.segment_bytes.span().start, SavedPlanProblem::ZeroSegment));
+        let segment_bytes = *self.segment_bytes.get_ref();
+        let is_whole = segment_bytes > 0 && self.size_bytes.is_some_and(|size| size <= segment_bytes);
+        if segment_bytes < MIN_SEGMENT_BYTES && !is_whole {
+            return Err((self.segment_bytes.span().start, SavedPlanProblem::ShortSegment(segment_bytes)));
         }
         let at_members = |problem| (self.members.span().start, problem);
         let members = expand(self.members.get_ref()).map_err(at_members)?;

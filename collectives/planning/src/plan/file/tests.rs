@@ -100,10 +100,10 @@ fn a_broken_file_is_answered_with_the_line_and_what_was_expected() {
     assert!(refusal("\"binary\"", "\"bin\"").starts_with("p.toml:2: via: `bin` is no way to send; use one of: chain"));
     assert_eq!(refusal("\"n0\"", "\"n9\""), "p.toml:3: the root `n9` is not a member; name it among the members");
     assert!(refusal("epoch = 1", "epoch = -1").starts_with("p.toml:4: invalid value: integer `-1`"));
-    assert!(
-        refusal("segment_bytes = 4096", "segment_bytes = 0")
-            .starts_with("p.toml:5: expected segment_bytes above 0, found 0")
-    );
+    for short in [0, 63] {
+        let text = refusal("segment_bytes = 4096", &format!("segment_bytes = {short}"));
+        assert!(text.starts_with(&format!("p.toml:5: expected segment_bytes of 64 or more, found {short}")), "{text}");
+    }
     assert!(refusal("n[0-3]", "n[0-").starts_with("p.toml:7: members: node set, character 5"));
     assert!(refusal("n[0-3]", "n[0-3],n1").starts_with("p.toml:7: `n1` is a member twice"));
     assert!(refusal("n[0-3]", "n[0-9999999]").contains("more than 1048576 hosts"));

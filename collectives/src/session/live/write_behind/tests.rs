@@ -1,7 +1,7 @@
 //! A storage that is slow, full, or told twice.
 
 use super::*;
-use crate::session::ledger::{CHUNK_BYTES, Encoder, SPAN_BYTES, SpanBuffer};
+use crate::session::ledger::{CHUNK_BYTES, encoded};
 use crate::session::live::{Output, StorageError};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -9,19 +9,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-
-/// The ledgered form of `content`, and its trailer.
-fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
-    for part in content.chunks(SPAN_BYTES) {
-        let mut span = SpanBuffer::empty(SpanBuffer::default());
-        span.room()[..part.len()].copy_from_slice(part);
-        span.filled(part.len());
-        encoder.seal(&mut span);
-        stream.extend_from_slice(span.as_bytes());
-    }
-    (stream, encoder.trailer())
-}
 
 /// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
@@ -218,8 +205,12 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
         assert_eq!(again(&mut sink, at, count), Ok(truth[at..at + count].to_vec()));
         let why = again(&mut sink, 2 * Spans::MOST_BYTES - 10, 20).expect_err("it is damaged");
         assert!(why.contains("damaged"), "{why}");
+        let behind = 2 * Spans::MOST_BYTES + 100_000;
+        let pending = matches!(sink.read_again(Instant::START, behind as u64, 1000), Again::Pending);
+        assert!(pending, "what has come and waits behind the damage is had when that is mended");
         mend(&mut sink, &truth);
         assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
+        assert_eq!(again(&mut sink, behind, 1000), Ok(truth[behind..behind + 1000].to_vec()));
         assert_eq!(again(&mut sink, truth.len() - 10, 10), Ok(truth[truth.len() - 10..].to_vec()));
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
         assert!(again(&mut sink, truth.len() - 10, 11).is_err(), "there is no more");

@@ -1,0 +1,117 @@
+//! A broadcast's bytes on as many streams as its way has: one, or one for each share.
+
+use super::transfer::{Reading, Writing};
+use crate::communicator::failure::Failure;
+use crate::communicator::member::{Group, StreamName, Way};
+use crate::communicator::signature::Signature;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::ops::Range;
+
+/// Bytes being written to this rank's own streams.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Each share that has not been written whole, and its bytes.
+    shares: Vec<(Range<usize>, Writing)>,
+}
+
+impl Outgoing {
+    /// So many bytes, by the way that `name` says, among `size` ranks, in frames of `frame_bytes` at most.
+    pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
+        let shares = shares(name, bytes, size);
+        Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
+    }
+
+    /// Writes as much as there is room for; true once all is written.
+    pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
+        self.shares.retain_mut(|(range, writing)| !writing.advance(group, now, signature, &data[range.clone()]));
+        self.shares.is_empty()
+    }
+
+    /// Who keeps it from being sent.
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        self.shares.iter().find_map(|(_, writing)| writing.waits_for(group))
+    }
+}
+
+/// Bytes being read from another rank's streams.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    whole: Reading,
+    size: u16,
+    /// Each share that has not come whole, once it is known that there are such.
+    shares: Option<Vec<(Range<usize>, Reading)>>,
+}
+
+impl Incoming {
+    /// Bytes that are expected by the way that `name` says, among `size` ranks.
+    pub(super) fn new(name: StreamName, size: u16) -> Incoming {
+        Incoming { whole: Reading::new(name), size, shares: None }
+    }
+
+    /// Reads what has come; true once all has.
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &mut [u8],
+    ) -> Result<bool, Failure> {
+        if self.shares.is_none()
+            && let Some(name) = self.whole.find(group, signature)?
+            && let Way::Blocks(_) = name.way
+        {
+            let shares = shares(name, data.len(), self.size).map(|(range, name)| (range, Reading::on(name)));
+            self.shares = Some(shares.collect());
+        }
+        let Some(shares) = &mut self.shares else { return self.whole.advance(group, now, signature, data) };
+        let mut at = 0;
+        while let Some((range, reading)) = shares.get_mut(at) {
+            if reading.advance(group, now, signature, &mut data[range.clone()])? {
+                shares.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        Ok(shares.is_empty())
+    }
+
+    /// Who keeps it from coming.
+    pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
+        let share = self.shares.as_ref().and_then(|shares| shares.first());
+        share.map_or(&self.whole, |(_, reading)| reading).waits_for(group)
+    }
+}
+
+/// The streams of a message of so many bytes, and what goes by each: the first has some in any case, if only the
+/// message's name.
+fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
+    let (count, share_bytes) = match name.way {
+        Way::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),
+        _ => (1, bytes),
+    };
+    let range = move |share: u16| {
+        let start = (usize::from(share) * share_bytes).min(bytes);
+        start..(start + share_bytes).min(bytes)
+    };
+    let shares = (0..count).map(move |share| (range(share), StreamName { share, ..name }));
+    shares.filter(|(range, name)| name.share == 0 || !range.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_planning::plan::Via;
+
+    #[test]
+    fn shares_are_the_whole_message_and_none_is_empty_but_the_first() {
+        let ranges = |way, bytes| {
+            let name = StreamName::new(Rank(2), way);
+            shares(name, bytes, 4).map(|(range, name)| (name.share, range)).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(Way::Tree(Via::Binary), 10), [(0, 0..10)]);
+        let blocks = Way::Blocks(Via::ScatterAllgather);
+        assert_eq!(ranges(blocks, 10), [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]);
+        assert_eq!((ranges(blocks, 2), ranges(blocks, 0)), (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)]));
+    }
+}

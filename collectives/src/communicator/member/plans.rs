@@ -1,0 +1,278 @@
+//! The trees of a group's ways, the same at each rank, and which way is predicted to be the fastest.
+
+use super::way::{KARY, StreamName, Way};
+use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
+use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
+use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::topology::{Place, Topology};
+use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rate taken for a cable's if nothing was measured: what most cables carry.
+const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+/// Lengths whose way is remembered, and plans: programs broadcast the same few again and again.
+const REMEMBERED: usize = 64;
+
+/// Where a rank stands in the tree of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TreePlace {
+    pub parent: Option<Rank>,
+    /// In sending order.
+    pub children: Vec<Rank>,
+}
+
+/// What a group knows of its network, as plans.
+#[derive(Clone, Debug)]
+pub(in crate::communicator) struct Plans {
+    network: Arc<Network>,
+    /// Host ids are ranks: the network's, or one switch.
+    topology: Topology,
+    calibration: Calibration,
+    /// Whether there is something to choose by.
+    is_known: bool,
+    members: Vec<usize>,
+    payload_bytes: u64,
+    /// The longest segment that a stream's feed can keep, in bytes.
+    segment_bytes: u64,
+    /// Plans that have been made.
+    made: BTreeMap<StreamName, Plan>,
+    decided: BTreeMap<(Rank, usize), Decision>,
+}
+
+/// How so many bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::communicator) struct Decision {
+    pub way: Way,
+    /// Bytes of a frame at most: short messages fill a chain of short frames sooner.
+    pub frame_bytes: usize,
+}
+
+impl Plans {
+    /// Those of `size` ranks whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
+    pub(super) fn new(network: Arc<Network>, size: u16, payload_bytes: usize, segment_frames: u64) -> Plans {
+        let payload_bytes = payload_bytes as u64;
+        let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, payload_bytes);
+        let one_switch = || {
+            let place = Place { switch: 0, rate: None, injection_ns: None };
+            Topology::of_places(&[], &vec![place; usize::from(size)]).expect("a group has ranks")
+        };
+        Plans {
+            topology: network.topology().cloned().unwrap_or_else(one_switch),
+            calibration: network.calibration().cloned().unwrap_or_else(assumed),
+            is_known: network.is_known(),
+            members: (0..usize::from(size)).collect(),
+            payload_bytes,
+            segment_bytes: segment_frames * payload_bytes,
+            made: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            network,
+        }
+    }
+
+    fn size(&self) -> u16 {
+        self.members.len() as u16
+    }
+
+    /// Whether blocks may go by one frame to all.
+    pub(in crate::communicator) fn casts(&self) -> bool {
+        self.network.casts()
+    }
+
+    /// All ranks along the switches in depth-first order: a ring over them uses every cable once in each direction.
+    pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
+        let Some(chain) = self.plan(Rank::ROOT, Way::Tree(Via::Chain)) else {
+            return (0..self.size()).map(Rank).collect();
+        };
+        let next = |&rank: &usize| chain.children(rank).first().copied();
+        std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
+    }
+
+    /// The ranks but `root`, those first to whom the way from there is the longest; of equal ones the next behind it.
+    pub(in crate::communicator) fn farthest_first(&self, root: Rank) -> Vec<Rank> {
+        let size = self.size();
+        let hops = self.topology.hops_from(self.topology.switch_of(root.index()));
+        let mut ranks: Vec<Rank> = (1..size).map(|step| root.ahead(step, size)).collect();
+        ranks.sort_by_key(|rank| std::cmp::Reverse(hops[self.topology.switch_of(rank.index())]));
+        ranks
+    }
+
+    /// Whether messages can travel in blocks among so many ranks.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.size() <= most_ranks(Via::ScatterAllgather)
+    }
+
+    /// What was measured after the group was complete.
+    pub(super) fn set_calibration(&mut self, calibration: Calibration) {
+        (self.calibration, self.is_known) = (calibration, true);
+        self.made.clear();
+        self.decided.clear();
+    }
+
+    /// Whether a stream can be: what nobody would choose needs no plan.
+    pub(super) fn admits(&self, name: StreamName) -> bool {
+        let fits = |via: Via| self.size() <= most_ranks(via);
+        let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);
+        match name.way {
+            Way::Cast => true,
+            Way::Saved => self.saved(name.origin).is_some(),
+            Way::Latency(_) => fits(Via::Latency),
+            Way::Blocks(via) => fits(via),
+            Way::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => asked(via),
+            Way::Tree(via) => fits(via),
+        }
+    }
+
+    /// Where `rank` stands in the tree of a stream that is no cast.
+    pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
+        if let Way::Blocks(via) = name.way {
+            return self.place_in_blocks(via, name, rank);
+        }
+        // What was checked when the group was told of it can be planned.
+        let Some(plan) = self.plan(name.origin, name.way) else { return TreePlace::default() };
+        TreePlace {
+            parent: plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
+            children: plan.children(rank.index()).iter().map(|&child| Rank(child as u16)).collect(),
+        }
+    }
+
+    /// Ranks are counted from the origin there.
+    fn place_in_blocks(&self, via: Via, name: StreamName, rank: Rank) -> TreePlace {
+        let (size, share) = (self.size(), usize::from(name.share));
+        let steps = usize::from((rank.0 + size - name.origin.0) % size);
+        let rank = |steps: usize| name.origin.ahead(steps as u16, size);
+        let children = plan::block_children(via, size.into(), share, steps);
+        TreePlace {
+            parent: plan::block_parent(via, size.into(), share, steps).map(rank),
+            children: children.into_iter().map(rank).collect(),
+        }
+    }
+
+    /// How many frames of a stream a relay has before it sends any of them on.
+    pub(super) fn segment_frames(&self, name: StreamName) -> u64 {
+        self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
+    }
+
+    fn segment_bytes(&self, origin: Rank, way: Way) -> u64 {
+        match (way, self.saved(origin)) {
+            (Way::Saved, Some(saved)) => saved.segment_bytes.min(self.segment_bytes),
+            (Way::Tree(via), _) if !via.is_atomic() => self.payload_bytes,
+            (Way::Cast, _) => self.payload_bytes,
+            _ => self.segment_bytes,
+        }
+    }
+
+    /// The saved plan, if it is that of this origin.
+    fn saved(&self, origin: Rank) -> Option<&SavedTree> {
+        match self.network.chosen() {
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(saved),
+            _ => None,
+        }
+    }
+
+    fn via(&self, way: Way) -> Via {
+        match (way, self.network.chosen()) {
+            (Way::Tree(KARY), Chosen::Via(kary @ Via::Kary(_))) => *kary,
+            (Way::Saved, Chosen::Saved(saved)) => saved.plan.via(),
+            (Way::Tree(via) | Way::Blocks(via), _) => via,
+            (Way::Latency(_), _) => Via::Latency,
+            (Way::Cast | Way::Saved, _) => Via::Cast,
+        }
+    }
+
+    fn situation(&self, origin: Rank, size_bytes: u64) -> Situation<'_> {
+        Situation {
+            topology: &self.topology,
+            root_host: origin.index(),
+            members: &self.members,
+            size_bytes: Some(size_bytes),
+            frame_payload_bytes: self.payload_bytes,
+            calibration: &self.calibration,
+        }
+    }
+
+    fn plan(&self, origin: Rank, way: Way) -> Option<Plan> {
+        if let (Way::Saved, Some(saved)) = (way, self.saved(origin)) {
+            return Some(saved.plan.clone());
+        }
+        // But for the tree of least latency, the length decides nothing.
+        let frames = if let Way::Latency(class) = way { Way::latency_frames(class) } else { 1 };
+        price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
+    }
+
+    /// What a way costs for so many bytes.
+    pub(super) fn price(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
+        let name = StreamName::new(origin, way);
+        let plan = match self.made.get(&name) {
+            Some(plan) => plan.clone(),
+            None => {
+                let plan = self.plan(origin, way)?;
+                if self.made.len() == REMEMBERED {
+                    self.made.pop_first();
+                }
+                self.made.entry(name).or_insert(plan).clone()
+            }
+        };
+        let situation = self.situation(origin, bytes as u64);
+        let segment_bytes = match way {
+            Way::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
+            Way::Tree(via) if !via.is_atomic() => {
+                // A relay passes frames on as they come: no segment is longer than one.
+                let best = given(plan.clone(), None, &situation);
+                best.segment_bytes.min(self.payload_bytes)
+            }
+            way => self.segment_bytes(origin, way),
+        };
+        Some(given(plan, Some(segment_bytes), &situation))
+    }
+
+    /// How so many bytes from `origin` travel to all.
+    pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
+        let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
+        let chosen = match self.network.chosen() {
+            Chosen::Via(via) => Some(Way::of(*via, frames)),
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(Way::Saved),
+            Chosen::Saved(_) | Chosen::Auto => None,
+        };
+        // A tree of two is a cast to one; and what fits one frame is not worth a thought.
+        let is_small = self.size() <= 2 || frames == 1 || !self.is_known;
+        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == Way::Cast);
+        if is_cast {
+            return Decision { way: Way::Cast, frame_bytes: self.payload_bytes as usize };
+        }
+        if let Some(&decision) = self.decided.get(&(origin, bytes)) {
+            return decision;
+        }
+        let ways = chosen.map_or_else(|| self.candidates(frames), |way| vec![way]);
+        let decision = self.best(origin, bytes, ways);
+        if self.decided.len() == REMEMBERED {
+            self.decided.pop_first();
+        }
+        self.decided.insert((origin, bytes), decision);
+        log::info!("{bytes} bytes from rank {origin} go by {}", self.via(decision.way));
+        decision
+    }
+
+    /// The ways that are priced for a message of so many frames.
+    fn candidates(&self, frames: u64) -> Vec<Way> {
+        let casts = self.network.casts();
+        let vias = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
+        vias.map(|via| Way::of(via, frames)).collect()
+    }
+
+    /// Of these ways the one of least predicted time; of equal ones the first.
+    fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<Way>) -> Decision {
+        let frame_bytes = self.payload_bytes as usize;
+        let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
+        for way in ways {
+            let Some(choice) = self.price(origin, way, bytes) else { continue };
+            let frame_bytes = (choice.segment_bytes as usize).clamp(1, frame_bytes);
+            if choice.predicted_seconds < best.0 {
+                best = (choice.predicted_seconds, Decision { way, frame_bytes });
+            }
+        }
+        // In blocks, and where a relay waits for all of a message, frames are full.
+        let is_cut = matches!(best.1.way, Way::Tree(via) if !via.is_atomic()) || best.1.way == Way::Saved;
+        if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
+    }
+}

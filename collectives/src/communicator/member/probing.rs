@@ -1,0 +1,124 @@
+//! What the network costs, measured once all are there and before the first call: by rank 0, which tells the others.
+
+use super::messages::{FIRST_RESERVED_TAG, Messages};
+use crate::communicator::network::{read_costs, write_costs};
+use crate::measure::{ProbeSettings, Prober, Responder, calibrate, kind};
+use ethbcast_planning::model::Calibration;
+use ethbcast_transport::messages::{RecvId, RecvOutcome};
+use ethbcast_transport::wire::{Frame, Identity, Peer, Rank};
+use ethbcast_transport::{Deadline, Instant, Part};
+use std::sync::Arc;
+
+/// The tag of what rank 0 tells: that behind the collectives'.
+const TAG: u32 = FIRST_RESERVED_TAG + 1;
+/// The longest that is taken, in bytes.
+const MAX_BYTES: usize = 8 << 10;
+
+/// One member's part in it.
+#[derive(Clone, Debug)]
+pub(super) struct Probing {
+    responder: Responder,
+    stage: Stage,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Rank 0 measures, the way to rank 1.
+    Measuring(Box<Prober>),
+    /// Rank 0 tells the others, the next one last.
+    Telling(Arc<[u8]>, Vec<Rank>),
+    /// The others wait for that.
+    Awaiting(Option<RecvId>),
+    Done,
+}
+
+impl Probing {
+    /// The part of `identity` in a group of these members.
+    pub(super) fn new(now: Instant, identity: Identity, peers: &[Peer], mtu_bytes: u16) -> Probing {
+        let mtu_bytes = usize::from(mtu_bytes);
+        let stage = match peers {
+            [_, next, ..] if identity.rank == Rank::ROOT => {
+                // One gets all of the time: in a share of it, a limiter's burst would be taken for the link's rate.
+                let settings = ProbeSettings::short(mtu_bytes);
+                Stage::Measuring(Box::new(Prober::new(now, identity, vec![*next], settings)))
+            }
+            [_, _, ..] => Stage::Awaiting(None),
+            _ => Stage::Done,
+        };
+        Probing { responder: Responder::new(identity, mtu_bytes, None), stage }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done)
+    }
+
+    /// Goes on as far as that is possible; what was measured, once it is known here.
+    pub(super) fn advance(&mut self, messages: &mut Messages, peers: u16) -> Option<Calibration> {
+        let stage = &mut self.stage;
+        match stage {
+            Stage::Measuring(prober) if prober.is_done() => {
+                let found = calibrate(&prober.result());
+                if let Err(error) = &found {
+                    log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
+                }
+                let told = found.as_ref().map_or_else(|_| Vec::new(), write_costs);
+                *stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
+                self.advance(messages, peers);
+                found.ok()
+            }
+            Stage::Telling(told, left) => {
+                while let Some(&to) = left.last()
+                    && messages.send_internal(to, TAG, told.clone())
+                {
+                    left.pop();
+                }
+                if left.is_empty() {
+                    *stage = Stage::Done;
+                }
+                None
+            }
+            Stage::Awaiting(id) => {
+                *id = id.or_else(|| messages.receive_internal(Rank::ROOT, TAG, MAX_BYTES));
+                let outcome = messages.take_received((*id)?)?;
+                // Whoever is gone has told nothing; the first call will say so.
+                *stage = Stage::Done;
+                match outcome {
+                    RecvOutcome::Received { bytes } => read_costs(&bytes),
+                    _ => None,
+                }
+            }
+            Stage::Measuring(_) | Stage::Done => None,
+        }
+    }
+}
+
+impl Part for Probing {
+    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        match &mut self.stage {
+            _ if frame.header.kind == kind::PROBE => self.responder.handle_frame(now, frame),
+            Stage::Measuring(prober) => prober.handle_frame(now, frame),
+            _ => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Stage::Measuring(prober) = &mut self.stage {
+            prober.handle_timeout(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let answer = self.responder.poll_transmit(now, buffer);
+        answer.or_else(|| match &mut self.stage {
+            Stage::Measuring(prober) => prober.poll_transmit(now, buffer),
+            _ => None,
+        })
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        match &self.stage {
+            Stage::Measuring(prober) => prober.poll_timeout(now),
+            _ => None,
+        }
+    }
+}

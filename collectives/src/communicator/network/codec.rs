@@ -1,0 +1,255 @@
+//! A description of a network as bytes: numbers only, by rank. What comes off the wire is checked as what comes from a
+//! file is.
+
+use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
+use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::route::{via_from_wire, via_to_wire};
+use ethbcast_planning::model::{Calibration, HostCost, Point};
+use ethbcast_planning::plan::{Plan, Via};
+use ethbcast_planning::topology::{Place, Topology, Uplink};
+use ethbcast_transport::wire::Rank;
+
+const CASTS: u8 = 1;
+const PROBE: u8 = 2;
+const TOPOLOGY: u8 = 4;
+const CALIBRATION: u8 = 8;
+
+/// In the byte that says which way: that of least predicted time, this one, or the tree that follows.
+const AUTO: u8 = 0;
+const VIA: u8 = 1;
+const SAVED: u8 = 2;
+
+impl Network {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = BodyWriter::default();
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let known = flag(self.topology.is_some(), TOPOLOGY) | flag(self.calibration.is_some(), CALIBRATION);
+        out.u8(flag(self.casts, CASTS) | flag(self.probe, PROBE) | known);
+        match &self.chosen {
+            Chosen::Auto => _ = out.u8(AUTO),
+            Chosen::Via(via) => write_via(*via, out.u8(VIA)),
+            Chosen::Saved(saved) => saved.write(out.u8(SAVED)),
+        }
+        if let Some(topology) = &self.topology {
+            write_topology(topology, &mut out);
+        }
+        if let Some(calibration) = &self.calibration {
+            write_calibration(calibration, &mut out);
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a description for so many ranks; `None` if it is malformed, or says what cannot be.
+    pub(super) fn decode(bytes: &[u8], size: u16) -> Option<Network> {
+        if bytes.len() > MAX_NETWORK_BYTES {
+            return None;
+        }
+        let mut from = BodyReader::new(bytes);
+        let flags = from.u8()?;
+        let chosen = match from.u8()? {
+            AUTO => Chosen::Auto,
+            VIA => Chosen::Via(read_via(&mut from).filter(|&via| size <= most_ranks(via))?),
+            SAVED => Chosen::Saved(SavedTree::read(&mut from, size)?),
+            _ => return None,
+        };
+        let topology = if flags & TOPOLOGY == 0 { None } else { Some(read_topology(&mut from, size)?) };
+        let calibration = if flags & CALIBRATION == 0 { None } else { Some(read_calibration(&mut from, size)?) };
+        let (casts, probe) = (flags & CASTS != 0, flags & PROBE != 0);
+        from.rest().is_empty().then_some(Network { topology, calibration, chosen, casts, probe })
+    }
+}
+
+fn write_via(via: Via, out: &mut BodyWriter) {
+    let (number, children) = via_to_wire(via);
+    out.u8(number).u8(children);
+}
+
+fn read_via(from: &mut BodyReader<'_>) -> Option<Via> {
+    via_from_wire(from.u8()?, from.u8()?)
+}
+
+impl SavedTree {
+    /// Way and segment, then of each rank the parent and its place among the parent's children.
+    fn write(&self, out: &mut BodyWriter) {
+        write_via(self.plan.via(), out);
+        out.u64(self.segment_bytes);
+        for rank in 0..self.plan.ranks() {
+            let parent = self.plan.parent(rank);
+            let order = parent.and_then(|parent| self.plan.children(parent).iter().position(|&child| child == rank));
+            out.u16(parent.map_or(Rank::NONE.0, |parent| parent as u16)).u16(order.unwrap_or(0) as u16);
+        }
+    }
+
+    fn read(from: &mut BodyReader<'_>, size: u16) -> Option<SavedTree> {
+        let (via, segment_bytes) = (read_via(from)?, from.u64()?);
+        let (mut root, mut children) = (None, vec![Vec::new(); usize::from(size)]);
+        for rank in 0..usize::from(size) {
+            let (parent, order) = (from.u16()?, from.u16()?);
+            if parent == Rank::NONE.0 {
+                root = Some(rank);
+            } else {
+                children.get_mut(usize::from(parent))?.push((order, rank));
+            }
+        }
+        children.iter_mut().for_each(|list: &mut Vec<(u16, usize)>| list.sort_unstable());
+        let children: Vec<Vec<usize>> =
+            children.into_iter().map(|list| list.into_iter().map(|(_, rank)| rank).collect()).collect();
+        let plan = Plan::from_children(via, root?, &children).ok()?;
+        (segment_bytes > 0).then_some(SavedTree { plan, segment_bytes })
+    }
+}
+
+/// Switches and their uplinks, then where each rank hangs; zero stands for what is not known.
+fn write_topology(topology: &Topology, out: &mut BodyWriter) {
+    let ranks: Vec<usize> = (0..topology.hosts().len()).collect();
+    let (uplinks, places) = topology.places_of(&ranks);
+    out.u16(uplinks.len() as u16);
+    uplinks.iter().for_each(|&Uplink { to, rate }| _ = out.u16(to as u16).u64(rate.unwrap_or(0)));
+    for Place { switch, rate, injection_ns } in places {
+        out.u16(switch as u16).u64(rate.unwrap_or(0)).u64(injection_ns.unwrap_or(0));
+    }
+}
+
+fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
+    let count = usize::from(from.u16()?);
+    if count >= MAX_SWITCHES {
+        return None;
+    }
+    let known = |value: u64| Some(value).filter(|&value| value > 0);
+    let uplinks = (0..count).map(|_| Some(Uplink { to: usize::from(from.u16()?), rate: known(from.u64()?) }));
+    let uplinks: Vec<Uplink> = uplinks.collect::<Option<_>>()?;
+    let place = |_| {
+        let (switch, rate, injection_ns) = (usize::from(from.u16()?), known(from.u64()?), known(from.u64()?));
+        Some(Place { switch, rate, injection_ns })
+    };
+    let places: Vec<Place> = (0..size).map(place).collect::<Option<_>>()?;
+    Topology::of_places(&uplinks, &places)
+}
+
+/// Loss, the rate above which broadcast is policed, the points, then of each rank what a frame takes it; zero stands
+/// for what is not known.
+fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
+    out.u64(calibration.loss().to_bits()).u64(calibration.cast_max_frames_per_second().unwrap_or(0));
+    out.u8(calibration.points().len() as u8);
+    for &Point { bytes, gap_ns, latency_ns } in calibration.points() {
+        out.u64(bytes).u64(gap_ns).u64(latency_ns as u64);
+    }
+    out.u16(calibration.hosts().len() as u16);
+    for HostCost { name, injection_ns } in calibration.hosts() {
+        let rank = name.strip_prefix("rank").and_then(|rank| rank.parse().ok()).unwrap_or(Rank::NONE.0);
+        out.u16(rank).u64(*injection_ns);
+    }
+}
+
+fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration> {
+    let (loss, cast_max) = (f64::from_bits(from.u64()?), from.u64()?);
+    let points = (0..from.u8()?)
+        .map(|_| Some(Point { bytes: from.u64()?, gap_ns: from.u64()?, latency_ns: from.u64()? as i64 }))
+        .collect::<Option<Vec<_>>>()?;
+    let hosts = (0..from.u16()?)
+        .map(|_| {
+            let (rank, injection_ns) = (from.u16()?, from.u64()?);
+            (rank < size).then(|| HostCost { name: rank_name(rank.into()), injection_ns })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    calibration_of(points, loss, Some(cast_max).filter(|&rate| rate > 0), hosts)
+}
+
+/// What was measured, of no single host.
+pub(in crate::communicator) fn write_costs(calibration: &Calibration) -> Vec<u8> {
+    let mut out = BodyWriter::default();
+    write_calibration(calibration, &mut out);
+    out.into_bytes()
+}
+
+/// Reads what [`write_costs`] writes; `None` if it is malformed.
+pub(in crate::communicator) fn read_costs(bytes: &[u8]) -> Option<Calibration> {
+    read_calibration(&mut BodyReader::new(bytes), 0)
+}
+
+/// The calibration of these numbers, if they can be.
+pub(super) fn calibration_of(
+    points: Vec<Point>,
+    loss: f64,
+    cast_max: Option<u64>,
+    hosts: Vec<HostCost>,
+) -> Option<Calibration> {
+    let mut calibration = Calibration::from_points(points).ok()?.with_loss(loss).ok()?;
+    if let Some(rate) = cast_max {
+        calibration = calibration.with_cast_max(rate).ok()?;
+    }
+    if hosts.is_empty() { Some(calibration) } else { calibration.with_hosts(&rank_name(0), hosts).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tree(size: u16) -> SavedTree {
+        let children: Vec<Vec<usize>> =
+            (0..usize::from(size)).map(|rank| if rank == 1 { vec![2, 0] } else { Vec::new() }).collect();
+        SavedTree { plan: Plan::from_children(Via::Latency, 1, &children).expect("a plan"), segment_bytes: 4096 }
+    }
+
+    fn networks() -> Vec<Network> {
+        let place = |switch| Place { switch, rate: None, injection_ns: Some(40_000) };
+        let link = Uplink { to: 0, rate: Some(1_000_000_000) };
+        let topology = Topology::of_places(&[link], &[place(0), place(1), place(0)]);
+        let cost = HostCost { name: rank_name(2), injection_ns: 9 };
+        let points = Calibration::assumed(1_000_000_000, 1468).points().to_vec();
+        let calibration = calibration_of(points, 0.01, Some(500), vec![cost]);
+        assert!(calibration.is_some() && topology.is_some());
+        let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
+        vec![Network::unknown(), full.clone(), Network { chosen: Chosen::Saved(tree(3)), ..full }]
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_no_part_of_it_is() {
+        for network in networks() {
+            let wire = network.encode();
+            assert_eq!(Network::decode(&wire, 3), Some(network));
+            assert!((0..wire.len()).all(|end| Network::decode(&wire[..end], 3).is_none()));
+            assert_eq!(Network::decode(&[&wire[..], &[0]].concat(), 3), None, "more than there is");
+        }
+        let [_, full, saved] = &networks()[..] else { unreachable!("there are three") };
+        assert_eq!([full, saved].map(|network| Network::decode(&network.encode(), 2)), [None, None], "other ranks");
+    }
+
+    #[test]
+    fn what_was_measured_is_told_as_it_is() {
+        let calibration = Calibration::assumed(25_000_000, 1468).with_loss(0.01).expect("a share");
+        assert_eq!(read_costs(&write_costs(&calibration)), Some(calibration));
+        assert_eq!(read_costs(&[]), None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let blocks = Network { chosen: Chosen::Via(Via::ScatterAllgather), ..Network::unknown() };
+        assert_eq!(
+            (Network::decode(&blocks.encode(), 64), Network::decode(&blocks.encode(), 65)),
+            (Some(blocks), None)
+        );
+        let mut circle = networks()[2].encode();
+        // Rank 0's parent becomes rank 2, whose parent is the root no more.
+        circle[12..16].copy_from_slice(&[0, 2, 0, 0]);
+        circle[20..24].copy_from_slice(&[0, 0, 0, 0]);
+        assert_eq!(Network::decode(&circle, 3), None);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_changes_never_panic_and_what_is_read_writes_the_same(
+            which in 0..3usize, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        ) {
+            let mut wire = networks()[which].encode();
+            for (at, byte) in changes {
+                let at = at.index(wire.len());
+                wire[at] = byte;
+            }
+            if let Some(read) = Network::decode(&wire, 3) {
+                prop_assert_eq!(Network::decode(&read.encode(), 3), Some(read));
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! From what a process was told of the network, by names, to what its group knows of it, by rank.
+
+use super::codec::calibration_of;
+use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
+use crate::Route;
+use crate::communicator::config::Config;
+use crate::communicator::error::CommunicatorError;
+use ethbcast_planning::model::{Calibration, HostCost};
+use ethbcast_planning::plan::Via;
+use ethbcast_planning::plan::file::{Contention, SAVED_EPOCH, SavedPlan};
+use ethbcast_planning::topology::Topology;
+use std::fmt::Display;
+
+/// What the group of these hosts, by rank, knows by `config`.
+///
+/// # Errors
+/// If what the process was told is not about these hosts, or contradicts itself.
+pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
+    let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
+    let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
+    let chosen = match &config.route {
+        Route::Auto => Chosen::Auto,
+        Route::Via(via) => Chosen::Via(possible(*via, config.casts, hosts.len())?),
+        Route::Saved(saved) => Chosen::Saved(tree(saved, config.topology.as_ref(), config.contention, hosts)?),
+    };
+    let network = Network { topology: places, calibration, chosen, casts: config.casts, probe: config.probe };
+    if network.encode().len() > MAX_NETWORK_BYTES {
+        return refuse("what is known of the network is too much for a group: leave out what is not needed");
+    }
+    Ok(network)
+}
+
+fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
+    Err(CommunicatorError::Network { why: why.to_string() })
+}
+
+/// Where the ranks are in a topology.
+fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
+    let mut members: Vec<usize> = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        let Some(member) = topology.host_named(host) else {
+            return refuse(format!(
+                "the topology names no host {host}, which is in this group: add it there, or join on it under the name \
+                 that it has there (Options::host)"
+            ));
+        };
+        if let Some(twin) = members.iter().position(|&other| other == member) {
+            let (name, twin) = (&topology.hosts()[member], hosts[twin]);
+            return refuse(format!(
+                "{twin} and {host} are both {name} in the topology: join on each under the name that it has there \
+                 (Options::host)"
+            ));
+        }
+        members.push(member);
+    }
+    let (uplinks, places) = topology.places_of(&members);
+    match Topology::of_places(&uplinks, &places) {
+        Some(topology) if uplinks.len() < MAX_SWITCHES => Ok(topology),
+        _ => refuse(format!("{} switches between the hosts of a group are too many", uplinks.len() + 1)),
+    }
+}
+
+/// What was measured, of the ranks alone.
+fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<Calibration, CommunicatorError> {
+    let here = |name: &str| match &config.topology {
+        Some(topology) => topology.host_named(name).is_some(),
+        None => hosts.iter().any(|host| short(host) == short(name)),
+    };
+    calibration.check_hosts(here).or_else(refuse)?;
+    let cost = |(rank, host): (usize, &&str)| {
+        Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
+    };
+    let hosts = hosts.iter().enumerate().filter_map(cost).collect();
+    let (points, cast_max) = (calibration.points().to_vec(), calibration.cast_max_frames_per_second());
+    let most = usize::from(u8::MAX);
+    match calibration_of(points, calibration.loss(), cast_max, hosts) {
+        Some(calibration) if calibration.points().len() <= most => Ok(calibration),
+        _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
+    }
+}
+
+/// A name without its domain.
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(host, _)| host)
+}
+
+/// A way that was asked for, if it can be.
+fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
+    if via == Via::Cast && !casts {
+        return refuse("casts are not allowed, and cast is the way that was asked for: choose one of the two");
+    }
+    let most = most_ranks(via);
+    if ranks <= usize::from(most) {
+        return Ok(via);
+    }
+    refuse(format!("{via} is for up to {most} ranks, and there are {ranks}: choose another way"))
+}
+
+/// The tree of a saved plan over the ranks, judged on the topology, if there is one.
+fn tree(
+    saved: &SavedPlan,
+    topology: Option<&Topology>,
+    contention: Contention,
+    hosts: &[&str],
+) -> Result<SavedTree, CommunicatorError> {
+    if saved.via() == Via::Cast || saved.via().is_in_blocks() {
+        return refuse(format!("a saved plan that goes by {} has no tree: ask for that way itself", saved.via()));
+    }
+    // The file speaks of its root first.
+    let root = hosts.iter().position(|host| *host == saved.root()).unwrap_or(0);
+    let turned: Vec<usize> = (0..hosts.len()).map(|at| (at + root) % hosts.len()).collect();
+    let names: Vec<&str> = turned.iter().map(|&rank| hosts[rank]).collect();
+    let plan = saved.for_members(&names, SAVED_EPOCH).or_else(refuse)?;
+    if let Some(topology) = topology {
+        let report = saved.admit(topology, contention).or_else(refuse)?;
+        if !report.is_contention_free() {
+            log::warn!("the plan sends over one cable from several hosts at a time: {}", report.contention());
+        }
+    }
+    let mut children = vec![Vec::new(); hosts.len()];
+    for (from, to) in plan.edges() {
+        children[turned[from]].push(turned[to]);
+    }
+    let plan = ethbcast_planning::plan::Plan::from_children(plan.via(), root, &children).or_else(refuse)?;
+    Ok(SavedTree { plan, segment_bytes: saved.segment_bytes() })
+}

@@ -1,0 +1,240 @@
+//! How all come to the same description of the network: whoever was told one makes it for the list of all, the others
+//! hear it in pieces from the first rank that was.
+
+use super::{MAX_NETWORK_BYTES, Network, describe};
+use crate::communicator::config::Config;
+use crate::communicator::error::CommunicatorError;
+use crate::membership::codec::{BodyReader, BodyWriter};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// So many pieces are told in a row at most, once in a period.
+const MOST_IN_A_ROW: u16 = 32;
+
+/// A piece of a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::communicator) struct Piece {
+    pub at: u16,
+    pub count: u16,
+    pub bytes: Vec<u8>,
+}
+
+/// What a call says of the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::communicator) struct SpreadWord {
+    /// Whether the caller was told a description itself.
+    pub told: bool,
+    /// Whether that is not about this group.
+    pub unfit: bool,
+    /// Of the list of all that it has, zero if it has not heard all.
+    pub list: u64,
+    /// Of the description that it has for that list, zero if it has none yet.
+    pub network: u64,
+    /// A piece of it, for those who have none.
+    pub piece: Option<Piece>,
+}
+
+impl SpreadWord {
+    /// Its length without a piece.
+    pub(in crate::communicator) const BYTES: usize = 1 + 8 + 8 + 2 + 2;
+
+    pub(in crate::communicator) fn write(&self, out: &mut BodyWriter) {
+        let (at, count, bytes) =
+            self.piece.as_ref().map_or((0, 0, &[][..]), |piece| (piece.at, piece.count, &piece.bytes));
+        out.u8(u8::from(self.told) | u8::from(self.unfit) << 1)
+            .u64(self.list)
+            .u64(self.network)
+            .u16(at)
+            .u16(count)
+            .bytes(bytes);
+    }
+
+    /// Whether this is what another word says, pieces apart.
+    pub(in crate::communicator) fn says_the_same(&self, other: &SpreadWord) -> bool {
+        let said = |word: &SpreadWord| (word.told, word.unfit, word.list, word.network);
+        said(self) == said(other)
+    }
+
+    /// Takes a word, and all that follows it, off a call; `None` if there is none.
+    pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
+        let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
+        let (at, count) = (from.u16()?, from.u16()?);
+        let piece = (at < count).then(|| Piece { at, count, bytes: from.rest().to_vec() });
+        Some(SpreadWord { told: flags & 1 != 0, unfit: flags & 2 != 0, list, network, piece })
+    }
+}
+
+/// One of those who call.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::communicator) struct Teller<'a> {
+    pub host: &'a str,
+    pub word: &'a SpreadWord,
+}
+
+/// A description for a list of all.
+#[derive(Clone, Debug)]
+struct Known {
+    network: Arc<Network>,
+    encoded: Vec<u8>,
+    digest: u64,
+}
+
+/// What this process knows of the network, for the list of all that it has.
+#[derive(Clone, Debug, Default)]
+pub(in crate::communicator) struct Spread {
+    /// The list's number; zero while there is none.
+    list: u64,
+    known: Option<Known>,
+    /// Why there will be none.
+    fault: Option<CommunicatorError>,
+    /// Pieces of somebody else's: of which digest, how many, and those that are here.
+    pieces: (u64, u16, BTreeMap<u16, Vec<u8>>),
+    /// The piece that is told next.
+    next: u16,
+}
+
+impl Spread {
+    /// The list of all has this number now, zero for none, and these hosts; a description of the process's own is made
+    /// for it.
+    pub(in crate::communicator) fn restart(&mut self, list: u64, config: &Config, hosts: &[&str]) {
+        *self = Spread { list, ..Spread::default() };
+        if list == 0 || !config.describes_network() {
+            return;
+        }
+        match describe(config, hosts) {
+            Ok(network) => self.known = Some(Known::new(network)),
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// The list's number.
+    pub(in crate::communicator) fn list(&self) -> u64 {
+        self.list
+    }
+
+    pub(in crate::communicator) fn fault(&self) -> Option<&CommunicatorError> {
+        self.fault.as_ref()
+    }
+
+    /// What is known, and its number.
+    pub(in crate::communicator) fn known(&self) -> Option<(&Arc<Network>, u64)> {
+        self.known.as_ref().map(|known| (&known.network, known.digest))
+    }
+
+    /// Nobody was told anything.
+    pub(in crate::communicator) fn settle_unknown(&mut self) {
+        self.known = Some(Known::new(Network::unknown()));
+    }
+
+    /// Takes a piece of the one who tells all; whether what is known here has changed. `size` is that of the list. What
+    /// was learnt before is forgotten if the teller says for `sure` that it has told something else: it was made up.
+    pub(in crate::communicator) fn take(&mut self, word: &SpreadWord, sure: bool, size: u16) -> bool {
+        let is_other = self.known.as_ref().is_some_and(|known| known.digest != word.network);
+        let forgotten = is_other && sure && word.list == self.list && word.network != 0;
+        if forgotten {
+            self.known = None;
+        }
+        self.take_piece(word, size) || forgotten
+    }
+
+    fn take_piece(&mut self, word: &SpreadWord, size: u16) -> bool {
+        let Some(Piece { at, count, bytes }) = &word.piece else { return false };
+        let fits = usize::from(*count).saturating_mul(bytes.len()) <= MAX_NETWORK_BYTES + bytes.len();
+        if self.known.is_some() || self.list == 0 || word.list != self.list || word.network == 0 || !fits {
+            return false;
+        }
+        if (self.pieces.0, self.pieces.1) != (word.network, *count) {
+            self.pieces = (word.network, *count, BTreeMap::new());
+        }
+        self.pieces.2.insert(*at, bytes.clone());
+        if self.pieces.2.len() < usize::from(*count) {
+            return false;
+        }
+        let whole: Vec<u8> = std::mem::take(&mut self.pieces).2.into_values().flatten().collect();
+        self.known = Network::decode(&whole, size).map(Known::new).filter(|known| known.digest == word.network);
+        self.known.is_some()
+    }
+
+    /// What a call says; `tells` asks for the next piece, where a call has room for so many bytes of it.
+    pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadWord {
+        let network = self.known.as_ref().map_or(0, |known| known.digest);
+        let piece = self.known.as_ref().filter(|_| tells).map(|known| {
+            let count = known.encoded.len().div_ceil(room_bytes).max(1) as u16;
+            let at = self.next % count;
+            self.next = at + 1;
+            let bytes = known.encoded.iter().skip(usize::from(at) * room_bytes).take(room_bytes).copied().collect();
+            Piece { at, count, bytes }
+        });
+        SpreadWord { told, unfit: self.fault.is_some(), list: self.list, network, piece }
+    }
+
+    /// How many pieces to tell now.
+    pub(in crate::communicator) fn pieces(&self, room_bytes: usize) -> u16 {
+        let bytes = self.known.as_ref().map_or(0, |known| known.encoded.len());
+        (bytes.div_ceil(room_bytes) as u16).clamp(1, MOST_IN_A_ROW)
+    }
+}
+
+impl Known {
+    fn new(network: Network) -> Known {
+        let encoded = network.encode();
+        let digest =
+            u64::from_be_bytes(*blake3::hash(&encoded).as_bytes().first_chunk().expect("a digest has 32 bytes"));
+        Known { network: Arc::new(network), encoded, digest: digest.max(1) }
+    }
+}
+
+/// Two of those who were told of the network, by rank, and were told different things.
+pub(in crate::communicator) fn contradiction<'a>(
+    list: u64,
+    mut tellers: impl Iterator<Item = Teller<'a>>,
+) -> Option<(&'a str, &'a str)> {
+    let mut told =
+        tellers.by_ref().filter(|teller| teller.word.told && teller.word.list == list && teller.word.network != 0);
+    let first = told.next()?;
+    told.find(|other| other.word.network != first.word.network).map(|other| (first.host, other.host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use ethbcast_transport::MacAddr;
+
+    /// One that was told that nothing may be cast, and one that was told nothing, with a list of both.
+    fn pair() -> (Spread, Spread) {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let told = Config { casts: false, ..Config::new(station, 2, 1) };
+        let untold = Config { casts: true, ..told.clone() };
+        let (mut teller, mut learner) = (Spread::default(), Spread::default());
+        teller.restart(7, &told, &["n0", "n1"]);
+        learner.restart(7, &untold, &["n0", "n1"]);
+        (teller, learner)
+    }
+
+    #[test]
+    fn a_description_is_learnt_in_pieces_and_one_that_was_made_up_is_forgotten() {
+        let (mut teller, mut learner) = pair();
+        let network = teller.known().expect("it was told").1;
+        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        assert!(learner.take(&other.word(true, true, 100), false, 2), "nobody can tell that it is not the teller's");
+        let words: Vec<SpreadWord> = (0..4).map(|_| teller.word(true, true, 1)).collect();
+        assert!(!learner.take(&words[0], false, 2) && learner.known().is_some_and(|(_, known)| known != network));
+        assert!(learner.take(&words[0], true, 2) && learner.known().is_none(), "it says so again");
+        assert!(learner.take(&words[1], true, 2));
+        assert_eq!(learner.known().map(|(_, known)| known), Some(network));
+        assert!(!learner.take(&words[2], true, 2), "it is known");
+    }
+
+    #[test]
+    fn two_who_were_told_different_things_are_found() {
+        let (mut teller, _) = pair();
+        let mut other = Spread { list: 7, known: Some(Known::new(Network::unknown())), ..Spread::default() };
+        let words = [teller.word(true, false, 1), other.word(true, false, 1), other.word(false, false, 1)];
+        let found = |at: &[usize]| {
+            let hosts = ["n0", "n1", "n2"];
+            contradiction(7, at.iter().map(|&at| Teller { host: hosts[at], word: &words[at] }))
+        };
+        assert_eq!((found(&[0, 1]), found(&[0, 2]), found(&[1])), (Some(("n0", "n1")), None, None));
+    }
+}

@@ -1,0 +1,73 @@
+//! The spans that were sent last, kept for whoever asks for bytes of them again: of a pipe nobody else may have them.
+
+use super::encoder::SpanBuffer;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// So many are kept beside the one that is being sent: 4 MiB with it.
+const SPANS: usize = 3;
+
+/// The last spans that have been sent.
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
+    spans: VecDeque<SpanBuffer>,
+    /// How many have been sent.
+    sent: u64,
+}
+
+impl Recent {
+    /// Keeps the next span; its memory if there is none to keep, or that of the span whose place it takes.
+    pub fn keep(&mut self, span: SpanBuffer) -> Option<SpanBuffer> {
+        self.sent += 1;
+        self.spans.push_back(span);
+        if self.spans.len() > SPANS { self.spans.pop_front() } else { None }
+    }
+
+    /// Makes `to` a part of the stream, if it is in these spans and the `present` one, which follows them; whether it
+    /// is.
+    pub fn copy_part(&self, present: &SpanBuffer, part: &Range<u64>, to: &mut Vec<u8>) -> bool {
+        to.clear();
+        let first = self.sent - self.spans.len() as u64;
+        let spans = self.spans.iter().chain([present]);
+        (first..).zip(spans).for_each(|(index, span)| span.copy_part(index, part, to));
+        to.len() as u64 == part.end - part.start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encoder::Encoder;
+    use super::super::layout::{SPAN_BYTES, WHOLE_BYTES};
+    use super::*;
+
+    #[test]
+    fn the_last_spans_are_there_and_those_before_are_not() {
+        let (mut encoder, mut recent, mut stream) = (Encoder::default(), Recent::default(), Vec::new());
+        let mut present = SpanBuffer::default();
+        for number in 0..6_u8 {
+            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            span.room().fill(number);
+            span.filled(SPAN_BYTES);
+            encoder.seal(&mut span);
+            stream.extend_from_slice(span.as_bytes());
+            if number > 0 {
+                let out = recent.keep(std::mem::replace(&mut present, span));
+                assert_eq!(out.is_some(), number > SPANS as u8, "no more than so many are kept");
+            } else {
+                present = span;
+            }
+        }
+        let mut part = Vec::new();
+        let mut has = |part_of: Range<usize>| {
+            let range = part_of.start as u64..part_of.end as u64;
+            let has = recent.copy_part(&present, &range, &mut part);
+            assert!(!has || part == stream[part_of]);
+            has
+        };
+        let begin = 2 * WHOLE_BYTES;
+        assert!(
+            has(begin..begin + 1) && has(begin + 5..begin + 3 * WHOLE_BYTES) && has(stream.len() - 9..stream.len())
+        );
+        assert!(!has(begin - 1..begin + 1) && !has(0..10) && !has(stream.len() - 9..stream.len() + 1));
+    }
+}

@@ -1,0 +1,121 @@
+//! Plans over the cables of a session: the first one, and another for those who are left in place.
+
+use super::{NoPlan, RootConfig, Route};
+use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
+use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_planning::topology::Topology;
+use ethbcast_transport::wire::Rank;
+use std::fmt;
+
+/// The rate taken for a cable's if nothing was measured: what most cables carry.
+pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+
+/// More members are not planned for while they wait: at this number it takes some 10 ms, and with the cube of it.
+const MOST_RANKS_AGAIN: usize = 1024;
+
+/// Where the hosts of a session are, and what its cables cost.
+#[derive(Clone)]
+pub(super) struct Planner {
+    topology: Topology,
+    /// The host of each rank of the first view in the topology.
+    hosts: Vec<usize>,
+    calibration: Calibration,
+    frame_payload_bytes: u64,
+    size_bytes: Option<u64>,
+    /// Whether the topology is what the plan was made for.
+    certain: bool,
+}
+
+impl fmt::Debug for Planner {
+    /// It never changes.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Planner")
+    }
+}
+
+impl Planner {
+    /// For the members of these names, the root's first.
+    ///
+    /// # Errors
+    /// [`NoPlan::UnknownHost`] if the topology does not name one.
+    pub(super) fn new(
+        config: &RootConfig,
+        names: &[&str],
+        calibration: Option<Calibration>,
+    ) -> Result<Planner, NoPlan> {
+        let frame_payload_bytes = u64::from(config.station.payload_bytes());
+        let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, frame_payload_bytes);
+        let (topology, hosts) = locate(config, names)?;
+        Ok(Planner {
+            topology,
+            hosts,
+            calibration: calibration.unwrap_or_else(assumed),
+            frame_payload_bytes,
+            // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
+            size_bytes: config.size,
+            certain: config.topology.is_some() || !matches!(config.route, Route::Saved(_)),
+        })
+    }
+
+    fn situation<'a>(&'a self, members: &'a [usize]) -> Situation<'a> {
+        Situation {
+            topology: &self.topology,
+            root_host: members[0],
+            members,
+            size_bytes: self.size_bytes,
+            frame_payload_bytes: self.frame_payload_bytes,
+            calibration: &self.calibration,
+        }
+    }
+
+    /// The first plan, and what it is predicted to take.
+    ///
+    /// # Errors
+    /// [`NoPlan`] if there is none for these members that is sound.
+    pub(super) fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
+        let situation = self.situation(&self.hosts);
+        let choice = match &config.route {
+            Route::Auto => choose(&situation)?,
+            Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
+            Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
+        };
+        // A saved plan may share cables, if its author wants it so.
+        self.judge(&choice.plan, &self.hosts, matches!(config.route, Route::Saved(_)))?;
+        Ok(choice)
+    }
+
+    /// Whether another plan can be made for so many ranks: in a moment, and with the cables known.
+    pub(super) fn can_again(&self, ranks: usize) -> bool {
+        self.certain && ranks <= MOST_RANKS_AGAIN
+    }
+
+    /// A plan of the same way among these ranks only, the root's first, each being its place in the list; none if it
+    /// would not be sound.
+    pub(super) fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
+        let hosts: Vec<usize> =
+            ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
+        // The best is looked for for longer than a session can wait.
+        let via = if via == Via::BinaryBest { Via::Binary } else { via };
+        let plan = price(via, &self.situation(&hosts)).ok()?.plan;
+        self.judge(&plan, &hosts, false).ok().map(|()| plan)
+    }
+
+    fn judge(&self, plan: &Plan, hosts: &[usize], may_contend: bool) -> Result<(), NoPlan> {
+        let report = plan::check(&self.topology, plan, hosts);
+        let may_contend = may_contend || !plan.via().is_contention_free();
+        if report.is_spanning() && (may_contend || report.is_contention_free()) {
+            return Ok(());
+        }
+        Err(NoPlan::Unsound(Box::new(report)))
+    }
+}
+
+/// The topology, and where in it each rank is. Without one names do not matter: hosts hang on one switch in rank order.
+fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
+    let Some(topology) = &config.topology else {
+        let topology = Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}")))?;
+        return Ok((topology, (0..names.len()).collect()));
+    };
+    let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
+    Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
+}

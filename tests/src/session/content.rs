@@ -1,0 +1,168 @@
+//! What simulated sessions send, and the disks it comes to.
+
+use ethbcast_collectives::session::application::{Again, Collected, Content, Next, Sink, Source};
+use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Bytes that can be read again, or not, and what their sender is told meanwhile.
+#[derive(Clone, Debug)]
+pub struct Sent<B = Vec<u8>> {
+    content: Content<B>,
+    pipe: bool,
+    told: Option<Vec<(Instant, RootEvent)>>,
+}
+
+impl<B: AsRef<[u8]>> Sent<B> {
+    /// A file, or a `pipe`, which can be read once only.
+    pub fn new(bytes: B, pipe: bool) -> Sent<B> {
+        Sent { content: Content::new(bytes), pipe, told: None }
+    }
+
+    /// The same, which remembers what its sender is told.
+    pub fn listening(self) -> Sent<B> {
+        Sent { told: Some(Vec::new()), ..self }
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> &[u8] {
+        self.content.bytes()
+    }
+
+    /// What was told when, if that is remembered.
+    pub fn told(&self) -> &[(Instant, RootEvent)] {
+        self.told.as_deref().unwrap_or_default()
+    }
+}
+
+impl<B: AsRef<[u8]>> Source for Sent<B> {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.content.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.content.advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        self.told.iter_mut().for_each(|told| told.push((now, event.clone())));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Collects what comes, and knows whether it was made visible; as large and as fast as one likes.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    collected: Collected,
+    capacity_bytes: usize,
+    stops_at_bytes: usize,
+    keeps: bool,
+    published: bool,
+    bytes_per_second: Option<u64>,
+    now: Instant,
+    busy_until: Instant,
+}
+
+/// What a slow disk takes at once.
+const BUFFER: Duration = Duration::from_millis(10);
+
+impl Default for Disk {
+    fn default() -> Disk {
+        Disk {
+            collected: Collected::default(),
+            capacity_bytes: usize::MAX,
+            stops_at_bytes: usize::MAX,
+            keeps: false,
+            published: false,
+            bytes_per_second: None,
+            now: Instant::START,
+            busy_until: Instant::START,
+        }
+    }
+}
+
+impl Disk {
+    /// Is full once it has so many bytes.
+    pub fn with_capacity(self, capacity_bytes: usize) -> Disk {
+        Disk { capacity_bytes, ..self }
+    }
+
+    /// Takes nothing more once it has so many bytes.
+    pub fn stopping_at(self, stops_at_bytes: usize) -> Disk {
+        Disk { stops_at_bytes, ..self }
+    }
+
+    /// Whether others can have from it what it has.
+    pub fn keeping(self, keeps: bool) -> Disk {
+        Disk { keeps, ..self }
+    }
+
+    /// Takes so many bytes in a second, if it is told the time.
+    pub fn with_rate(self, bytes_per_second: u64) -> Disk {
+        Disk { bytes_per_second: Some(bytes_per_second), ..self }
+    }
+
+    /// Tells it the time.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// What has come.
+    pub fn bytes(&self) -> &[u8] {
+        self.collected.bytes()
+    }
+
+    /// Whether it has refused what came after its capacity.
+    pub fn is_full(&self) -> bool {
+        self.bytes().len() >= self.capacity_bytes
+    }
+
+    /// Whether it was made visible.
+    pub fn is_published(&self) -> bool {
+        self.published
+    }
+}
+
+impl Sink for Disk {
+    fn has_room(&self) -> bool {
+        self.bytes().len() < self.stops_at_bytes && self.busy_until <= self.now + BUFFER
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.collected.write(now, bytes, message_end);
+        if let Some(rate) = self.bytes_per_second {
+            self.busy_until = self.busy_until.max(now) + Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
+        }
+        if self.is_full() {
+            self.collected.refuse(Outcome::NoSpace, "full");
+        }
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.collected.finish(now, trailer);
+    }
+
+    fn publish(&mut self, _now: Instant) -> bool {
+        self.published = true;
+        true
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.collected.verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        Some(self.busy_until).filter(|&at| at > self.now)
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let range = offset as usize..offset as usize + bytes;
+        let bytes = self.bytes().get(range).filter(|_| self.keeps);
+        bytes.map_or_else(|| Again::Impossible("it is not kept".to_owned()), Again::Bytes)
+    }
+}

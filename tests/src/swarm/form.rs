@@ -1,0 +1,190 @@
+//! The form in which a content travels: as it is, or with ledgers.
+
+use super::application::{Disk, Origin};
+use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
+use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
+use ethbcast_collectives::session::{Done, ReceiverEvent, RootEvent, Trailer};
+use ethbcast_transport::Instant;
+use std::ops::{ControlFlow, Range};
+
+/// What a root sends.
+#[derive(Debug)]
+pub enum Given {
+    /// As it is.
+    Plain(Origin),
+    /// With ledgers.
+    Ledgered(Box<Ledgered<Origin>>),
+}
+
+/// Where what comes is put.
+#[derive(Debug)]
+pub enum Taken {
+    /// As it is.
+    Plain(Disk),
+    /// What the ledgers vouch for.
+    Checked(Box<Checked<Disk>>),
+}
+
+impl Given {
+    /// What `origin` has in this form.
+    pub fn new(form: Form, origin: Origin) -> Given {
+        match form {
+            Form::Plain => Given::Plain(origin),
+            Form::Ledgered => Given::Ledgered(Box::new(Ledgered::new(origin))),
+        }
+    }
+
+    /// Where the content comes from.
+    pub fn origin(&self) -> &Origin {
+        match self {
+            Given::Plain(origin) => origin,
+            Given::Ledgered(ledgered) => ledgered.content(),
+        }
+    }
+
+    fn source(&self) -> &dyn Source {
+        match self {
+            Given::Plain(origin) => origin,
+            Given::Ledgered(ledgered) => ledgered.as_ref(),
+        }
+    }
+
+    fn source_mut(&mut self) -> &mut dyn Source {
+        match self {
+            Given::Plain(origin) => origin,
+            Given::Ledgered(ledgered) => ledgered.as_mut(),
+        }
+    }
+}
+
+impl Source for Given {
+    fn form(&self) -> Form {
+        self.source().form()
+    }
+
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.source_mut().next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.source_mut().advance(bytes);
+    }
+
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.source_mut().read_again(now, offset, bytes)
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        self.source_mut().on_event(now, event)
+    }
+}
+
+impl Taken {
+    /// Puts a content that comes in this form on `disk`.
+    pub fn new(form: Form, disk: Disk) -> Taken {
+        match form {
+            Form::Plain => Taken::Plain(disk),
+            Form::Ledgered => Taken::Checked(Box::new(Checked::new(disk))),
+        }
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &Disk {
+        match self {
+            Taken::Plain(disk) => disk,
+            Taken::Checked(checked) => checked.content(),
+        }
+    }
+
+    /// The disk.
+    pub fn disk_mut(&mut self) -> &mut Disk {
+        match self {
+            Taken::Plain(disk) => disk,
+            Taken::Checked(checked) => checked.content_mut(),
+        }
+    }
+
+    /// How many chunks and ledgers have come damaged.
+    pub fn damages(&self) -> usize {
+        match self {
+            Taken::Plain(_) => 0,
+            Taken::Checked(checked) => checked.damages().len(),
+        }
+    }
+
+    fn sink(&self) -> &dyn Sink {
+        match self {
+            Taken::Plain(disk) => disk,
+            Taken::Checked(checked) => checked.as_ref(),
+        }
+    }
+
+    fn sink_mut(&mut self) -> &mut dyn Sink {
+        match self {
+            Taken::Plain(disk) => disk,
+            Taken::Checked(checked) => checked.as_mut(),
+        }
+    }
+}
+
+impl Sink for Taken {
+    fn form(&self) -> Form {
+        self.sink().form()
+    }
+
+    fn has_room(&self) -> bool {
+        self.sink().has_room()
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.sink_mut().write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.sink_mut().finish(now, trailer);
+    }
+
+    fn publish(&mut self, now: Instant) -> bool {
+        self.sink_mut().publish(now)
+    }
+
+    fn is_syncing(&self) -> bool {
+        self.sink().is_syncing()
+    }
+
+    fn idle(&mut self, now: Instant) {
+        self.sink_mut().idle(now);
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.sink_mut().verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        self.sink().verdict_at()
+    }
+
+    fn wanted(&mut self) -> Option<Range<u64>> {
+        self.sink_mut().wanted()
+    }
+
+    fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
+        self.sink_mut().supply(now, at, bytes);
+    }
+
+    fn deny(&mut self, now: Instant, why: &str) {
+        self.sink_mut().deny(now, why);
+    }
+
+    /// Without ledgers nothing is known to be right before the end.
+    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        match self {
+            Taken::Plain(_) => Again::Impossible("nothing is verified".to_owned()),
+            Taken::Checked(checked) => checked.read_again(now, offset, bytes),
+        }
+    }
+
+    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
+        self.sink_mut().on_event(now, event);
+    }
+}

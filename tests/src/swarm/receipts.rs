@@ -1,0 +1,347 @@
+//! What receivers have told by their acknowledgements, read off the wire: whether nobody sends beyond the credit that
+//! it was given, and whether everything that is sent again has a cause.
+//!
+//! It shares no code with the engine. What it takes for told may not have been heard yet, never the other way round.
+
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
+use std::collections::HashMap;
+
+/// Credit that everybody has at the beginning of a stream (docs/protocol.md §7.5).
+const FIRST_CREDIT: u64 = 32;
+/// A root tries out so many times how fast a member can be, each time with a feed of frames at most.
+const MOST_TRIALS: u64 = 3;
+
+/// Why a frame was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An acknowledgement proves it lost: something sent later has arrived, and it has not; or, where only what comes
+    /// next is taken, a frame before it.
+    Lost,
+    /// It came from somebody else, and an acknowledgement to this host says that it has not arrived.
+    Lacked,
+    /// A relay has told the root that its child lacks it.
+    Orphaned,
+    /// The root tries out how fast a member can be whom it does not serve.
+    Tried,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 4] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried];
+}
+
+/// The fields of a frame that matter here.
+struct Words<'a> {
+    kind: Kind,
+    stream: (u32, u16),
+    is_root: bool,
+    flags: Flags,
+    sequence: u64,
+    stamp: u32,
+    to: MacAddr,
+    payload: &'a [u8],
+}
+
+fn number<const N: usize>(frame: &[u8], at: usize) -> u64 {
+    frame[at..at + N].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+}
+
+impl Words<'_> {
+    fn of(frame: &[u8]) -> Words<'_> {
+        Words {
+            kind: Kind(frame[17]),
+            stream: (number::<4>(frame, 18) as u32, number::<2>(frame, 22) as u16),
+            is_root: number::<2>(frame, 24) == 0,
+            flags: Flags(frame[27]),
+            sequence: number::<8>(frame, 30),
+            stamp: number::<4>(frame, 38) as u32,
+            to: address(&frame[..6]),
+            payload: frame.get(OVERHEAD_BYTES..).unwrap_or_default(),
+        }
+    }
+
+    /// The credit's end, and the bits behind the cursor, of an acknowledgement.
+    fn acknowledged(&self) -> Option<(u64, &[u8])> {
+        let bytes = number::<2>(self.payload.get(16..18).map(|_| self.payload)?, 16) as usize;
+        let limit = self.sequence.checked_add(number::<4>(self.payload, 0))?;
+        Some((limit, self.payload.get(20..20 + bytes)?))
+    }
+}
+
+fn address(bytes: &[u8]) -> MacAddr {
+    MacAddr::new(bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5])
+}
+
+/// Whether a stamp was drawn after another, within half the range; zero is none, and before all.
+fn is_after(stamp: u32, other: u32) -> bool {
+    stamp != 0 && (other == 0 || (stamp != other && stamp.wrapping_sub(other) < 1 << 31))
+}
+
+/// What one host has sent of a stream to one address, and what is known of that.
+#[derive(Debug, Default)]
+struct Sent {
+    /// By frame: under which stamp it was sent last, 0 for never; and how often it has been shown to be lost since.
+    frames: Vec<(u32, u32)>,
+    /// The lowest cursor acknowledged to this host.
+    lacking_from: Option<u64>,
+}
+
+impl Sent {
+    fn frame(&self, sequence: u64) -> (u32, u32) {
+        self.frames.get(sequence as usize).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, sequence: u64, state: (u32, u32)) {
+        let at = sequence as usize;
+        if self.frames.len() <= at {
+            self.frames.resize(at + 1, (0, 0));
+        }
+        self.frames[at] = state;
+    }
+}
+
+/// A stream at one host, and whom it is sent to: a host or the group.
+type Way = ((u32, u16), usize, MacAddr);
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Receipts {
+    /// Strict go-back-n: what follows a lost frame was thrown away.
+    in_order_only: bool,
+    /// One past the last frame that each receiver of a stream has given credit for.
+    granted: HashMap<((u32, u16), MacAddr), u64>,
+    sent: HashMap<Way, Sent>,
+    /// Where a host casts a stream to.
+    casts: HashMap<((u32, u16), usize), MacAddr>,
+    /// Frames that relays have told the root about.
+    orphaned: Vec<(u64, u64)>,
+    causes: [u64; Cause::ALL.len()],
+    most_tried: u64,
+    wrong: Option<String>,
+}
+
+impl Receipts {
+    /// Of streams with this policy and feeds of so many frames at most.
+    pub fn new(in_order_only: bool, feed_frames: u64) -> Receipts {
+        Receipts {
+            in_order_only,
+            granted: HashMap::new(),
+            sent: HashMap::new(),
+            casts: HashMap::new(),
+            orphaned: Vec::new(),
+            causes: [0; Cause::ALL.len()],
+            most_tried: MOST_TRIALS * feed_frames,
+            wrong: None,
+        }
+    }
+
+    /// The first thing that is wrong.
+    pub fn take_wrong(&mut self) -> Option<String> {
+        self.wrong.take()
+    }
+
+    /// How many frames were sent again for each cause.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
+        Cause::ALL.into_iter().map(|cause| (cause, self.causes[cause as usize]))
+    }
+
+    /// A host hands a frame to its kernel.
+    pub fn on_departure(&mut self, from: usize, own: MacAddr, frame: &[u8]) {
+        let words = Words::of(frame);
+        match words.kind {
+            Kind::ACK => {
+                let Some((limit, bits)) = words.acknowledged() else { return };
+                // Who has been served by others may have frames beyond what it grants now.
+                let known = words.sequence + 1 + 8 * bits.len() as u64;
+                let granted = self.granted.entry((words.stream, own)).or_default();
+                *granted = (*granted).max(limit).max(if bits.is_empty() { 0 } else { known });
+            }
+            Kind::DATA => self.on_data(from, &words),
+            _ => {}
+        }
+    }
+
+    fn on_data(&mut self, from: usize, words: &Words<'_>) {
+        let Words { stream, sequence, to, .. } = *words;
+        let granted = self.granted.get(&(stream, to)).copied().unwrap_or(0).max(FIRST_CREDIT);
+        if !words.flags.has(Flags::RESENT) {
+            if !to.is_multicast() && sequence >= granted {
+                self.blame(|| {
+                    format!("n{from} sends {to} frame {sequence} of {stream:?}: its credit ends at {granted}")
+                });
+            }
+        } else if let Some(cause) = self.cause(from, words) {
+            self.causes[cause as usize] += 1;
+            if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
+                // A root sends what is gone everywhere else, also to its own children, beside its streams, until it is
+                // not asked for any more: by that no frame becomes one that it has sent.
+                return;
+            }
+        } else {
+            self.blame(|| format!("n{from} sends {to} frame {sequence} of {stream:?} again, and nothing asks for it"));
+        }
+        // Whoever goes back sends again what was thrown away, also what has been sent since the word of that came.
+        let in_order_only = self.in_order_only;
+        let sent = self.sent.entry((stream, from, to)).or_default();
+        let shown = match sent.frame(sequence) {
+            _ if !in_order_only => 0,
+            (0, _) => sequence.checked_sub(1).map_or(0, |before| sent.frame(before).1),
+            (_, shown) => shown.saturating_sub(1),
+        };
+        sent.set(sequence, (words.stamp, shown));
+        if to.is_multicast() {
+            self.casts.insert((stream, from), to);
+        }
+    }
+
+    fn cause(&self, from: usize, words: &Words<'_>) -> Option<Cause> {
+        let Words { stream, is_root, sequence, to, .. } = *words;
+        let sent = self.sent.get(&(stream, from, to));
+        let lacked = sent.and_then(|sent| sent.lacking_from).is_some_and(|cursor| cursor <= sequence);
+        let (stamp, shown) = sent.map(|sent| sent.frame(sequence)).unwrap_or_default();
+        if shown > 0 {
+            Some(Cause::Lost)
+        } else if is_root && self.orphaned.iter().any(|&(begin, end)| (begin..end).contains(&sequence)) {
+            Some(Cause::Orphaned)
+        } else if lacked && stamp == 0 {
+            Some(Cause::Lacked)
+        } else {
+            let tried = self.causes[Cause::Tried as usize] < self.most_tried && !to.is_multicast();
+            (is_root && tried && !lacked).then_some(Cause::Tried)
+        }
+    }
+
+    /// A frame reaches a host; `by` is who sent it.
+    pub fn on_delivery(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
+        let words = Words::of(frame);
+        match words.kind {
+            Kind::ACK => {
+                let group = self.casts.get(&(words.stream, to)).copied();
+                self.on_ack(to, by, group, &words);
+            }
+            // An ORPHAN: stream, rank, from, to.
+            Kind(25) if words.payload.len() >= 20 => {
+                self.orphaned.push((number::<8>(words.payload, 4), number::<8>(words.payload, 12)));
+            }
+            _ => {}
+        }
+    }
+
+    fn on_ack(&mut self, to: usize, by: MacAddr, group: Option<MacAddr>, words: &Words<'_>) {
+        let Some((_, bits)) = words.acknowledged() else { return };
+        let (cursor, echo, stream) = (words.sequence, words.stamp, words.stream);
+        let has = |sequence: u64| {
+            let at = (sequence - cursor).checked_sub(1).map_or(usize::MAX, |at| at as usize);
+            bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+        };
+        let alone = self.sent.entry((stream, to, by)).or_default();
+        alone.lacking_from = Some(alone.lacking_from.map_or(cursor, |known| known.min(cursor)));
+        let mut end = alone.frames.len() as u64;
+        let cast = group.and_then(|group| self.sent.get(&(stream, to, group)));
+        end = end.max(cast.map_or(0, |cast| cast.frames.len() as u64));
+        let mut lost = Vec::new();
+        let alone = &self.sent[&(stream, to, by)];
+        for sequence in cursor..end {
+            let stamps = [Some(alone), cast].map(|sent| sent.map_or(0, |sent| sent.frame(sequence).0));
+            let last = if is_after(stamps[0], stamps[1]) { stamps[0] } else { stamps[1] };
+            let follows = self.in_order_only && !lost.is_empty();
+            if last != 0 && !has(sequence) && (is_after(echo, last) || follows) {
+                lost.push(sequence);
+            }
+        }
+        for to_whom in [Some(by), group].into_iter().flatten() {
+            let sent = self.sent.entry((stream, to, to_whom)).or_default();
+            for &sequence in &lost {
+                let (stamp, shown) = sent.frame(sequence);
+                sent.set(sequence, (stamp, shown + 1));
+            }
+        }
+    }
+
+    fn blame(&mut self, what: impl FnOnce() -> String) {
+        self.wrong.get_or_insert_with(what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::sim::host_mac;
+    use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Header, Rank, StreamId, group_mac, seal};
+
+    fn frame(kind: Kind, from: usize, to: MacAddr, fields: (Flags, u64, u32), payload: &[u8]) -> Vec<u8> {
+        let (flags, sequence, stamp) = fields;
+        let header =
+            Header { kind, session: 7, stream: StreamId(1), rank: Rank(from as u16), epoch: 0, flags, sequence, stamp };
+        let ethernet = EthernetHeader { source: host_mac(from), destination: to, ether_type: EtherType::DEFAULT };
+        let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
+        frame[OVERHEAD_BYTES..].copy_from_slice(payload);
+        seal(&mut frame, ethernet, &header, payload.len());
+        frame
+    }
+
+    fn data(receipts: &mut Receipts, to: MacAddr, again: bool, sequence: u64, stamp: u32) {
+        let flags = if again { Flags::RESENT } else { Flags::default() };
+        receipts.on_departure(0, host_mac(0), &frame(Kind::DATA, 0, to, (flags, sequence, stamp), b"bytes"));
+    }
+
+    fn acknowledge(receipts: &mut Receipts, from: usize, cursor: u64, limit: u64, echo: u32, bits: &[u8]) {
+        let mut payload = vec![0; AckBody::BYTES + bits.len()];
+        payload[AckBody::BYTES..].copy_from_slice(bits);
+        AckBody { limit, below: 0, consumed: 0, held_us: 0 }.write(cursor, &mut payload, bits.len());
+        let ack = frame(Kind::ACK, from, host_mac(0), (Flags::default(), cursor, echo), &payload);
+        receipts.on_departure(from, host_mac(from), &ack);
+        receipts.on_delivery(0, host_mac(from), &ack);
+    }
+
+    fn resent(receipts: &Receipts) -> u64 {
+        receipts.causes().map(|(_, frames)| frames).sum()
+    }
+
+    #[test]
+    fn a_frame_beyond_the_credit_is_seen() {
+        let mut receipts = Receipts::new(false, 0);
+        data(&mut receipts, host_mac(1), false, 31, 40);
+        acknowledge(&mut receipts, 1, 8, 40, 9, &[]);
+        data(&mut receipts, host_mac(1), false, 39, 48);
+        assert_eq!(receipts.take_wrong(), None);
+        data(&mut receipts, host_mac(1), false, 40, 49);
+        assert!(receipts.take_wrong().is_some_and(|wrong| wrong.contains("its credit ends at 40")));
+    }
+
+    #[test]
+    fn a_frame_that_is_sent_again_without_evidence_is_seen_to_one_and_to_all() {
+        for to in [host_mac(1), group_mac("swarm")] {
+            let mut receipts = Receipts::new(false, 0);
+            (0..4).for_each(|sequence| data(&mut receipts, to, false, sequence, 10 + sequence as u32));
+            acknowledge(&mut receipts, 1, 1, 40, 13, &[0b10]);
+            // 1 was overtaken by 3, and so was 2, which has arrived.
+            data(&mut receipts, to, true, 1, 20);
+            assert_eq!((receipts.take_wrong(), resent(&receipts)), (None, 1));
+            data(&mut receipts, to, true, 1, 21);
+            assert!(receipts.take_wrong().is_some_and(|wrong| wrong.contains("frame 1 of (7, 1) again")), "at once");
+            acknowledge(&mut receipts, 1, 1, 40, 19, &[0b11]);
+            data(&mut receipts, to, true, 1, 22);
+            assert!(receipts.take_wrong().is_some(), "nothing sent after 21 has arrived");
+            data(&mut receipts, to, true, 3, 23);
+            assert!(receipts.take_wrong().is_some(), "it has arrived");
+        }
+    }
+
+    #[test]
+    fn go_back_n_sends_again_what_was_thrown_away_and_a_root_what_a_relay_asks_for() {
+        let mut strict = Receipts::new(true, 0);
+        (0..4).for_each(|sequence| data(&mut strict, host_mac(1), false, sequence, 10 + sequence as u32));
+        acknowledge(&mut strict, 1, 1, 40, 12, &[]);
+        (1..4).for_each(|sequence| data(&mut strict, host_mac(1), true, sequence, 20 + sequence as u32));
+        assert_eq!((strict.take_wrong(), resent(&strict)), (None, 3));
+        let mut receipts = Receipts::new(false, 0);
+        let gap = [&[0, 1, 0, 2][..], &5_u64.to_be_bytes(), &7_u64.to_be_bytes()].concat();
+        receipts.on_delivery(0, host_mac(1), &frame(Kind(25), 1, host_mac(0), (Flags::default(), 0, 0), &gap));
+        data(&mut receipts, host_mac(2), true, 6, 20);
+        assert_eq!(receipts.take_wrong(), None);
+        data(&mut receipts, host_mac(2), true, 7, 21);
+        assert!(receipts.take_wrong().is_some());
+    }
+}

@@ -1,0 +1,282 @@
+//! Which way broadcasts take: agreed by all from the roll, by the model, by a saved plan; and what is refused.
+
+use ethbcast_collectives::Route;
+use ethbcast_collectives::communicator::CommunicatorError;
+use ethbcast_planning::model::{Calibration, Situation, choose};
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::plan::{Costs, Via, make};
+use ethbcast_planning::topology::Topology;
+use ethbcast_tests::communicator::{Case, Play, Step, Told, play};
+use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use ethbcast_transport::wire::Rank;
+use std::time::Duration;
+
+const MIBIBYTE: usize = 1 << 20;
+const RATE: u64 = 25_000_000;
+
+/// The ranks of a test bed on its switches, with full frames on its cables; rank 0 alone is told where they are, and
+/// that nothing may be cast.
+fn bed(name: &str, program: &[Step]) -> Case {
+    let topology = Topology::builtin(name).expect("a test bed");
+    let mut case = Case::new(topology.hosts().len() as u16, program);
+    case.mtus.iter_mut().for_each(|mtu| *mtu = 1500);
+    case.rate_bits_per_second = RATE;
+    case.wiring = Some(topology.clone());
+    case.told[0] = Told { topology: Some(topology), casts: false, ..Told::default() };
+    case
+}
+
+/// From the moment in which the last had joined to that in which the last was done.
+fn took(case: &Case) -> f64 {
+    let played = play(case, 1, NoFaults, "a bed");
+    let joined = played.processes().iter().filter_map(|process| process.joined_at).max().expect("all have joined");
+    let ended = played.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max();
+    ended.expect("all have ended").since(joined).as_secs_f64()
+}
+
+/// What one cable of a bed takes for so many bytes in full frames.
+fn copy_seconds(bytes: usize) -> f64 {
+    let frames = bytes.div_ceil(1468);
+    (bytes + frames * (14 + 32 + 24)) as f64 * 8.0 / RATE as f64
+}
+
+#[test]
+fn an_allgather_takes_hardly_longer_than_the_others_blocks_on_one_cable() {
+    let (ranks, bytes) = (8, 256 << 10);
+    let mut case = Case::new(ranks, &[Step::Allgather { bytes }]);
+    case.mtus.fill(1500);
+    (case.rate_bits_per_second, case.burst_bytes) = (100_000_000, 3 << 10);
+    let blocks = copy_seconds(bytes * (usize::from(ranks) - 1)) * RATE as f64 / 100e6;
+    let times = took(&case) / blocks;
+    println!("allgather: {times:.3} times the others' blocks");
+    assert!(times <= 1.10, "{times:.3}");
+    // Where neighbours by number are on different switches the ring goes along them.
+    let mut case = Case { burst_bytes: 3 << 10, ..bed("fig9-5", &[Step::Allgather { bytes: 64 << 10 }]) };
+    let along = took(&case);
+    case.told[0] = Told::default();
+    let across = took(&case);
+    println!("allgather on fig9-5: {along:.3} s along the switches, {across:.3} s by number");
+    assert!(along * 2.0 < across, "{along:.3} s along the switches, {across:.3} s by number");
+}
+
+#[test]
+fn a_broadcast_takes_hardly_longer_than_one_copy_however_neighbours_are_named() {
+    let program = [Step::Broadcast { root: 0, bytes: MIBIBYTE }, Step::Barrier];
+    // The cables of a lab let a frame through at once if they were idle, as those of a switch that cuts through.
+    let burst = |name| Case { burst_bytes: 3 << 10, ..bed(name, &program) };
+    let [by_switch, dealt] = ["fig9-4", "fig9-5"].map(|name| took(&burst(name)) / copy_seconds(MIBIBYTE));
+    println!("copies: fig9-4 {by_switch:.3}, fig9-5 {dealt:.3}");
+    assert!(dealt <= 1.10, "fig9-5: {dealt:.3} copies");
+    assert!((by_switch / dealt - 1.0).abs() <= 0.05, "fig9-4: {by_switch:.3} copies, fig9-5: {dealt:.3}");
+    // Cables and switches that store each frame hold it up twice from rank to rank, and once more between switches.
+    let floor = copy_seconds(MIBIBYTE) + (2 * 31 + 3) as f64 * copy_seconds(1468);
+    let stored = ["fig9-4", "fig9-5"].map(|name| took(&bed(name, &program)) / floor);
+    println!("of what storing each frame leaves possible: {stored:.3?}");
+    assert!(stored.iter().all(|times| *times <= 1.05), "{stored:.3?} of what is possible");
+}
+
+#[test]
+fn a_chain_in_rank_order_crosses_every_cable_between_switches_again_and_again() {
+    let mut case = bed("fig9-5", &[Step::Broadcast { root: 0, bytes: MIBIBYTE / 4 }, Step::Barrier]);
+    case.told[0].route = Route::Via(Via::ChainUnaware);
+    let copies = took(&case) / copy_seconds(MIBIBYTE / 4);
+    assert!(copies > 5.0, "{copies:.3} copies: the switches of the test are none");
+}
+
+#[test]
+fn every_way_brings_every_byte_to_all_from_any_root_with_losses_too() {
+    let lengths = [0, 1, 500, 3_000, 60_000];
+    let program: Vec<Step> = lengths
+        .into_iter()
+        .flat_map(|bytes| [0, 3, 6].map(|root| Step::Broadcast { root, bytes }))
+        .chain([Step::Scatter { root: 2, bytes: 700 }, Step::Allgather { bytes: 900 }, Step::Barrier])
+        .collect();
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0,3,5]', links=['b']}, {name='b', hosts='n[1-2,4,6]'}]";
+    let topology = Topology::parse(text, "two").expect("a topology");
+    for via in Via::every().chain([Via::Kary(2), Via::Kary(5)]) {
+        for (casts, loss) in [(true, 0.0), (via == Via::Cast, 0.05)] {
+            let mut case = Case { wiring: Some(topology.clone()), ..Case::new(7, &program) };
+            let route = Route::Via(via);
+            case.told[4] = Told { topology: Some(topology.clone()), route, casts, ..Told::default() };
+            play(&case, 1, RandomFaults::new(1).loss(loss), &format!("{via}, loss {loss}"));
+        }
+    }
+}
+
+#[test]
+fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
+    let topology = Topology::builtin("fig9-5").expect("a test bed");
+    let mut case = bed("fig9-5", &[]);
+    case.calibration = Some(Calibration::assumed(RATE, 1468).with_cast_max(200).expect("a rate"));
+    case.told.fill(Told { topology: Some(topology), ..Told::default() });
+    case.leave = false;
+    let mut play = Play::new(&case, 1, NoFaults, "all are told the same");
+    play.run(Duration::from_secs(2));
+    play.assert_done();
+    for bytes in [64, 1_000, 8 << 10, 64 << 10, MIBIBYTE] {
+        let choices: Vec<(Via, u64)> = (0..32)
+            .map(|host| {
+                let choice = play.member(host).choice(Rank(7), bytes).expect("there is a rank 7");
+                (choice.plan.via(), choice.plan.digest_u64())
+            })
+            .collect();
+        assert!(choices.windows(2).all(|pair| pair[0] == pair[1]), "{bytes} bytes: {choices:?}");
+        println!("{bytes} bytes: {}", choices[0].0);
+    }
+    let (topology, members) = (case.wiring.expect("a bed"), Vec::from_iter(0..32));
+    for bytes in [2_000, 8 << 10, 64 << 10, MIBIBYTE] {
+        let chosen = choose(&Situation {
+            topology: &topology,
+            root_host: 7,
+            members: &members,
+            size_bytes: Some(bytes as u64),
+            frame_payload_bytes: 1468,
+            calibration: case.calibration.as_ref().expect("it was told"),
+        });
+        let (model, group) = (chosen.expect("a plan"), play.member(0).choice(Rank(7), bytes).expect("a choice"));
+        assert_eq!(group.plan.via(), model.plan.via(), "{bytes} bytes: {} and {}", group.reason, model.reason);
+    }
+}
+
+/// A plan for the hosts of a bed, as `ethbcast plan --out` saves it.
+fn saved(name: &str, via: Via, root: usize) -> SavedPlan {
+    let topology = Topology::builtin(name).expect("a test bed");
+    let members: Vec<usize> = (0..topology.hosts().len()).collect();
+    let plan = make(via, &topology, root, &members, &Costs::default()).expect("a plan");
+    let names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
+    let text = SavedPlan::from_plan(&plan, &names, 1468, None).to_toml();
+    SavedPlan::parse(&text, "plan.toml").expect("what was written is read")
+}
+
+#[test]
+fn a_saved_plan_is_run_by_all_from_its_root_and_others_choose() {
+    let broadcasts = [5, 0].map(|root| Step::Broadcast { root, bytes: 200_000 });
+    let mut case = bed("fig9-5", &[&broadcasts[..], &[Step::Barrier]].concat());
+    case.told[0].route = Route::Saved(Box::new(saved("fig9-5", Via::Kary(4), 5)));
+    case.leave = false;
+    let mut play = Play::new(&case, 1, NoFaults, "a saved plan");
+    play.run(Duration::from_secs(10));
+    play.assert_done();
+    let via =
+        |play: &mut Play<NoFaults>, root| play.member(9).choice(Rank(root), 200_000).expect("a choice").plan.via();
+    assert_eq!((via(&mut play, 5), via(&mut play, 0)), (Via::Kary(4), Via::Chain));
+}
+
+#[test]
+fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
+    for loss in [0.0, 0.1] {
+        let mut case = Case::new(8, &[]);
+        case.mtus.fill(1500);
+        case.rate_bits_per_second = RATE;
+        case.told[3].probe = true;
+        case.leave = false;
+        let mut play = Play::new(&case, 1, RandomFaults::new(1).loss(loss), "a probe");
+        play.run(Duration::from_secs(2));
+        play.assert_done();
+        let costs: Vec<f64> = (0..8)
+            .map(|host| play.member(host).choice(Rank(5), MIBIBYTE).expect("a choice").predicted_seconds)
+            .collect();
+        assert!(costs.windows(2).all(|pair| pair[0] == pair[1]), "loss {loss}: {costs:?}");
+        if loss == 0.0 {
+            let began = play.simulation().now();
+            play.go_on(&[Step::Broadcast { root: 5, bytes: MIBIBYTE }, Step::Barrier]);
+            play.run(Duration::from_secs(5));
+            play.assert_done();
+            let ended = play.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max();
+            let took = ended.expect("they ended").since(began).as_secs_f64();
+            assert!((0.9..1.1).contains(&(costs[0] / took)), "{:.4} s predicted, took {took:.4}", costs[0]);
+        }
+    }
+}
+
+/// What the ranks of a case end with, once they have given up or found out.
+fn refusals(case: &Case) -> Vec<CommunicatorError> {
+    let case = Case { patience: Duration::from_secs(3), ..case.clone() };
+    let mut play = Play::new(&case, 1, NoFaults, "refused");
+    play.run(Duration::from_secs(5));
+    (0..case.programs.len()).map(|host| play.error(host)).collect()
+}
+
+#[test]
+fn what_is_not_about_this_group_is_refused_with_line_and_fix() {
+    let says = |case: &Case, words: &[&str]| {
+        let refusals = refusals(case);
+        let text = refusals[0].to_string();
+        // The others are told at once, and are sent to whoever knows.
+        let sent_home =
+            refusals[1..].iter().all(|error| *error == refusals[0] || error.to_string().contains("n0 cannot"));
+        assert!(sent_home, "{:?}", refusals[1]);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let told = |told: Told| {
+        let mut case = Case::new(4, &[]);
+        case.told[0] = told;
+        case
+    };
+    let topology = |text: &str| Topology::parse(&format!("schema = 1\nswitch = [{text}]"), "t").ok();
+    says(
+        &told(Told { topology: topology("{name='a', hosts='n[0-2]'}"), ..Told::default() }),
+        &["names no host n3", "add it there"],
+    );
+    let route = Route::Saved(Box::new(saved("fig9-1", Via::Chain, 0)));
+    says(&told(Told { route, ..Told::default() }), &["plan.toml:6:", "`n[4-15]` missing", "ethbcast plan --out"]);
+    let mut case = bed("fig9-5", &[]);
+    case.told[0].route = Route::Saved(Box::new(saved("fig9-5", Via::ChainUnaware, 0)));
+    says(&case, &["plan.toml:", "several hosts at a time", "ethbcast plan --out"]);
+    says(&told(Told { route: Route::Via(Via::Cast), casts: false, ..Told::default() }), &["casts are not allowed"]);
+    let text = "schema = 1\n[[point]]\nbytes = 64\ngap_ns = 6\nlatency_ns = 9\n[[point]]\nbytes = 640\ngap_ns = 60\n\
+                latency_ns = 9\n[[host]]\nname = \"m7\"\ninjection_ns = 9\n";
+    let calibration = Calibration::parse(text, "c.toml").expect("a calibration");
+    says(&Case { calibration: Some(calibration), ..Case::new(3, &[]) }, &["c.toml:11:", "`m7`", "ethbcast probe"]);
+}
+
+#[test]
+fn ranks_that_were_told_different_things_are_named_to_all() {
+    let mut case = bed("fig9-5", &[]);
+    let other = Told { topology: Topology::builtin("fig9-4"), casts: false, ..Told::default() };
+    (case.told[7], case.told[9]) = (other, case.told[0].clone());
+    for refusal in refusals(&case) {
+        let CommunicatorError::NetworksDiffer { one, other } = &refusal else { panic!("{refusal}") };
+        assert!([one, other].contains(&&"n7".to_owned()), "{refusal}");
+    }
+}
+
+#[test]
+fn what_one_rank_was_told_reaches_all_through_losses_and_small_frames() {
+    // Hosts that all differ make a long description.
+    let hosts: String = (0..48).map(|host| format!("{{name='n{host}', rate='{}mbit'}},", 100 + host)).collect();
+    let text = format!("schema = 1\nswitch = [{{name='a', hosts='n[0-47]'}}]\nhost = [{hosts}]");
+    let topology = Topology::parse(&text, "t").expect("a topology");
+    for seed in 0..5 {
+        let mut case = Case::new(48, &[Step::Broadcast { root: 3, bytes: 5_000 }, Step::Barrier]);
+        case.told[31] = Told { topology: Some(topology.clone()), casts: false, ..Told::default() };
+        play(&case, seed, RandomFaults::new(seed).loss(0.2), &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn a_relay_that_dies_fails_the_broadcast_on_all_with_its_name() {
+    for via in [Via::Binary, Via::Kary(3), Via::Binomial, Via::Latency, Via::ScatterAllgather] {
+        let mut case = Case::new(8, &[Step::Broadcast { root: 0, bytes: 3 << 20 }, Step::Barrier]);
+        case.told[0].route = Route::Via(via);
+        case.rate_bits_per_second = RATE;
+        case.patience = Duration::from_secs(5);
+        let plan = make(via, &one_switch(8), 0, &Vec::from_iter(0..8), &Costs::default()).expect("a plan");
+        let relay = plan.children(0)[0];
+        case.crashes = vec![(relay, Duration::from_millis(200))];
+        case.leave = false;
+        let mut play = Play::new(&case, 1, NoFaults, &via.to_string());
+        play.run(Duration::from_secs(12));
+        for host in (0..8).filter(|&host| host != relay) {
+            let error = play.error(host);
+            assert!(
+                error.to_string().contains(&format!("rank {relay} (n{relay}) is silent")),
+                "{via}, {host}: {error}"
+            );
+        }
+    }
+}
+
+fn one_switch(hosts: usize) -> Topology {
+    Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("hosts")
+}

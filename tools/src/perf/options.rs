@@ -1,0 +1,45 @@
+//! What the arguments say of the network and of the way.
+
+use super::Op;
+use crate::args::PerfArgs;
+use crate::route::{check_preset, read_calibration_for, read_plan, read_route};
+use crate::topology_file::read_topology;
+use ethbcast_collectives::Route;
+use ethbcast_collectives::communicator::Options;
+use ethbcast_planning::plan::file::Contention;
+use std::time::Duration;
+
+/// How the communicator is to be joined.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
+pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
+    let route = match &args.plan {
+        Some(path) => Route::Saved(Box::new(read_plan(path)?)),
+        None => read_route(&args.via)?,
+    };
+    if args.op == Op::Bcast && args.root {
+        check_preset(args.preset, &route)?;
+    }
+    let topology = args.topology.as_deref().map(read_topology).transpose()?;
+    let calibration = args.calibration.as_deref().map(|path| read_calibration_for(path, topology.as_ref()));
+    let (calibration, wire) = (calibration.transpose()?, &args.wire);
+    // What the root is told holds for all.
+    let told = Options {
+        probe: args.op == Op::Bcast && !args.no_probe && calibration.is_none(),
+        topology,
+        calibration,
+        route,
+        casts: !args.no_casts,
+        contention: if args.allow_contention { Contention::Allowed } else { Contention::Refused },
+        ..Options::default()
+    };
+    Ok(Options {
+        interface: wire.interface.clone(),
+        host: crate::lab::host_name(wire.host.as_deref()),
+        ether_type: wire.ether_type,
+        preset: args.preset,
+        join_within: Duration::from_secs_f64(args.max_wait),
+        ..if args.root { told } else { Options::default() }
+    })
+}
