@@ -6,6 +6,7 @@ mod lab;
 mod perf;
 mod plan;
 mod probe;
+mod program;
 mod progress;
 mod recv;
 mod route;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
         .format_timestamp_millis()
         .init();
     let result = match cli.command {
-        Command::Send(args) => send::run(args),
+        Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(args),
         Command::Topo(args) => topo::run(args),
         Command::Plan(args) => plan::run(args),

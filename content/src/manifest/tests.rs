@@ -219,7 +219,8 @@ proptest! {
 
     #[test]
     fn a_manifest_that_was_changed_with_a_right_digest_is_refused_or_sound(
-        manifest in manifest(), at in any::<prop::sample::Index>(), byte in any::<u8>(), keep in any::<prop::sample::Index>(),
+        manifest in manifest(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        keep in any::<prop::sample::Index>(),
     ) {
         let mut stream = manifest.encode();
         let body = stream.len() - HEAD_BYTES;

@@ -38,7 +38,7 @@ the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send a file, a directory or stdin to the receivers of a group.
-    Send(SendArgs),
+    Send(Box<SendArgs>),
     /// Receive what is sent to a group.
     Recv(RecvArgs),
     /// Show, check or import a topology.
@@ -149,12 +149,23 @@ pub struct SendArgs {
     /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
     #[arg(long)]
     pub allow_changing: bool,
+    /// Send what this command writes, run by `sh -c`; if it fails, the run fails and nobody keeps a part.
+    #[arg(long, value_name = "COMMAND")]
+    pub pipe: Option<String>,
+    /// How many bytes stdin or the command has, so that the way is chosen by it and receivers know it; other than so
+    /// many are an error.
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<u64>,
+    /// Run this by `sh -c` when all receivers have verified the bytes, with ETHBCAST_GROUP, _SOURCE, _BYTES, _BLAKE3
+    /// and _RECEIVERS in its environment.
+    #[arg(long, value_name = "COMMAND")]
+    pub exec_after: Option<String>,
     /// What of a directory is sent.
     #[command(flatten)]
     pub tree: TreeArgs,
     /// What to send: a file, `-` for stdin, or a directory: DIR goes to DEST, or into it under its own name if DEST
     /// exists; DIR/ is what is in it and goes to DEST itself. Several go to one directory, each under its own name.
-    #[arg(required = true, num_args = 1..)]
+    #[arg(required_unless_present = "pipe", conflicts_with = "pipe", num_args = 1..)]
     pub source: Vec<OsString>,
 }
 
@@ -188,6 +199,10 @@ pub struct RecvArgs {
     /// With --in-place: remove what the sender does not have.
     #[arg(long, requires = "in_place")]
     pub delete: bool,
+    /// Run this by `sh -c` when all is verified and at DEST, with ETHBCAST_PATH, _GROUP, _SOURCE, _BYTES and _BLAKE3 in
+    /// its environment.
+    #[arg(long, value_name = "COMMAND")]
+    pub exec: Option<String>,
     /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
     pub dest: OsString,
 }

@@ -10,15 +10,18 @@ mod unnamed_file;
 
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, WithCode, fail};
+use crate::program::run_after;
 use crate::progress::Bar;
 use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
+use crate::units;
 use arrival::{Arrival, Landed};
 use dest::Dest;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::write_behind;
 use ethbcast_collectives::session::{ReceiveReport, Session};
 use ethbcast_content::storage::Target;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// How long the disk thread may take to end.
@@ -75,7 +78,18 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
     report::print(&report, landed.path(), args.wire.json, args.wire.quiet || args.dest == "-")?;
     verdict(&report, &interrupt, left)?;
-    whole(&landed)
+    whole(&landed)?;
+    let Some(command) = &args.exec else { return Ok(()) };
+    run_after(
+        command,
+        [
+            ("ETHBCAST_PATH", landed.path().map(OsString::from).unwrap_or_default()),
+            ("ETHBCAST_GROUP", args.wire.group.into()),
+            ("ETHBCAST_SOURCE", report.source.clone().into()),
+            ("ETHBCAST_BYTES", report.bytes().to_string().into()),
+            ("ETHBCAST_BLAKE3", report.verdict.as_ref().map(|own| units::hex(&own.digest)).unwrap_or_default().into()),
+        ],
+    )
 }
 
 /// Whose bytes are waited for.

@@ -8,9 +8,11 @@ mod source;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
+use crate::program::run_after;
 use crate::progress::Bar;
 use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
+use crate::units;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::live::read_ahead;
 use ethbcast_collectives::session::{Error, Route, SendReport};
@@ -58,9 +60,23 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
-    sent.all_verified().map_err(failure)?;
+    let sent = sent.all_verified().map_err(failure)?;
     let left_out = input.tree.map(|tree| tree.left_out()).unwrap_or_default();
-    if left_out.is_empty() { Ok(()) } else { fail(Code::SomeFailed, files_left_out(&left_out)) }
+    if !left_out.is_empty() {
+        return fail(Code::SomeFailed, files_left_out(&left_out));
+    }
+    let Some(command) = &args.exec_after else { return Ok(()) };
+    let digest = sent.trailer.map(|trailer| units::hex(&trailer.digest)).unwrap_or_default();
+    run_after(
+        command,
+        [
+            ("ETHBCAST_GROUP", args.wire.group.into()),
+            ("ETHBCAST_SOURCE", options.source.into()),
+            ("ETHBCAST_BYTES", sent.bytes().to_string().into()),
+            ("ETHBCAST_BLAKE3", digest.into()),
+            ("ETHBCAST_RECEIVERS", sent.receivers.len().to_string().into()),
+        ],
+    )
 }
 
 /// Which files did not arrive because they were not what they had been when the directory was listed.

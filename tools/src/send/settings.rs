@@ -111,6 +111,7 @@ fn read_audience(args: &SendArgs, options: &mut Options) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.source.iter().any(|source| source == "-")
+        || args.pipe.is_some()
         || !std::io::stdin().is_terminal()
         || !std::io::stderr().is_terminal()
     {

@@ -2,6 +2,7 @@
 
 use crate::args::{SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
+use crate::program::CommandOutput;
 use ethbcast_collectives::session::live::{ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes};
 use ethbcast_content::source::{Exclusion, Owners, Selection, SourceError, Tree};
@@ -37,8 +38,14 @@ impl Input {
     /// # Errors
     /// A [`Failure`]: 4 if it is missing or unreadable, 2 if it cannot be sent so.
     pub fn open(args: &SendArgs) -> anyhow::Result<Input> {
+        if let Some(command) = &args.pipe {
+            return Input::command(command, args.size);
+        }
+        if args.size.is_some() && args.source.iter().any(|one| one != "-") {
+            return fail(Code::Usage, "--size is for stdin and --pipe: a file has a size of its own, leave it out");
+        }
         match &args.source[..] {
-            [one] if one == "-" => Input::stdin(),
+            [one] if one == "-" => Input::stdin(args.size),
             [one] if !Path::new(one).is_dir() => Input::file(one, args.allow_changing),
             several if several.iter().any(|one| one == "-") => {
                 fail(Code::Usage, "stdin cannot be sent with other SOURCEs: send it alone, or give its file a name")
@@ -47,12 +54,20 @@ impl Input {
         }
     }
 
-    fn stdin() -> anyhow::Result<Input> {
+    fn stdin(size: Option<u64>) -> anyhow::Result<Input> {
         let what = "SOURCE -".to_owned();
         // Not through the standard library's buffer, so that the position is the true one where there is one.
         let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(|error| unreadable(&what, error))?);
         let (rest, content) = (boxed(RestOfFile::of(&file)), ContentKind::Stream);
-        Ok(Input { reader: Box::new(file), rest, what, name: "stdin".to_owned(), size: None, content, tree: None })
+        Ok(Input { reader: Box::new(file), rest, what, name: "stdin".to_owned(), size, content, tree: None })
+    }
+
+    fn command(command: &str, size: Option<u64>) -> anyhow::Result<Input> {
+        let what = format!("the output of `{command}`");
+        let output = CommandOutput::start(command).map_err(|error| unreadable(&what, error))?;
+        let name = "stdout".to_owned();
+        let (rest, content) = (Err(io::ErrorKind::Unsupported.into()), ContentKind::Stream);
+        Ok(Input { reader: Box::new(output), rest, what, name, size, content, tree: None })
     }
 
     fn file(source: &OsStr, allow_changing: bool) -> anyhow::Result<Input> {

@@ -12,6 +12,7 @@ mod perf;
 mod presets;
 mod printing;
 mod probe;
+mod programs;
 mod refusals;
 mod routes;
 mod transfers;
