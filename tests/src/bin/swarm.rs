@@ -5,7 +5,7 @@ use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v3";
+    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v4";
 
 /// What to play.
 enum Order {
