@@ -20,7 +20,7 @@ pub enum Given {
 #[derive(Debug)]
 pub enum Taken {
     /// As it is.
-    Plain(Disk),
+    Plain(Box<Disk>),
     /// What the ledgers vouch for.
     Checked(Box<Checked<Disk>>),
 }
@@ -83,7 +83,7 @@ impl Taken {
     /// Puts a content that comes in this form on `disk`.
     pub fn new(form: Form, disk: Disk) -> Taken {
         match form {
-            Form::Plain => Taken::Plain(disk),
+            Form::Plain => Taken::Plain(Box::new(disk)),
             Form::Ledgered => Taken::Checked(Box::new(Checked::new(disk))),
         }
     }
@@ -114,14 +114,14 @@ impl Taken {
 
     fn sink(&self) -> &dyn Sink {
         match self {
-            Taken::Plain(disk) => disk,
+            Taken::Plain(disk) => disk.as_ref(),
             Taken::Checked(checked) => checked.as_ref(),
         }
     }
 
     fn sink_mut(&mut self) -> &mut dyn Sink {
         match self {
-            Taken::Plain(disk) => disk,
+            Taken::Plain(disk) => disk.as_mut(),
             Taken::Checked(checked) => checked.as_mut(),
         }
     }
