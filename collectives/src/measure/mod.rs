@@ -30,7 +30,7 @@ mod tests;
 pub use calibrate::{calibrate, host_costs};
 pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
-pub(crate) use probe::{carries, write_ping};
+pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
 pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};

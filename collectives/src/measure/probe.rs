@@ -9,6 +9,9 @@ use std::ops::Range;
 /// Where a PROBE to one host carries the nonce which that host has drawn: behind the fixed part.
 const NONCE: Range<usize> = ProbeBody::BYTES..ProbeBody::BYTES + 8;
 
+/// Tests from this number on are [pings](write_ping) of those who ask to join; a prober's own count below.
+pub(crate) const FIRST_PING: u32 = 1 << 31;
+
 /// What every PROBE of a prober has in common, and the numbers of its tests.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {

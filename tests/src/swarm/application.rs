@@ -235,9 +235,6 @@ impl Disk {
                     self.verdict = Some(self.tally.verdict(Outcome::Damaged, mismatch.to_string()));
                 }
                 Ok(()) => {
-                    if self.differs || self.got != self.sent[self.shelf.root.get()].len() {
-                        self.shelf.blame(|| "other bytes than the root's agree with the trailer".to_owned());
-                    }
                     self.shelf.durable.set(true);
                     self.work = Work::Settled;
                     self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
@@ -245,6 +242,10 @@ impl Disk {
             },
             Work::Publishing if self.has(DiskTrouble::Publish) => self.fail(Outcome::WriteFailed, "rename failed"),
             Work::Publishing => {
+                // Until now a forged end may have been believed: the root has not accepted it.
+                if self.differs || self.got != self.sent[self.shelf.root.get()].len() {
+                    self.shelf.blame(|| "other bytes than the root's become visible".to_owned());
+                }
                 self.shelf.visible.set(true);
                 self.work = Work::Over;
                 self.verdict = Some(self.tally.verdict(Outcome::Delivered, ""));

@@ -2,7 +2,7 @@
 
 use super::roots::HeardRoot;
 use super::{ReceiverConfig, ReceiverEndpoint};
-use crate::measure::{Responder, carries};
+use crate::measure::{FIRST_PING, Responder, carries};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::jitter;
 use crate::session::message::ViewPart;
@@ -51,10 +51,13 @@ impl Joining {
         now.since(self.answered_at) >= ANSWER_LIMIT
     }
 
-    /// Takes a PROBE; one that carries this host's `nonce` proves that the root lives.
+    /// Takes a PROBE; one that carries this host's `nonce` proves that the root lives. One for somebody else at this
+    /// address has no answer: who asked in this host's name is not to be let in because this host is there.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, nonce: u64) {
         if carries(frame, nonce) {
             (self.answered_at, self.answered) = (now, true);
+        } else if frame.header.stamp >= FIRST_PING {
+            return;
         }
         self.answer_probe(now, frame);
     }

@@ -7,7 +7,6 @@ use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::measure::kind::PROBE;
 use crate::membership::Timing;
 use crate::membership::timers::Wait;
-use crate::membership::timing::jitter;
 use crate::session::kind::ANNOUNCE;
 use crate::session::message::{Message, Refusal, ViewPart};
 use crate::session::view::View;
@@ -19,10 +18,6 @@ use std::time::Duration;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// One that said no for a reason that stays is asked again after so long, for anybody may have said so in its name.
 const ASK_LATER: Duration = Duration::from_secs(5);
-
-/// Those who have heard the same invitation ask within so long: at 100 Mbit/s 500 short frames take it, and a switch's
-/// port may hold no more.
-const FIRST_REQUESTS: Duration = Duration::from_millis(10);
 
 /// Waits for a root, or for one that was asked.
 #[derive(Clone, Debug)]
@@ -122,9 +117,7 @@ impl Waiting {
             _ if self.joining.is_some() => None,
             // There may be another: whichever is heard first would be the one that repeats itself most often.
             Heard::Open => {
-                // A crowd that has heard it at the same moment does not ask at the same moment.
-                let apart = jitter(FIRST_REQUESTS, endpoint.config().nonce);
-                self.decide_at.get_or_insert(now + endpoint.config().timing.announce.saturating_sub(apart));
+                self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
                 None
             }
             Heard::Running { is_news, tell_root } => {

@@ -3,7 +3,7 @@
 //! A switch port with a smaller MTU lets control messages pass and drops the data: the most common mistake with jumbo
 //! frames, and a session with such a member would never end. So each is sent one PROBE of full length before it counts.
 
-use crate::measure::write_ping;
+use crate::measure::{FIRST_PING, write_ping};
 use ethbcast_transport::wire::{Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,8 +17,6 @@ const TRIES: u32 = 12;
 /// within it, and those that are not hold nobody up. At MTU 1500 that is 40 Mbit/s at most.
 const AT_ONCE: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
-/// Numbers of tests from here on are those of this check; the short probe before the start counts below.
-const FIRST_TEST: u32 = 1 << 31;
 
 /// One that is being checked.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +58,7 @@ impl PathChecks {
             sent: VecDeque::new(),
             credit: AT_ONCE,
             refill_at: Instant::START,
-            next_test: FIRST_TEST,
+            next_test: FIRST_PING,
         }
     }
 
@@ -137,7 +135,7 @@ impl PathChecks {
 
     fn write(&mut self, buffer: &mut [u8], to: MacAddr, nonce: u64, payload_bytes: usize) -> usize {
         let test = self.next_test;
-        self.next_test = test.checked_add(1).unwrap_or(FIRST_TEST);
+        self.next_test = test.checked_add(1).unwrap_or(FIRST_PING);
         write_ping(buffer, &self.identity, to, (test, nonce), payload_bytes)
     }
 
