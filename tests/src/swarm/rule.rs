@@ -107,8 +107,8 @@ impl Rule {
                 (bad.has(delivery.to) && draw.chance(*loss)).then_some(Fate::Drop)
             }
             Effect::LoseForAll(share) => {
-                // The checksum tells frames apart, and is the same at all who hear one, within a millisecond. A frame that
-                // is sent again as it was is another.
+                // The checksum tells frames apart, and is the same at all who hear one within a millisecond: sent again
+                // as it was a frame is another.
                 let frame = checksum_of(delivery.frame) ^ now.as_millis() as u32;
                 let frame = frame.wrapping_mul(0x9E37_79B9);
                 (f64::from(frame) < *share * f64::from(u32::MAX)).then_some(Fate::Drop)
