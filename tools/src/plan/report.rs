@@ -153,7 +153,7 @@ mod tests {
         let text = as_text(&settings, &Judged::one(&settings).expect("a plan"));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "chain from n0 to 31 others on fig9-2");
-        assert!(lines[1].starts_with("height 31, degree 1; 64.00 KiB in segments of 1468 bytes: "), "{text}");
+        assert!(lines[1].starts_with("height 31, degree 1; 64.00 KiB in segments of 384 bytes: "), "{text}");
         assert_eq!(lines[2], "no contention: the busiest cable, host n0 to switch s0, carries 1 flow from 1 sender");
         assert_eq!(lines[6..8], ["├── n0 (root)  ↑1 ↓0  → n1", "├── n1  ↑1 ↓1  → n2"]);
         assert_eq!(lines[22], "└── s1  ↑0 ↓1");
