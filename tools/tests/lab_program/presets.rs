@@ -61,8 +61,9 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
 fn the_papers_broadcasts_are_measured_and_say_so() {
     let site = Site::alone("presetperf", lossy());
     let measured = |preset: &str, more: &[&str]| {
-        let members = RECEIVERS
-            .map(|host| Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"])));
+        // All ranks of a communicator have one protocol.
+        let member = ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20", "--preset", preset];
+        let members = RECEIVERS.map(|host| Run::start(host, site.ethbcast(host, member)));
         let arguments =
             ["perf", "-i", "eth0", "-n", "4", "--root", "--via", "cast", "--preset", preset, "--sizes", "256,64K"];
         let arguments = arguments.iter().chain(&["--iterations", "20"]).chain(more);
