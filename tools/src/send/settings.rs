@@ -49,6 +49,15 @@ impl Settings {
         };
         options.preset = args.preset;
         check_preset(args.preset, &options.route)?;
+        if let (true, Route::Via(via)) = (args.late, &options.route)
+            && via.is_in_blocks()
+        {
+            let text = format!(
+                "--via {via} goes in blocks among those who are there at the start: leave out --late, or send via \
+                 chain or cast"
+            );
+            return fail(Code::Usage, text);
+        }
         options.push_bytes = args.push_bytes;
         if args.push_bytes.is_some() && args.preset != Preset::PushPull {
             return fail(Code::Usage, "--push-bytes is a number of one protocol: add --via cast --preset push-pull");

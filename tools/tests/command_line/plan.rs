@@ -84,6 +84,14 @@ fn a_tree_needs_a_number_of_children_that_is_one() {
 }
 
 #[test]
+fn who_comes_late_has_no_place_in_blocks() {
+    for via in ["scatter-allgather", "recursive-doubling"] {
+        ended_here(&["send", "-n", "1", "-i", "nosuch", "--late", "--via", via, "source"])
+            .assert_refusal(2, &[via, "--late", "chain or cast"]);
+    }
+}
+
+#[test]
 fn a_saved_plan_decides_alone() {
     let place = Place::new();
     let file = place.file("plan.toml", CHAIN);

@@ -75,7 +75,7 @@ impl Planner {
     pub(super) fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
         let choice = match &config.route {
-            Route::Auto => choose(&situation)?,
+            Route::Auto => cheapest(config, &situation)?,
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
             Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
         };
@@ -118,4 +118,43 @@ fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>),
     };
     let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
     Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
+}
+
+/// The plan of least predicted time; if receivers may come late, of those that are not in blocks, which have as many
+/// streams as there are members at the start.
+fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
+    let choice = choose(situation)?;
+    let mut others = choice.candidates.iter().map(|candidate| candidate.via).filter(|via| !via.is_in_blocks());
+    match others.next().filter(|_| config.late && choice.plan.via().is_in_blocks()) {
+        Some(via) => Ok(given(price(via, situation)?.plan, None, situation)),
+        None => Ok(choice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Station;
+    use ethbcast_planning::model::Point;
+    use ethbcast_transport::MacAddr;
+
+    #[test]
+    fn where_receivers_may_come_late_nothing_goes_in_blocks() {
+        let names = ["n0", "n1", "n2"];
+        // As behind a token bucket that is full: much is there before its gap has passed.
+        let costs = [(64, 2_000, 20_000), (1468, 12_000, 10_000), (11_744, 95_000, -80_000)];
+        let points = costs.map(|(bytes, gap_ns, latency_ns)| Point { bytes, gap_ns, latency_ns });
+        let in_blocks = |late: bool| {
+            let ways = (8..24).map(|power| {
+                let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+                let config = RootConfig { late, size: Some(1 << power), ..RootConfig::new(station, 1, "file") };
+                let policed = Calibration::from_points(points.to_vec()).and_then(|costs| costs.with_cast_max(100));
+                let planner = Planner::new(&config, &names, policed.ok()).expect("one switch");
+                planner.choose(&config, &names).expect("a plan").plan.via().is_in_blocks()
+            });
+            ways.filter(|&in_blocks| in_blocks).count()
+        };
+        assert!(in_blocks(false) > 0, "some size goes in blocks");
+        assert_eq!(in_blocks(true), 0);
+    }
 }
