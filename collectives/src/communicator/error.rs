@@ -167,6 +167,15 @@ pub enum CommunicatorError {
         /// Who did not confirm.
         hosts: Vec<String>,
     },
+    /// Rank 0 was to measure the network, and what it found has not come.
+    #[error(
+        "rank 0 ({host}) has not told what it measured of the network: see whether its frames arrive here, or join \
+         without a probe"
+    )]
+    Unmeasured {
+        /// Rank 0's host.
+        host: String,
+    },
     /// A call before all ranks are there.
     #[error("not all ranks are there yet: wait until the group is joined")]
     NotJoined,

@@ -85,8 +85,8 @@ pub use message::{
 };
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    ASSUMED_RATE_BITS_PER_SECOND, Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent,
-    RootFailure, Route, TurnedAway, Wanted,
+    Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
+    Wanted,
 };
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 

@@ -6,11 +6,10 @@ use crate::exit::{Code, WithCode, fail};
 use crate::route::{admit, read_calibration_for};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
-use ethbcast_collectives::session::ASSUMED_RATE_BITS_PER_SECOND;
 use ethbcast_lab::parse_rate;
 use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES};
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
-use ethbcast_planning::topology::Topology;
+use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 

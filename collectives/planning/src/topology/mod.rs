@@ -23,5 +23,6 @@ mod walk;
 pub use builtin::BUILTIN_NAMES;
 pub use error::{TopologyError, TopologyProblem};
 pub use ranks::{Place, Uplink};
+pub use spanning::ASSUMED_RATE_BITS_PER_SECOND;
 pub use tree::{Imported, Topology};
 pub(crate) use walk::Walk;

@@ -18,8 +18,8 @@ use std::collections::BinaryHeap;
 const COST_ONE_BITS_PER_SECOND: u64 = 20_000_000_000_000;
 /// The most a cable can cost.
 const MOST_COST: u64 = 200_000_000;
-/// What a cable of unknown rate is taken to carry.
-const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
+/// What a cable of unknown rate is taken to carry, in bits per second: what most do.
+pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
 /// For each cable, whether it carries frames. What no cable joins to the root has a tree of its own.
 pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<bool> {

@@ -43,7 +43,8 @@ impl Group {
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
-        let probing = network.is_to_be_measured().then(|| Probing::new(now, identity, &peers, roster.mtu_bytes()));
+        let probe = || Probing::new(now, identity, &peers, roster.mtu_bytes(), config.join_by);
+        let probing = network.is_to_be_measured().then(probe);
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
             calls: Calls::new(now, roster, rank),
@@ -70,6 +71,11 @@ impl Group {
     /// Whether calls can begin: all there is to measure has been.
     pub(super) fn is_ready(&self) -> bool {
         self.probing.as_ref().is_none_or(Probing::is_done)
+    }
+
+    /// Whether what rank 0 has measured was not told here in time.
+    pub(super) fn is_untold(&self) -> bool {
+        self.probing.as_ref().is_some_and(Probing::is_untold)
     }
 
     /// Goes on with the measurement.

@@ -82,9 +82,12 @@ impl Member {
     /// # Errors
     /// If there will be no group, and why.
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
-        match &self.refusal {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(self.group.as_ref().is_some_and(|group| group.is_ready())),
+        match (&self.refusal, &self.group) {
+            (Some(refusal), _) => Err(refusal.clone()),
+            (None, Some(group)) if group.is_untold() => {
+                Err(CommunicatorError::Unmeasured { host: group.roster().entries()[0].host.clone() })
+            }
+            (None, group) => Ok(group.as_ref().is_some_and(|group| group.is_ready())),
         }
     }
 

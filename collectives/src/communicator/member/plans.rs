@@ -3,14 +3,12 @@
 use super::way::{KARY, StreamName, Way};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
-use ethbcast_planning::plan::{self, Plan, Via};
-use ethbcast_planning::topology::{Place, Topology};
+use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
+use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The rate taken for a cable's if nothing was measured: what most cables carry.
-const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 /// Lengths whose way is remembered, and plans: programs broadcast the same few again and again.
 const REMEMBERED: usize = 64;
 
@@ -266,7 +264,9 @@ impl Plans {
         let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
         for way in ways {
             let Some(choice) = self.price(origin, way, bytes) else { continue };
-            let frame_bytes = (choice.segment_bytes as usize).clamp(1, frame_bytes);
+            // A plan saved for a message of few bytes, or made up, cuts no long one into as many frames.
+            let segment_bytes = choice.segment_bytes.max(MIN_SEGMENT_BYTES);
+            let frame_bytes = frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
             if choice.predicted_seconds < best.0 {
                 best = (choice.predicted_seconds, Decision { way, frame_bytes });
             }

@@ -6,7 +6,7 @@ use crate::measure::{ProbeSettings, Prober, Responder, calibrate, kind};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
 use ethbcast_transport::wire::{Frame, Identity, Peer, Rank};
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{Deadline, Instant, Part, Timer};
 use std::sync::Arc;
 
 /// The tag of what rank 0 tells: that behind the collectives'.
@@ -19,6 +19,8 @@ const MAX_BYTES: usize = 8 << 10;
 pub(super) struct Probing {
     responder: Responder,
     stage: Stage,
+    /// Until when those who do not measure wait to be told.
+    told_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,12 +31,20 @@ enum Stage {
     Telling(Arc<[u8]>, Vec<Rank>),
     /// The others wait for that.
     Awaiting(Option<RecvId>),
+    /// They have waited for too long.
+    Untold,
     Done,
 }
 
 impl Probing {
-    /// The part of `identity` in a group of these members.
-    pub(super) fn new(now: Instant, identity: Identity, peers: &[Peer], mtu_bytes: u16) -> Probing {
+    /// The part of `identity` in a group of these members, to whom rank 0 is to have told what it found by `told_by`.
+    pub(super) fn new(
+        now: Instant,
+        identity: Identity,
+        peers: &[Peer],
+        mtu_bytes: u16,
+        told_by: Option<Instant>,
+    ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
         let stage = match peers {
             [_, next, ..] if identity.rank == Rank::ROOT => {
@@ -45,7 +55,12 @@ impl Probing {
             [_, _, ..] => Stage::Awaiting(None),
             _ => Stage::Done,
         };
-        Probing { responder: Responder::new(identity, mtu_bytes, None), stage }
+        Probing { responder: Responder::new(identity, mtu_bytes, None), stage, told_by }
+    }
+
+    /// Whether rank 0, which is there, has not told what it found in time.
+    pub(super) fn is_untold(&self) -> bool {
+        matches!(self.stage, Stage::Untold)
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -87,7 +102,7 @@ impl Probing {
                     _ => None,
                 }
             }
-            Stage::Measuring(_) | Stage::Done => None,
+            Stage::Measuring(_) | Stage::Untold | Stage::Done => None,
         }
     }
 }
@@ -102,8 +117,10 @@ impl Part for Probing {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if let Stage::Measuring(prober) = &mut self.stage {
-            prober.handle_timeout(now);
+        match &mut self.stage {
+            Stage::Measuring(prober) => prober.handle_timeout(now),
+            Stage::Awaiting(_) if self.told_by.is_some_and(|by| by <= now) => self.stage = Stage::Untold,
+            _ => {}
         }
     }
 
@@ -118,7 +135,31 @@ impl Part for Probing {
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.stage {
             Stage::Measuring(prober) => prober.poll_timeout(now),
+            Stage::Awaiting(_) => self.told_by.map(|at| Deadline { at, why: Timer("measured") }),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::MacAddr;
+    use ethbcast_transport::wire::{EtherType, StreamId};
+    use std::time::Duration;
+
+    #[test]
+    fn whoever_is_told_nothing_waits_no_longer_than_for_the_group() {
+        let peer = |rank: u16| Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) };
+        let peers: Vec<Peer> = (0..3).map(peer).collect();
+        let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);
+        let identity = Identity { session: 1, stream: StreamId(0), rank: Rank(2), mac, ether_type };
+        let by = Instant::START + Duration::from_secs(60);
+        let mut probing = Probing::new(Instant::START, identity, &peers, 1500, Some(by));
+        assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));
+        probing.handle_timeout(Instant::START);
+        assert!(!probing.is_untold() && !probing.is_done());
+        probing.handle_timeout(by);
+        assert!(probing.is_untold() && !probing.is_done() && probing.poll_timeout(by).is_none());
     }
 }

@@ -39,7 +39,6 @@ pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use members::MemberReport;
-pub use planner::ASSUMED_RATE_BITS_PER_SECOND;
 pub use refusals::TurnedAway;
 
 use super::blocks::Blocks;

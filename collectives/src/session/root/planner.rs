@@ -3,12 +3,9 @@
 use super::{NoPlan, RootConfig, Route};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
-use ethbcast_planning::topology::Topology;
+use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
-
-/// The rate taken for a cable's if nothing was measured: what most cables carry.
-pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
 /// More members are not planned for while they wait: at this number it takes some 10 ms, and with the cube of it.
 const MOST_RANKS_AGAIN: usize = 1024;
