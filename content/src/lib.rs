@@ -4,6 +4,7 @@
 //! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
 //! the other end a storage builds the same directory beside DEST and shows it whole.
 
+pub mod disk;
 pub mod layout;
 pub mod manifest;
 pub mod name;

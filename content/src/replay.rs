@@ -1,12 +1,11 @@
 //! The stream of a directory at any position and at any time, for those who lack a part of it.
 
+use crate::disk::DiskFile;
 use crate::layout::{Layout, Piece, Verdict};
 use ethbcast_collectives::session::live::ReadAt;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// What went wrong with a file: from which byte of its data on there are zeros in the stream, and the verdict.
@@ -25,22 +24,25 @@ pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 
 /// Opens the file of an entry, to read.
 pub trait OpenEntry: Send + 'static {
+    /// What is opened.
+    type File: DiskFile;
+
     /// The file, if it can still be opened.
     ///
     /// # Errors
     /// The system's.
-    fn open(&self, entry: usize) -> io::Result<File>;
+    fn open(&self, entry: usize) -> io::Result<Self::File>;
 }
 
 /// Reads the stream of a directory again.
 #[derive(Debug)]
-pub struct Replay<O> {
+pub struct Replay<O: OpenEntry> {
     layout: Arc<Layout>,
     encoded: Arc<Vec<u8>>,
     troubles: Troubles,
     files: O,
     /// The file that was read last: the next bytes are likely to be in it, too.
-    last: Mutex<Option<(usize, File)>>,
+    last: Mutex<Option<(usize, O::File)>>,
 }
 
 impl<O: OpenEntry> Replay<O> {
@@ -61,7 +63,7 @@ impl<O: OpenEntry> Replay<O> {
             *last = Some((entry, self.files.open(entry)?));
         }
         let (_, file) = last.as_ref().expect("it was just opened");
-        match FileExt::read_at(file, &mut buffer[..most], offset)? {
+        match file.read_at(&mut buffer[..most], offset)? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file has become shorter")),
             count => Ok(count),
         }

@@ -86,6 +86,8 @@ impl SourceFiles {
 }
 
 impl OpenEntry for SourceFiles {
+    type File = File;
+
     fn open(&self, entry: usize) -> io::Result<File> {
         open(&self.path(entry))
     }

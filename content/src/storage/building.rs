@@ -1,7 +1,6 @@
 //! Builds a directory from its stream.
 
-use super::attributes::Setter;
-use super::beneath::{Beneath, is_taken};
+use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter, is_taken};
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Node};
 use crate::name;
@@ -9,17 +8,14 @@ use crate::replay::{Trouble, Troubles};
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
-use rustix::fs::ftruncate;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A directory that is being built.
 #[derive(Debug)]
-pub(super) struct Building {
-    root: Arc<Beneath>,
+pub(super) struct Building<D: Directory> {
+    root: Arc<D>,
     layout: Arc<Layout>,
     /// The files that did not come whole, and the names of them: they are removed before anybody sees them.
     troubles: Troubles,
@@ -29,14 +25,14 @@ pub(super) struct Building {
     /// The next entry to be made.
     next: usize,
     /// The directory in which something was made last.
-    directory: Option<(u32, Beneath)>,
+    directory: Option<(u32, D)>,
     /// The file that is being written.
-    file: Option<File>,
+    file: Option<D::File>,
 }
 
-impl Building {
+impl<D: Directory> Building<D> {
     /// Builds in `root`, which is empty; the manifest has been taken off the stream.
-    pub(super) fn new(root: Arc<Beneath>, layout: Arc<Layout>, manifest_bytes: u64, troubles: Troubles) -> Building {
+    pub(super) fn new(root: Arc<D>, layout: Arc<Layout>, manifest_bytes: u64, troubles: Troubles) -> Building<D> {
         let setter = Setter::default();
         Building { root, layout, troubles, setter, at: manifest_bytes, next: 1, directory: None, file: None }
     }
@@ -85,7 +81,8 @@ impl Building {
         }
         for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
-            let set = opened.and_then(|directory| self.setter.set(&directory, &entry.attributes, layout.manifest()));
+            let set = opened
+                .and_then(|directory| directory.set_attributes(&mut self.setter, &entry.attributes, layout.manifest()));
             set.map_err(|error| self.failed("set the attributes of", at, error))?;
         }
         Ok(())
@@ -112,7 +109,7 @@ impl Building {
         match &entry.node {
             Node::Directory => self.enter(entry.parent)?.make_directory(&own),
             Node::File(_) => {
-                self.file = Some(self.enter(entry.parent)?.create(&own)?);
+                self.file = Some(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?);
                 Ok(())
             }
             Node::Symlink(target) => {
@@ -129,7 +126,7 @@ impl Building {
                 if let Some(trouble) = trouble {
                     // It is made as an empty file, to be removed with the others.
                     let at = self.next - 1;
-                    self.enter(entry.parent)?.create(&own)?;
+                    self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?;
                     self.troubles.lock().insert(at, trouble);
                     return Ok(());
                 }
@@ -143,7 +140,7 @@ impl Building {
     fn set_at(&mut self, entry: &Entry, own: &Path, is_link: bool) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let directory = self.enter(entry.parent)?.try_clone()?;
-        self.setter.set_at(&directory, own, &entry.attributes, layout.manifest(), is_link)
+        directory.set_attributes_at(own, &mut self.setter, &entry.attributes, layout.manifest(), is_link)
     }
 
     /// All data of a file has come.
@@ -158,14 +155,13 @@ impl Building {
         }
         let Node::File(data) = &own.node else { return Ok(()) };
         // A hole at the end is written by nobody.
-        let sized =
-            if data.extents().is_some() { ftruncate(&file, data.bytes()).map_err(io::Error::from) } else { Ok(()) };
-        let set = sized.and_then(|()| self.setter.set(&file, &own.attributes, layout.manifest()));
+        let sized = if data.extents().is_some() { file.set_bytes(data.bytes()) } else { Ok(()) };
+        let set = sized.and_then(|()| file.set_attributes(&mut self.setter, &own.attributes, layout.manifest()));
         set.map_err(|error| self.failed("set the attributes of", entry, error))
     }
 
     /// The directory of that entry, open.
-    fn enter(&mut self, parent: Option<u32>) -> io::Result<&Beneath> {
+    fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
             let path = self.layout.manifest().path(parent as usize);

@@ -1,7 +1,7 @@
 //! A directory that is being built, under a hidden name beside the one it will have, and locked as long as its process
 //! lives: what is not locked was left by a dead one.
 
-use super::beneath::{Beneath, is_taken};
+use crate::disk::{Beneath, Directory, is_taken};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -17,15 +17,15 @@ const ATTEMPTS: u32 = 1000;
 
 /// The hidden directory; what is in it when this is dropped is removed.
 #[derive(Debug)]
-pub(super) struct Hidden {
-    holder: Beneath,
+pub(super) struct Hidden<D: Directory> {
+    holder: D,
     name: PathBuf,
-    root: Arc<Beneath>,
+    root: Arc<D>,
 }
 
-impl Hidden {
+impl<D: Directory> Hidden<D> {
     /// A new one in `holder`.
-    pub(super) fn create(holder: &Beneath) -> io::Result<Hidden> {
+    pub(super) fn create(holder: &D) -> io::Result<Hidden<D>> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         for _ in 0..ATTEMPTS {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Hidden {
             }
             let root = holder.directory(&name);
             // Before it was locked another receiver may have taken it for that of a dead one.
-            if let Some(root) = root.ok().filter(|root| root.try_lock() && root.is_at(&holder.own_path().join(&name))) {
+            if let Some(root) = root.ok().filter(|root| root.try_lock() && holder.is_own(root, &name)) {
                 return Ok(Hidden { holder: holder.try_clone()?, name, root: Arc::new(root) });
             }
         }
@@ -49,14 +49,14 @@ impl Hidden {
     }
 
     /// The directory itself.
-    pub(super) fn root(&self) -> &Arc<Beneath> {
+    pub(super) fn root(&self) -> &Arc<D> {
         &self.root
     }
 }
 
-impl Drop for Hidden {
+impl<D: Directory> Drop for Hidden<D> {
     fn drop(&mut self) {
-        match self.holder.stat(&self.name) {
+        match self.holder.kind(&self.name) {
             Ok(Some(_)) => {}
             _ => return,
         }

@@ -1,21 +1,19 @@
 //! A directory as DEST: built beside it from the stream, and shown whole when all is verified and on the disk.
 
-mod attributes;
-mod beneath;
 mod building;
 mod hidden;
 mod incoming;
 mod place;
 
-pub use attributes::keep_attributes;
+pub use crate::disk::keep_attributes;
 pub use hidden::remove_stale;
 pub use place::Target;
 
+use crate::disk::{Beneath, Directory};
 use crate::layout::Layout;
 use crate::replay::{OpenEntry, Replay, Troubles};
 use crate::syncer::Syncer;
 use crate::trouble::trouble;
-use beneath::Beneath;
 use building::Building;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
@@ -25,7 +23,6 @@ use incoming::Incoming;
 use parking_lot::{Mutex, RwLock};
 use place::Place;
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -68,34 +65,36 @@ pub struct TreeStorage {
     incoming: Incoming,
     /// The encoded manifest as far as it has come, for others that lack it.
     encoded: Arc<RwLock<Vec<u8>>>,
-    built: Arc<OnceLock<Replay<BuiltFiles>>>,
-    work: Option<Work>,
+    built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
+    work: Option<Work<Beneath>>,
     arrived: Arc<Arrived>,
 }
 
 /// A directory that is being built, with all that it takes. The fields are dropped in this order.
 #[derive(Debug)]
-struct Work {
-    building: Building,
+struct Work<D: Directory> {
+    building: Building<D>,
     syncer: Option<Syncer>,
     unsynced_bytes: u64,
     layout: Arc<Layout>,
     troubles: Troubles,
-    hidden: Hidden,
-    place: Place,
+    hidden: Hidden<D>,
+    place: Place<D>,
 }
 
 /// The files of a directory that is being built, or was.
 #[derive(Debug)]
-struct BuiltFiles {
+struct BuiltFiles<D> {
     layout: Arc<Layout>,
-    root: Arc<Beneath>,
+    root: Arc<D>,
     /// Where they are once they were moved one by one.
-    moved: Beneath,
+    moved: D,
 }
 
-impl OpenEntry for BuiltFiles {
-    fn open(&self, entry: usize) -> io::Result<File> {
+impl<D: Directory> OpenEntry for BuiltFiles<D> {
+    type File = D::File;
+
+    fn open(&self, entry: usize) -> io::Result<D::File> {
         let path = self.layout.manifest().path(entry);
         self.root.file(&path).or_else(|_| self.moved.file(&path))
     }
@@ -161,7 +160,7 @@ impl TreeStorage {
     }
 }
 
-impl Work {
+impl<D: Directory> Work<D> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.building.write(bytes)?;
         self.unsynced_bytes += bytes.len() as u64;
@@ -231,7 +230,7 @@ impl Storage for TreeStorage {
 #[derive(Debug)]
 struct Kept {
     encoded: Arc<RwLock<Vec<u8>>>,
-    built: Arc<OnceLock<Replay<BuiltFiles>>>,
+    built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
 }
 
 impl ReadAt for Kept {

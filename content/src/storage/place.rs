@@ -1,9 +1,8 @@
 //! Where a directory will be, and how it gets there.
 
-use super::attributes::Setter;
-use super::beneath::{Beneath, one};
 use super::building::path_of;
 use super::hidden::{Hidden, is_hidden};
+use crate::disk::{Beneath, Directory, Setter, one};
 use crate::manifest::{Manifest, Node};
 use crate::name;
 use ethbcast_collectives::session::Outcome;
@@ -27,18 +26,18 @@ pub struct Target {
 
 /// The place that was found for a directory.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Place<D: Directory> {
     /// The directory in which it is built, and its path.
-    holder: Beneath,
+    holder: D,
     holder_path: PathBuf,
     /// Its name there; none where its files go right into `holder`.
     name: Option<PathBuf>,
     target: Target,
 }
 
-impl Place {
+impl Place<Beneath> {
     /// Finds it, once the directory's own name is known.
-    pub(super) fn find(target: &Target, own: &[u8]) -> Result<Place, StorageError> {
+    pub(super) fn find(target: &Target, own: &[u8]) -> Result<Place<Beneath>, StorageError> {
         let dest = &target.dest;
         let path = if dest.is_dir() && !own.is_empty() {
             dest.join(name::path(own))
@@ -79,9 +78,11 @@ impl Place {
         }
         Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
     }
+}
 
+impl<D: Directory> Place<D> {
     /// The directory in which it is built.
-    pub(super) fn holder(&self) -> &Beneath {
+    pub(super) fn holder(&self) -> &D {
         &self.holder
     }
 
@@ -93,7 +94,7 @@ impl Place {
     /// Shows what was built. Files may have moved to the directory that is returned.
     pub(super) fn publish(
         &self,
-        hidden: &Hidden,
+        hidden: &Hidden<D>,
         manifest: &Manifest,
         lost: &HashSet<usize>,
     ) -> Result<(), StorageError> {
@@ -116,8 +117,8 @@ impl Place {
     }
 
     /// All at once.
-    fn show_whole(&self, hidden: &Hidden, name: &Path) -> io::Result<()> {
-        if !self.target.replace || self.holder.stat(name)?.is_none() {
+    fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<()> {
+        if !self.target.replace || self.holder.kind(name)?.is_none() {
             return self.holder.rename_to_free(hidden.name(), name);
         }
         match self.holder.exchange(hidden.name(), name) {
@@ -133,10 +134,10 @@ impl Place {
     }
 
     /// One file after the other.
-    fn merge(&self, hidden: &Hidden, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
+    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
         let mut setter = Setter::default();
         let entries = manifest.entries();
-        let mut open: Option<(u32, Beneath, Beneath)> = None;
+        let mut open: Option<(u32, D, D)> = None;
         for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !lost.contains(at)) {
             let (parent, own) = (entry.parent.unwrap_or(0), path_of(entry));
             if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
@@ -144,7 +145,7 @@ impl Place {
                 open = Some((parent, hidden.root().directory(&path)?, self.holder.directory(&path)?));
             }
             let (_, from, to) = open.as_ref().expect("it was just opened");
-            let there = to.stat(&own)?.is_some();
+            let there = to.kind(&own)?.is_some();
             let (is_directory, was_directory) = (entry.is_directory(), to.has_directory(&own)?);
             // What is of another kind is in the way.
             if there && is_directory != was_directory {
@@ -167,7 +168,8 @@ impl Place {
         // The directory itself keeps its own attributes where only what is in it was sent.
         let own = usize::from(manifest.root().name.is_empty());
         for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
-            setter.set(&self.holder.directory(&manifest.path(at))?, &entry.attributes, manifest)?;
+            let directory = self.holder.directory(&manifest.path(at))?;
+            directory.set_attributes(&mut setter, &entry.attributes, manifest)?;
         }
         self.holder.sync_file_system()
     }

@@ -17,7 +17,7 @@ const MODE_WITHOUT_OWNER: u16 = 0o1777;
 
 /// Sets attributes; says once what this user may not set.
 #[derive(Debug, Default)]
-pub(super) struct Setter {
+pub struct Setter {
     /// Users and groups of this host, by their place in the list of owners.
     owners: HashMap<u16, (u32, u32)>,
     may_not_own: bool,

@@ -1,0 +1,271 @@
+//! A directory of this system: paths are resolved by the kernel (`openat2`), which follows no symbolic link and leads
+//! nowhere else, whoever changes the directory meanwhile.
+
+use super::attributes::{Setter, keep_attributes};
+use super::{Directory, DiskFile, Kind, or_here};
+use crate::manifest::{Attributes, Manifest, Special};
+use ethbcast_collectives::session::FileAttributes;
+use rustix::fs::{
+    self as linux, AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, makedev,
+    openat2,
+};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const STAY: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// Nobody else looks into what is being built.
+const PRIVATE_DIRECTORY: u32 = 0o700;
+const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Whatever has that name, a pipe or a link, is not waited for and not followed.
+const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Beneath(OwnedFd);
+
+impl Beneath {
+    /// Opens a directory by the path that the user gave: symbolic links in it are the user's own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(path: &Path) -> io::Result<Beneath> {
+        Ok(Beneath(linux::open(or_here(path), OWN_DIRECTORY, Mode::empty())?))
+    }
+
+    /// Where the kernel shows the open directory.
+    pub(crate) fn own_path(&self) -> PathBuf {
+        shown(&self.0)
+    }
+
+    fn open_file(&self, path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
+        Ok(openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode), STAY)?.into())
+    }
+}
+
+/// Where the kernel shows something open.
+fn shown(open: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
+}
+
+/// Whether both are one and the same.
+fn same(one: rustix::io::Result<Stat>, other: rustix::io::Result<Stat>) -> bool {
+    one.is_ok_and(|one| other.is_ok_and(|other| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)))
+}
+
+impl Directory for Beneath {
+    type File = File;
+
+    fn directory(&self, path: &Path) -> io::Result<Beneath> {
+        if path.as_os_str().is_empty() {
+            return Directory::try_clone(self);
+        }
+        Ok(Beneath(openat2(&self.0, path, OWN_DIRECTORY, Mode::empty(), STAY)?))
+    }
+
+    fn create(&self, name: &Path, mode: u32) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)
+    }
+
+    fn create_nameless(&self, mode: u32) -> io::Result<File> {
+        let file = self.open_file(Path::new("."), OFlags::RDWR | OFlags::TMPFILE, mode)?;
+        // It will get its name by this one.
+        std::fs::symlink_metadata(shown(&file))?;
+        Ok(file)
+    }
+
+    fn name(&self, file: &File, name: &Path) -> io::Result<()> {
+        Ok(linux::linkat(linux::CWD, shown(file), &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    fn file(&self, path: &Path) -> io::Result<File> {
+        self.open_file(path, OFlags::RDONLY | OFlags::NONBLOCK, 0)
+    }
+
+    fn take_up(&self, name: &Path) -> io::Result<File> {
+        let file = match self.open_file(name, TAKEN_UP, 0) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                // By what was opened, and not by a name that somebody may give to something else meanwhile.
+                let there = self.open_file(name, OFlags::PATH | OFlags::NOFOLLOW, 0)?;
+                linux::chmod(shown(&there), Mode::from_raw_mode(super::PRIVATE_FILE))?;
+                self.open_file(name, TAKEN_UP, 0)?
+            }
+            opened => opened?,
+        };
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    }
+
+    fn is_named(&self, file: &File, name: &Path) -> bool {
+        same(linux::fstat(file), linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+
+    fn is_own(&self, directory: &Beneath, name: &Path) -> bool {
+        same(linux::fstat(&directory.0), linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+
+    fn make_directory(&self, name: &Path) -> io::Result<()> {
+        Ok(linux::mkdirat(&self.0, name, Mode::from_raw_mode(PRIVATE_DIRECTORY))?)
+    }
+
+    fn make_symlink(&self, name: &Path, target: &[u8]) -> io::Result<()> {
+        Ok(linux::symlinkat(target, &self.0, name)?)
+    }
+
+    fn make_link(&self, name: &Path, other: &Beneath, of: &Path) -> io::Result<()> {
+        Ok(linux::linkat(&other.0, of, &self.0, name, AtFlags::empty())?)
+    }
+
+    fn make_special(&self, name: &Path, special: Special) -> io::Result<()> {
+        let (kind, device): (FileType, Dev) = match special {
+            Special::Character(major, minor) => (FileType::CharacterDevice, makedev(major, minor)),
+            Special::Block(major, minor) => (FileType::BlockDevice, makedev(major, minor)),
+            Special::Fifo => (FileType::Fifo, 0),
+            Special::Socket => (FileType::Socket, 0),
+        };
+        Ok(linux::mknodat(&self.0, name, kind, Mode::from_raw_mode(super::PRIVATE_FILE), device)?)
+    }
+
+    fn kind(&self, name: &Path) -> io::Result<Option<Kind>> {
+        match linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => Kind::Directory,
+                FileType::RegularFile => Kind::File,
+                _ => Kind::Other,
+            })),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn age_seconds(&self, name: &Path) -> io::Result<u64> {
+        let modified = std::fs::symlink_metadata(self.own_path().join(name))?.modified()?;
+        Ok(modified.elapsed().map_or(0, |age| age.as_secs()))
+    }
+
+    fn rename(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
+        Ok(linux::renameat(&self.0, name, &other.0, to)?)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        Ok(linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::EXCHANGE)?)
+    }
+
+    fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()> {
+        // An empty directory may be replaced; for all else the name has to be free.
+        if self.has_directory(other)? {
+            return self.rename(one, self, other);
+        }
+        match linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::NOREPLACE) {
+            // A file system that cannot do that at once.
+            Err(rustix::io::Errno::INVAL) if self.kind(other)?.is_none() => self.rename(one, self, other),
+            Err(rustix::io::Errno::INVAL) => Err(rustix::io::Errno::EXIST.into()),
+            result => Ok(result?),
+        }
+    }
+
+    fn remove(&self, name: &Path) -> io::Result<()> {
+        Ok(linux::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    fn remove_all(&self, name: &Path) -> io::Result<()> {
+        if !self.has_directory(name)? {
+            return self.remove(name);
+        }
+        // The standard library goes down step by step and follows no link either.
+        std::fs::remove_dir_all(self.own_path().join(name))
+    }
+
+    fn names(&self) -> io::Result<Vec<std::ffi::OsString>> {
+        std::fs::read_dir(self.own_path())?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        same(linux::fstat(&self.0), linux::stat(or_here(path)))
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        Ok(linux::syncfs(&self.0)?)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        Ok(linux::fsync(&self.0)?)
+    }
+
+    fn try_clone(&self) -> io::Result<Beneath> {
+        Ok(Beneath(self.0.try_clone()?))
+    }
+
+    fn try_lock(&self) -> bool {
+        linux::flock(&self.0, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
+        setter.set(&self.0, attributes, manifest)
+    }
+
+    fn set_attributes_at(
+        &self,
+        name: &Path,
+        setter: &mut Setter,
+        attributes: &Attributes,
+        manifest: &Manifest,
+        is_link: bool,
+    ) -> io::Result<()> {
+        setter.set_at(&self.0, name, attributes, manifest, is_link)
+    }
+}
+
+impl DiskFile for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        // Where memory cannot forget (a file system in memory) it is the disk.
+        Ok(linux::fadvise(self, 0, None, linux::Advice::DontNeed)?)
+    }
+
+    fn try_clone(&self) -> io::Result<File> {
+        File::try_clone(self)
+    }
+
+    fn try_lock(&self) -> bool {
+        linux::flock(self, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
+        setter.set(self, attributes, manifest)
+    }
+
+    fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()> {
+        keep_attributes(self, attributes)
+    }
+}
+
+impl AsFd for Beneath {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,316 @@
+//! Files and directories of the model.
+
+use super::world::{Change, Inode, World};
+use super::{Model, State};
+use crate::disk::{Directory, DiskFile, Kind, Setter};
+use crate::manifest::{Attributes, Manifest, Special};
+use ethbcast_collectives::session::FileAttributes;
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
+
+/// An open file.
+#[derive(Debug)]
+pub struct ModelFile {
+    disk: Model,
+    inode: u64,
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct ModelDirectory {
+    disk: Model,
+    inode: u64,
+}
+
+impl ModelDirectory {
+    pub(super) fn new(disk: Model, inode: u64) -> ModelDirectory {
+        ModelDirectory { disk, inode }
+    }
+
+    fn open(&self, inode: u64) -> ModelFile {
+        ModelFile { disk: self.disk.clone(), inode }
+    }
+
+    /// Makes something with a name that must be free.
+    fn add(&self, what: &str, name: &Path, inode: Inode) -> Result<u64> {
+        self.disk.change(&format!("{what} {}", name.display()), |state| {
+            let number = state.add(inode);
+            self.give(state, name, number)?;
+            Ok(number)
+        })
+    }
+
+    fn give(&self, state: &mut State, name: &Path, inode: u64) -> Result<()> {
+        if state.current.find(self.inode, name).is_ok() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        state.make(Change::Name { directory: self.inode, name: name.into(), inode });
+        Ok(())
+    }
+}
+
+fn is_directory(world: &World, inode: u64) -> bool {
+    matches!(world.inode(inode), Inode::Directory { .. })
+}
+
+fn text(attributes: &Attributes) -> String {
+    format!("{:o} {:?}", attributes.mode, attributes.modified)
+}
+
+impl Directory for ModelDirectory {
+    type File = ModelFile;
+
+    fn directory(&self, path: &Path) -> Result<ModelDirectory> {
+        let inode = self.disk.look(|state| state.current.find(self.inode, path))?;
+        self.disk.look(|state| state.current.names(inode).map(drop))?;
+        Ok(ModelDirectory { disk: self.disk.clone(), inode })
+    }
+
+    fn create(&self, name: &Path, _mode: u32) -> Result<ModelFile> {
+        let file = Inode::File { bytes: Vec::new(), attributes: String::new() };
+        self.add("create", name, file).map(|inode| self.open(inode))
+    }
+
+    fn create_nameless(&self, _mode: u32) -> Result<ModelFile> {
+        let file = Inode::File { bytes: Vec::new(), attributes: String::new() };
+        self.disk.change("create", |state| Ok(state.add(file))).map(|inode| self.open(inode))
+    }
+
+    fn name(&self, file: &ModelFile, name: &Path) -> Result<()> {
+        self.disk.change(&format!("name {}", name.display()), |state| self.give(state, name, file.inode))
+    }
+
+    fn file(&self, path: &Path) -> Result<ModelFile> {
+        self.disk.look(|state| state.current.find(self.inode, path)).map(|inode| self.open(inode))
+    }
+
+    fn take_up(&self, name: &Path) -> Result<ModelFile> {
+        let inode = self.disk.look(|state| state.current.find(self.inode, name))?;
+        let is_file = matches!(self.disk.0.lock().current.inode(inode), Inode::File { .. });
+        if is_file { Ok(self.open(inode)) } else { Err(Error::other("it is no regular file")) }
+    }
+
+    fn is_named(&self, file: &ModelFile, name: &Path) -> bool {
+        self.disk.0.lock().current.find(self.inode, name).is_ok_and(|inode| inode == file.inode)
+    }
+
+    fn is_own(&self, directory: &ModelDirectory, name: &Path) -> bool {
+        self.disk.0.lock().current.find(self.inode, name).is_ok_and(|inode| inode == directory.inode)
+    }
+
+    fn make_directory(&self, name: &Path) -> Result<()> {
+        self.add("make directory", name, World::directory()).map(drop)
+    }
+
+    fn make_symlink(&self, name: &Path, target: &[u8]) -> Result<()> {
+        self.add("make link", name, Inode::Symlink(target.to_vec())).map(drop)
+    }
+
+    fn make_link(&self, name: &Path, other: &ModelDirectory, of: &Path) -> Result<()> {
+        self.disk.change(&format!("link {}", name.display()), |state| {
+            let inode = state.current.find(other.inode, of)?;
+            self.give(state, name, inode)
+        })
+    }
+
+    fn make_special(&self, name: &Path, _special: Special) -> Result<()> {
+        self.add("make node", name, Inode::Special).map(drop)
+    }
+
+    fn kind(&self, name: &Path) -> Result<Option<Kind>> {
+        self.disk.look(|state| match state.current.find(self.inode, name) {
+            Ok(inode) => Ok(Some(match state.current.inode(inode) {
+                Inode::File { .. } => Kind::File,
+                Inode::Directory { .. } => Kind::Directory,
+                Inode::Symlink(_) | Inode::Special => Kind::Other,
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn age_seconds(&self, name: &Path) -> Result<u64> {
+        self.disk.look(|state| state.current.find(self.inode, name).map(|_| state.age_seconds))
+    }
+
+    fn rename(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
+        self.disk.change(&format!("rename {} to {}", name.display(), to.display()), |state| {
+            let moved = state.current.find(self.inode, name)?;
+            if let Ok(there) = state.current.find(other.inode, to) {
+                match (is_directory(&state.current, moved), is_directory(&state.current, there)) {
+                    (false, true) => return Err(ErrorKind::IsADirectory.into()),
+                    (true, false) => return Err(ErrorKind::NotADirectory.into()),
+                    (true, true) if !state.current.names(there)?.is_empty() => {
+                        return Err(ErrorKind::DirectoryNotEmpty.into());
+                    }
+                    _ => {}
+                }
+            }
+            state.make(Change::Move { from: (self.inode, name.into()), to: (other.inode, to.into()) });
+            Ok(())
+        })
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
+        self.disk.change(&format!("exchange {} and {}", one.display(), other.display()), |state| {
+            state.current.find(self.inode, one).and(state.current.find(self.inode, other))?;
+            state.make(Change::Exchange { directory: self.inode, one: one.into(), other: other.into() });
+            Ok(())
+        })
+    }
+
+    fn rename_to_free(&self, one: &Path, other: &Path) -> Result<()> {
+        if self.has_directory(other)? {
+            return self.rename(one, self, other);
+        }
+        self.disk.change(&format!("rename {} to {}", one.display(), other.display()), |state| {
+            let moved = state.current.find(self.inode, one)?;
+            self.give(state, other, moved)?;
+            state.pending.pop();
+            let back = Change::Unname { directory: self.inode, name: other.into() };
+            state.current.apply(&back);
+            state.make(Change::Move { from: (self.inode, one.into()), to: (self.inode, other.into()) });
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &Path) -> Result<()> {
+        self.disk.change(&format!("remove {}", name.display()), |state| {
+            if is_directory(&state.current, state.current.find(self.inode, name)?) {
+                return Err(ErrorKind::IsADirectory.into());
+            }
+            state.make(Change::Unname { directory: self.inode, name: name.into() });
+            Ok(())
+        })
+    }
+
+    fn remove_all(&self, name: &Path) -> Result<()> {
+        // Name by name, from below: a crash may come between.
+        if self.has_directory(name)? {
+            let directory = self.directory(name)?;
+            directory.names()?.into_iter().try_for_each(|below| directory.remove_all(Path::new(&below)))?;
+        }
+        self.disk.change(&format!("remove {}", name.display()), |state| {
+            state.current.find(self.inode, name)?;
+            state.make(Change::Unname { directory: self.inode, name: name.into() });
+            Ok(())
+        })
+    }
+
+    fn names(&self) -> Result<Vec<OsString>> {
+        self.disk.look(|state| Ok(state.current.names(self.inode)?.keys().cloned().collect()))
+    }
+
+    fn is_at(&self, _path: &Path) -> bool {
+        !self.disk.0.lock().moved
+    }
+
+    fn sync_file_system(&self) -> Result<()> {
+        self.disk.sync("sync all", |_| true)
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.disk.sync("sync names", |change| change.is_name_in(self.inode))
+    }
+
+    fn try_clone(&self) -> Result<ModelDirectory> {
+        Ok(ModelDirectory { disk: self.disk.clone(), inode: self.inode })
+    }
+
+    fn try_lock(&self) -> bool {
+        true
+    }
+
+    fn set_attributes(&self, _setter: &mut Setter, attributes: &Attributes, _manifest: &Manifest) -> Result<()> {
+        set(&self.disk, self.inode, text(attributes))
+    }
+
+    fn set_attributes_at(
+        &self,
+        name: &Path,
+        _setter: &mut Setter,
+        attributes: &Attributes,
+        _manifest: &Manifest,
+        _is_link: bool,
+    ) -> Result<()> {
+        let inode = self.disk.look(|state| state.current.find(self.inode, name))?;
+        set(&self.disk, inode, text(attributes))
+    }
+}
+
+fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {
+    disk.change("set attributes", |state| {
+        state.make(Change::Attributes { inode, attributes });
+        Ok(())
+    })
+}
+
+impl DiskFile for ModelFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.disk.look(|state| {
+            let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
+            let from = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
+            let count = buffer.len().min(bytes.len() - from);
+            buffer[..count].copy_from_slice(&bytes[from..from + count]);
+            Ok(count)
+        })
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.disk.change(&format!("write {} bytes at {offset}", bytes.len()), |state| {
+            state.make(Change::Write { inode: self.inode, at: offset, bytes: bytes.to_vec() });
+            Ok(())
+        })
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        self.disk.look(|state| match state.current.inode(self.inode) {
+            Inode::File { bytes, .. } => Ok(bytes.len() as u64),
+            _ => Err(ErrorKind::IsADirectory.into()),
+        })
+    }
+
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.disk.change(&format!("set length {bytes}"), |state| {
+            state.make(Change::SetBytes { inode: self.inode, bytes });
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.disk.sync("sync data", |change| change.of_content() == Some(self.inode))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.disk.sync("sync", |change| change.of_content() == Some(self.inode))
+    }
+
+    fn forget(&self) -> Result<()> {
+        self.disk.change("forget", |state| {
+            // What memory had of the file is what the disk has.
+            let Inode::File { bytes, attributes } = state.durable.inode(self.inode).clone() else { return Ok(()) };
+            let pending = state.pending.iter().filter(|change| change.of_content() == Some(self.inode)).cloned();
+            let pending: Vec<Change> = pending.collect();
+            state.current.add(self.inode, Inode::File { bytes, attributes });
+            pending.iter().for_each(|change| state.current.apply(change));
+            Ok(())
+        })
+    }
+
+    fn try_clone(&self) -> Result<ModelFile> {
+        Ok(ModelFile { disk: self.disk.clone(), inode: self.inode })
+    }
+
+    fn try_lock(&self) -> bool {
+        true
+    }
+
+    fn set_attributes(&self, _setter: &mut Setter, attributes: &Attributes, _manifest: &Manifest) -> Result<()> {
+        set(&self.disk, self.inode, text(attributes))
+    }
+
+    fn keep_attributes(&self, attributes: FileAttributes) -> Result<()> {
+        set(&self.disk, self.inode, format!("{:o}", attributes.mode))
+    }
+}

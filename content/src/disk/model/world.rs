@@ -1,0 +1,191 @@
+//! What is on a disk, and what changes it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Component, Path};
+
+/// The directory that holds all others.
+pub const ROOT: u64 = 0;
+
+/// A file, a directory or something else, whatever its names are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Inode {
+    File { bytes: Vec<u8>, attributes: String },
+    Directory { names: BTreeMap<OsString, u64>, attributes: String },
+    Symlink(Vec<u8>),
+    Special,
+}
+
+/// One change, which reaches the disk as a whole or not, but for a write, of which a part may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Write { inode: u64, at: u64, bytes: Vec<u8> },
+    SetBytes { inode: u64, bytes: u64 },
+    Attributes { inode: u64, attributes: String },
+    Name { directory: u64, name: OsString, inode: u64 },
+    Unname { directory: u64, name: OsString },
+    Move { from: (u64, OsString), to: (u64, OsString) },
+    Exchange { directory: u64, one: OsString, other: OsString },
+}
+
+impl Change {
+    /// The file or directory whose content it changes, if that is no name.
+    pub fn of_content(&self) -> Option<u64> {
+        match self {
+            Change::Write { inode, .. } | Change::SetBytes { inode, .. } | Change::Attributes { inode, .. } => {
+                Some(*inode)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it changes a name in this directory.
+    pub fn is_name_in(&self, of: u64) -> bool {
+        match self {
+            Change::Name { directory, .. } | Change::Unname { directory, .. } | Change::Exchange { directory, .. } => {
+                *directory == of
+            }
+            Change::Move { from, to } => from.0 == of || to.0 == of,
+            _ => false,
+        }
+    }
+
+    /// The first half of a write.
+    pub fn torn(&self) -> Option<Change> {
+        let Change::Write { inode, at, bytes } = self else { return None };
+        Some(Change::Write { inode: *inode, at: *at, bytes: bytes[..bytes.len() / 2].to_vec() })
+    }
+}
+
+/// All that is on a disk.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct World(BTreeMap<u64, Inode>);
+
+impl Default for World {
+    fn default() -> World {
+        World([(ROOT, World::directory())].into())
+    }
+}
+
+impl World {
+    /// An empty directory.
+    pub fn directory() -> Inode {
+        Inode::Directory { names: BTreeMap::new(), attributes: String::new() }
+    }
+
+    /// A new inode, which has no name yet.
+    pub fn add(&mut self, number: u64, inode: Inode) {
+        self.0.insert(number, inode);
+    }
+
+    /// A number that no inode has.
+    pub fn free_number(&self) -> u64 {
+        self.0.keys().next_back().map_or(ROOT, |last| last + 1)
+    }
+
+    pub fn inode(&self, number: u64) -> &Inode {
+        &self.0[&number]
+    }
+
+    pub fn names(&self, directory: u64) -> Result<&BTreeMap<OsString, u64>> {
+        match self.0.get(&directory) {
+            Some(Inode::Directory { names, .. }) => Ok(names),
+            _ => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    /// What has a path from a directory on; links are not followed.
+    pub fn find(&self, directory: u64, path: &Path) -> Result<u64> {
+        path.components().filter(|part| *part != Component::CurDir).try_fold(directory, |at, part| {
+            let Component::Normal(name) = part else { return Err(Error::other("it leads elsewhere")) };
+            self.names(at)?.get(name).copied().ok_or(Error::from(ErrorKind::NotFound))
+        })
+    }
+
+    /// The bytes of a file by its path.
+    pub fn file(&self, path: &str) -> Option<&[u8]> {
+        match self.0.get(&self.find(ROOT, Path::new(path)).ok()?)? {
+            Inode::File { bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// All names below a directory, with what they stand for.
+    pub fn listing(&self, directory: u64) -> Vec<(std::path::PathBuf, Inode)> {
+        let mut found = Vec::new();
+        let Ok(names) = self.names(directory) else { return found };
+        for (name, number) in names {
+            let inode = match &self.0[number] {
+                Inode::Directory { attributes, .. } => {
+                    Inode::Directory { names: BTreeMap::new(), attributes: attributes.clone() }
+                }
+                other => other.clone(),
+            };
+            found.push((name.into(), inode));
+            found.extend(self.listing(*number).into_iter().map(|(path, inode)| (Path::new(name).join(path), inode)));
+        }
+        found
+    }
+
+    /// What has no name, and can never have one again, is gone.
+    pub fn swept(mut self) -> World {
+        let mut reached = vec![ROOT];
+        let mut at = 0;
+        while at < reached.len() {
+            if let Ok(names) = self.names(reached[at]) {
+                reached.extend(names.values());
+            }
+            at += 1;
+        }
+        self.0.retain(|number, _| reached.contains(number));
+        self
+    }
+
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write { inode, at, bytes } => {
+                let Some(Inode::File { bytes: there, .. }) = self.0.get_mut(inode) else { return };
+                let end = *at as usize + bytes.len();
+                there.resize(there.len().max(end), 0);
+                there[*at as usize..end].copy_from_slice(bytes);
+            }
+            Change::SetBytes { inode, bytes } => {
+                if let Some(Inode::File { bytes: there, .. }) = self.0.get_mut(inode) {
+                    there.resize(*bytes as usize, 0);
+                }
+            }
+            Change::Attributes { inode, attributes } => match self.0.get_mut(inode) {
+                Some(Inode::File { attributes: there, .. } | Inode::Directory { attributes: there, .. }) => {
+                    there.clone_from(attributes);
+                }
+                _ => {}
+            },
+            Change::Name { directory, name, inode } => {
+                self.rename(*directory, |names| drop(names.insert(name.clone(), *inode)));
+            }
+            Change::Unname { directory, name } => self.rename(*directory, |names| drop(names.remove(name))),
+            Change::Move { from, to } => {
+                let mut moved = None;
+                self.rename(from.0, |names| moved = names.remove(&from.1));
+                if let Some(inode) = moved {
+                    self.rename(to.0, |names| drop(names.insert(to.1.clone(), inode)));
+                }
+            }
+            Change::Exchange { directory, one, other } => self.rename(*directory, |names| exchange(names, one, other)),
+        }
+    }
+
+    fn rename(&mut self, directory: u64, work: impl FnOnce(&mut BTreeMap<OsString, u64>)) {
+        if let Some(Inode::Directory { names, .. }) = self.0.get_mut(&directory) {
+            work(names);
+        }
+    }
+}
+
+fn exchange(names: &mut BTreeMap<OsString, u64>, one: &OsStr, other: &OsStr) {
+    if let (Some(first), Some(second)) = (names.get(one).copied(), names.get(other).copied()) {
+        names.insert(one.to_owned(), second);
+        names.insert(other.to_owned(), first);
+    }
+}
