@@ -4,6 +4,8 @@
 //! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
 //! the other end a storage builds the same directory beside DEST and shows it whole.
 
+pub mod command;
+pub mod dest;
 pub mod layout;
 pub mod manifest;
 pub mod name;
@@ -13,5 +15,6 @@ pub mod storage;
 pub mod syncer;
 mod trouble;
 pub mod unchanged;
+pub mod unfinished;
 
 pub use trouble::trouble;
