@@ -4,15 +4,20 @@
 //! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
 //! the other end a storage builds the same directory beside DEST and shows it whole.
 
+pub mod command;
+pub mod dest;
 pub mod disk;
+pub mod journal;
 pub mod layout;
 pub mod manifest;
 pub mod name;
 pub mod replay;
+pub mod runs;
 pub mod source;
 pub mod storage;
 pub mod syncer;
 mod trouble;
 pub mod unchanged;
+pub mod unfinished;
 
 pub use trouble::trouble;

@@ -203,8 +203,14 @@ pub struct RecvArgs {
     /// its environment.
     #[arg(long, value_name = "COMMAND")]
     pub exec: Option<String>,
+    /// Feed this command, run by `sh -c`, instead of writing DEST: it reads the bytes on its stdin, and sees their end
+    /// only when all have come and are verified; if the transfer fails, it is ended. If it fails, its exit code is this
+    /// program's.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"])]
+    pub pipe: Option<String>,
     /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
-    pub dest: OsString,
+    #[arg(required_unless_present = "pipe")]
+    pub dest: Option<OsString>,
 }
 
 /// What `recv --verify` compares.

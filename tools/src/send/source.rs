@@ -2,9 +2,9 @@
 
 use crate::args::{SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::program::CommandOutput;
 use ethbcast_collectives::session::live::{ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes};
+use ethbcast_content::command::CommandOutput;
 use ethbcast_content::source::{Exclusion, Owners, Selection, SourceError, Tree};
 use ethbcast_content::unchanged::{Unchanged, WholeFile};
 use std::ffi::OsStr;

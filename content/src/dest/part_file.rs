@@ -4,7 +4,7 @@
 //! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
 //! it: nothing that a later call says is believed, and the file never becomes visible.
 
-use ethbcast_content::syncer::Syncer;
+use crate::syncer::Syncer;
 use std::io::{Error, Result};
 use std::path::Path;
 

@@ -1,10 +1,11 @@
-//! What comes, at DEST: bytes as a file, on a device or on stdout, a directory as a directory.
+//! What comes, at DEST: bytes as a file, on a device, on stdout or in a command, a directory as a directory.
 
-use super::dest::Dest;
+use super::Dest;
 use super::disk::Disk;
+use crate::command::CommandState;
+use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, Outcome, Trailer};
-use ethbcast_content::storage::{Arrived, Target, TreeStorage};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +21,7 @@ pub struct Arrival {
 pub struct Landed {
     file: Arc<OnceLock<PathBuf>>,
     tree: Arc<Arrived>,
+    command: Arc<CommandState>,
 }
 
 impl Landed {
@@ -33,6 +35,11 @@ impl Landed {
         self.tree.is_building()
     }
 
+    /// The command that takes what comes, if there is one.
+    pub fn command(&self) -> &CommandState {
+        &self.command
+    }
+
     /// The files of a directory that were left out, and why.
     pub fn left_out(&self) -> Vec<String> {
         self.tree.left_out()
@@ -42,9 +49,10 @@ impl Landed {
 impl Arrival {
     /// A storage for DEST; a directory is put there as `target` says.
     pub fn new(dest: Dest, target: Target, read_back: bool) -> (Arrival, Landed) {
-        let (disk, file) = Disk::new(dest.clone(), read_back);
+        let command = Arc::<CommandState>::default();
+        let (disk, file) = Disk::new(dest.clone(), read_back, Arc::clone(&command));
         let (tree, arrived) = TreeStorage::new(target, read_back);
-        (Arrival { dest, disk, tree, is_tree: false }, Landed { file, tree: arrived })
+        (Arrival { dest, disk, tree, is_tree: false }, Landed { file, tree: arrived, command })
     }
 
     fn storage(&mut self) -> &mut dyn Storage {
@@ -56,6 +64,10 @@ impl Arrival {
         match self.dest {
             Dest::Stdout => Some(
                 "a directory comes, which cannot go to stdout: give DEST the name of a directory, or have an archive \
+                 sent, `tar c DIR | ethbcast send -`",
+            ),
+            Dest::Command(_) => Some(
+                "a directory comes, which no command takes: give DEST the name of a directory, or have an archive \
                  sent, `tar c DIR | ethbcast send -`",
             ),
             Dest::Device { .. } => Some("a directory comes, which cannot go to a device: choose a directory as DEST"),

@@ -1,14 +1,16 @@
-//! DEST as a storage: a file that becomes visible only when all is verified and on disk, or stdout.
+//! DEST as a storage: a file that becomes visible only when all is verified and on disk, a device, a command, or
+//! stdout.
 
-use super::dest::Dest;
+use super::Dest;
 use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use super::unnamed_file::UnnamedFile;
+use crate::command::{CommandInput, CommandState};
+use crate::storage::keep_attributes;
+use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
-use ethbcast_content::storage::keep_attributes;
-use ethbcast_content::trouble;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,19 +27,22 @@ pub struct Disk {
     /// What the file keeps of the sender's, and a handle to set it by.
     attributes: Option<(File, FileAttributes)>,
     path: Arc<OnceLock<PathBuf>>,
+    command: Arc<CommandState>,
 }
 
 enum Target {
     Stdout(io::Stdout),
+    Command(CommandInput),
     Writing { part: PartFile<Medium>, path: PathBuf, replace: bool },
     Settled { file: SettledFile<Medium>, path: PathBuf, replace: bool },
 }
 
 impl Disk {
-    /// A storage for DEST, and where its file will be when it is visible.
-    pub fn new(dest: Dest, read_back: bool) -> (Disk, Arc<OnceLock<PathBuf>>) {
-        let path = Arc::new(OnceLock::new());
-        (Disk { dest, read_back, target: None, kept: None, attributes: None, path: Arc::clone(&path) }, path)
+    /// A storage for DEST, and where its file will be when it is visible; `command` learns of the command that DEST is.
+    pub fn new(dest: Dest, read_back: bool, command: Arc<CommandState>) -> (Disk, Arc<OnceLock<PathBuf>>) {
+        let path = Arc::<OnceLock<PathBuf>>::default();
+        let shown = Arc::clone(&path);
+        (Disk { dest, read_back, target: None, kept: None, attributes: None, path, command }, shown)
     }
 
     fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
@@ -53,6 +58,12 @@ impl Disk {
 
 impl Storage for Disk {
     fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+        if let Dest::Command(command) = &self.dest {
+            let started = CommandInput::start(command, &offered.source, Arc::clone(&self.command));
+            let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
+            self.target = Some(Target::Command(started));
+            return Ok(());
+        }
         let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
@@ -81,6 +92,7 @@ impl Storage for Disk {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         match self.target.as_mut().expect("data comes when the session has begun") {
             Target::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
+            Target::Command(command) => command.write_all(bytes).map_err(command_trouble),
             Target::Writing { part, .. } => part.write_all(bytes).map_err(disk_trouble),
             Target::Settled { .. } => panic!("nothing comes after the end"),
         }
@@ -91,6 +103,10 @@ impl Storage for Disk {
             Target::Stdout(mut out) => {
                 out.flush().map_err(|error| trouble("write to stdout", error))?;
                 Target::Stdout(out)
+            }
+            Target::Command(mut command) => {
+                command.finish().map_err(command_trouble)?;
+                Target::Command(command)
             }
             Target::Writing { part, path, replace } => {
                 if let Some((file, attributes)) = self.attributes.take() {
@@ -128,6 +144,11 @@ fn compare(file: &mut SettledFile<Medium>, trailer: Trailer) -> Result<(), Stora
                     is bad, or somebody else has written to it; choose another DEST";
         StorageError::new(Outcome::Damaged, text)
     })
+}
+
+/// What a command came to, in words that need no others.
+fn command_trouble(error: io::Error) -> StorageError {
+    StorageError::new(Outcome::WriteFailed, error.to_string())
 }
 
 /// What went wrong at a file, with what is true of it and what to do.

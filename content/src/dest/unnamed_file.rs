@@ -3,7 +3,7 @@
 //! Where the file system cannot make one (`O_TMPFILE`), it has a hidden name for as long as it is unfinished, and a
 //! lock that ends with its process: what is not locked was left by a dead one, and is removed by the next receiver.
 
-use crate::signals::Unfinished;
+use crate::unfinished::Unfinished;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg};
 use nix::libc;
 use nix::unistd::linkat;
