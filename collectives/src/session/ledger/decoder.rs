@@ -2,12 +2,16 @@
 
 use super::Form;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
-use super::layout::{SpanPlace, amount};
+use super::layout::{CHUNK_BYTES, SpanPlace, amount};
 use crate::session::Trailer;
 use std::ops::Range;
 
 /// How often the same bytes are asked for again before the content is given up.
 pub const MOST_ATTEMPTS: u8 = 3;
+/// So many chunks in a row are wanted at a time: as many bytes as may be asked for.
+const MOST_CHUNKS_WANTED: usize = (128 << 10) / CHUNK_BYTES;
+/// Every chunk of a span.
+const ALL: u16 = u16::MAX;
 
 /// Bytes that came damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +24,15 @@ pub struct Damage {
     pub times: u8,
 }
 
+impl Damage {
+    fn amount(&self) -> String {
+        amount(self.content.end - self.content.start)
+    }
+}
+
 impl std::fmt::Display for Damage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (bytes, at) = (amount(self.content.end - self.content.start), self.content.start);
+        let (bytes, at) = (self.amount(), self.content.start);
         let ledger = if self.is_ledger { "the ledger of " } else { "" };
         write!(formatter, "{ledger}{bytes} at byte {at} came damaged")?;
         if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
@@ -34,12 +44,18 @@ impl std::fmt::Display for Damage {
 pub struct Content {
     span: Vec<u8>,
     ledger_bytes: usize,
+    own: u16,
 }
 
 impl Content {
     /// The next bytes of the content.
     pub fn bytes(&self) -> &[u8] {
         &self.span[self.ledger_bytes..]
+    }
+
+    /// Its chunks, and whether each was this receiver's own.
+    pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        self.bytes().chunks(CHUNK_BYTES).enumerate().map(|(number, chunk)| (chunk, self.own >> number & 1 == 1))
     }
 
     /// The memory, to be used again.
@@ -58,6 +74,10 @@ struct Held {
     right: Vec<ChunkHash>,
     /// How often the part that is wanted has come damaged.
     times: u8,
+    /// Chunks that have come, or are the receiver's own: a bit for each. The others are to be fetched.
+    here: u16,
+    /// Those that are the receiver's own.
+    own: u16,
 }
 
 /// Checks spans one after the other. One that is damaged is held until what is wanted of it has come again.
@@ -80,6 +100,15 @@ impl Decoder {
     /// # Panics
     /// If one is held already.
     pub fn take(&mut self, span: Vec<u8>) {
+        self.take_partly(span, ALL, 0);
+    }
+
+    /// The same of a span of which only some chunks are `here`, a bit for each; of these some are this receiver's
+    /// `own`: nobody else is to blame if they are wrong. What is not here is wanted.
+    ///
+    /// # Panics
+    /// If a span is held already.
+    pub fn take_partly(&mut self, span: Vec<u8>, here: u16, own: u16) {
         assert!(self.held.is_none(), "one span is checked at a time");
         let Some(place) = SpanPlace::of_stream(self.spans, span.len()) else {
             let at = self.content_bytes;
@@ -87,17 +116,17 @@ impl Decoder {
             return;
         };
         let right = Vec::with_capacity(place.chunks());
-        self.held = Some(Held { place, span, ledger_is_right: false, right, times: 0 });
+        self.held = Some(Held { place, span, ledger_is_right: false, right, times: 0, here, own });
         self.check();
     }
 
     /// The content of the span that was taken, once all of it is right.
     pub fn poll(&mut self) -> Option<Content> {
-        let Held { place, span, right, .. } = self.held.take_if(|held| held.is_right())?;
+        let Held { place, span, right, own, .. } = self.held.take_if(|held| held.is_right())?;
         right.iter().for_each(|chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += place.content_bytes() as u64;
-        Some(Content { span, ledger_bytes: place.ledger_bytes() })
+        Some(Content { span, ledger_bytes: place.ledger_bytes(), own })
     }
 
     /// The bytes of the stream that have to come again.
@@ -105,6 +134,11 @@ impl Decoder {
         let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
         let part = held.part();
         Some(held.place.begin() + part.start as u64..held.place.begin() + part.end as u64)
+    }
+
+    /// Whether what is wanted has not come at all: it did not come damaged.
+    pub fn is_lacking(&self) -> bool {
+        self.held.as_ref().is_some_and(Held::lacks)
     }
 
     /// Takes all bytes that are wanted, which begin at `at`; they may be damaged again.
@@ -115,20 +149,28 @@ impl Decoder {
         let held = self.held.as_mut().expect("something of it is wanted");
         let part = held.part();
         held.span[part].copy_from_slice(bytes);
+        if held.ledger_is_right {
+            let chunks = bytes.len().div_ceil(CHUNK_BYTES);
+            (0..chunks).for_each(|chunk| held.here |= 1 << (held.right.len() + chunk));
+        }
         self.check();
     }
 
     /// What is wanted cannot be had.
     pub fn deny(&mut self, why: &str) {
         if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
-            self.failed = Some(format!("{}, and they cannot be had again: {why}", held.damage()));
+            let damage = held.damage();
+            self.failed = Some(match held.lacks() {
+                false => format!("{damage}, and they cannot be had again: {why}"),
+                true => format!("{} from byte {} on cannot be had: {why}", damage.amount(), damage.content.start),
+            });
         }
     }
 
     /// Checks what is held as far as it is right, and takes note of what is damaged.
     fn check(&mut self) {
         let Some(held) = &mut self.held else { return };
-        if held.check() {
+        if held.check() || held.lacks() {
             return;
         }
         held.times += 1;
@@ -176,9 +218,23 @@ impl Held {
         self.ledger_is_right && self.right.len() == self.place.chunks()
     }
 
-    /// The part that is checked next, from the beginning of the ledger.
+    fn is_here(&self, chunk: usize) -> bool {
+        self.here >> chunk & 1 == 1
+    }
+
+    /// Whether what is checked next has not come.
+    fn lacks(&self) -> bool {
+        self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
+    }
+
+    /// The part that is checked next, from the beginning of the ledger; if it is lacking, with what is behind it.
     fn part(&self) -> Range<usize> {
-        if self.ledger_is_right { self.place.chunk(self.right.len()) } else { 0..self.place.ledger_bytes() }
+        if !self.ledger_is_right {
+            return 0..self.place.ledger_bytes();
+        }
+        let first = self.right.len();
+        let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
+        self.place.chunk(first).start..self.place.chunk(first + more.take(MOST_CHUNKS_WANTED - 1).count()).end
     }
 
     /// Whether all is right from the present part on; if not, the present part is the first that is damaged.
@@ -192,8 +248,14 @@ impl Held {
         }
         while self.right.len() < self.place.chunks() {
             let number = self.right.len();
+            if !self.is_here(number) {
+                return false;
+            }
             let chunk = ChunkHash::of(self.place.chunk_offset(number), &self.span[self.place.chunk(number)]);
             if chunk.value() != value_in(ledger, number) {
+                // What is wrong of this receiver's own has simply not come.
+                let own = self.own & (1 << number);
+                (self.here, self.own) = (self.here & !own, self.own & !own);
                 return false;
             }
             self.right.push(chunk);

@@ -70,6 +70,11 @@ impl SpanBuffer {
         to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
     }
 
+    /// The ledger, once it is sealed; empty before.
+    pub(super) fn ledger(&self) -> &[u8] {
+        self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES])
+    }
+
     /// Ledger and content, once it is sealed; empty before.
     pub fn as_bytes(&self) -> &[u8] {
         self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES + self.content_bytes])

@@ -24,6 +24,7 @@ mod hash;
 mod layout;
 mod ledgered;
 mod recent;
+mod selection;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -38,4 +39,8 @@ pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::Ledgered;
 pub use recent::Recent;
+pub use selection::{
+    ChunkSet, Composed, Composer, Cut, Cutter, Due, HeldOffer, Holdings, Origin, PartialSpan, Piece, STRETCH_BYTES,
+    STRETCH_CHUNKS, SectionPart, Sections, StretchLedger, StretchPlace, piece_name, stretches,
+};
 pub use spans::Spans;

@@ -1,0 +1,20 @@
+//! A content of which the receivers have some already: only what somebody lacks is sent (protocol.md §7.13).
+//!
+//! The content goes in **stretches** of 64 MiB. Ahead of their data come the ledgers of all spans of a stretch;
+//! receivers compare them with their [`Holdings`] and say which chunks they lack; what two or more lack is sent to all,
+//! once, and what a single one lacks it fetches. [`Sections`] is the root's order of all that and where it is in the
+//! stream; [`Composer`] makes spans of it again.
+
+mod chunk_set;
+mod composer;
+mod holdings;
+mod pieces;
+mod sections;
+mod stretch;
+
+pub use chunk_set::ChunkSet;
+pub use composer::{Composed, Composer, PartialSpan};
+pub use holdings::{HeldOffer, Holdings, Origin};
+pub use pieces::{Cut, Cutter, Piece, name as piece_name};
+pub use sections::{Due, SectionPart, Sections};
+pub use stretch::{STRETCH_BYTES, STRETCH_CHUNKS, StretchLedger, StretchPlace, stretches};

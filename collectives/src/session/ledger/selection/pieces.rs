@@ -1,0 +1,151 @@
+//! Names of pieces: what a receiver finds at another offset, where chaining values say nothing.
+
+use crate::session::ledger::CHUNK_BYTES;
+use fastcdc::v2020::FastCDC;
+
+/// Bytes of a piece in the stream.
+pub(super) const PIECE_BYTES: usize = 12;
+/// The shortest, mean and longest piece that is cut by what is in it.
+const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, CHUNK_BYTES as u32];
+
+/// A part of the content by the name of its bytes, wherever they are. A name is a hint: what is found by it is checked
+/// by its chunk's chaining value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins in the content.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u32,
+    /// The first bytes of its BLAKE3.
+    pub name: [u8; 8],
+}
+
+impl Piece {
+    /// Of bytes that begin at `offset`.
+    pub fn of(offset: u64, bytes: &[u8]) -> Piece {
+        Piece { offset, bytes: bytes.len() as u32, name: name(bytes) }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes.to_be_bytes());
+        out.extend_from_slice(&self.name);
+    }
+
+    /// The next piece; `offset` is where it begins, and then where the one behind it does.
+    pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Piece> {
+        let (length, name) = bytes.split_first_chunk()?;
+        let piece = Piece { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };
+        *offset = offset.checked_add(u64::from(piece.bytes))?;
+        Some(piece)
+    }
+}
+
+/// What bytes are called, wherever they are.
+pub fn name(bytes: &[u8]) -> [u8; 8] {
+    *blake3::hash(bytes).as_bytes().first_chunk().expect("a digest is longer")
+}
+
+/// Where pieces begin and end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing is named: only what is at its offset is found.
+    #[default]
+    None,
+    /// At every chunk: finds what was moved by whole chunks, as in images.
+    Fixed,
+    /// Where the content itself says so (FastCDC; Xia et al. 2020): finds what was moved by any number of bytes.
+    ContentDefined,
+}
+
+/// Cuts a content that comes in parts of any length into pieces.
+#[derive(Clone, Debug)]
+pub struct Cutter {
+    cut: Cut,
+    /// Where the next piece begins.
+    offset: u64,
+    /// Its bytes, as far as they have come.
+    open: Vec<u8>,
+}
+
+impl Cutter {
+    /// Begins at the first byte of a content.
+    pub fn new(cut: Cut) -> Cutter {
+        Cutter { cut, offset: 0, open: Vec::new() }
+    }
+
+    /// Takes the next bytes, and gives `found` each piece that they complete, with its bytes.
+    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Piece, &[u8])) {
+        if self.cut != Cut::None {
+            self.open.extend_from_slice(bytes);
+            // What ends nearer than this to the last byte might end elsewhere with more behind it.
+            self.cut_while(CHUNK_BYTES, &mut found);
+        }
+    }
+
+    /// That was all.
+    pub fn finish(mut self, mut found: impl FnMut(Piece, &[u8])) {
+        self.cut_while(1, &mut found);
+    }
+
+    fn cut_while(&mut self, least: usize, found: &mut impl FnMut(Piece, &[u8])) {
+        let mut begin = 0;
+        let [shortest, mean, longest] = CONTENT_DEFINED_BYTES;
+        while self.open.len() - begin >= least {
+            let rest = &self.open[begin..];
+            let end = match self.cut {
+                Cut::ContentDefined => FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1,
+                Cut::Fixed | Cut::None => rest.len().min(CHUNK_BYTES),
+            };
+            found(Piece::of(self.offset, &rest[..end]), &rest[..end]);
+            (begin, self.offset) = (begin + end, self.offset + end as u64);
+        }
+        self.open.drain(..begin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut content = vec![0; bytes];
+        blake3::Hasher::new().update(&bytes.to_be_bytes()).finalize_xof().fill(&mut content);
+        content
+    }
+
+    fn pieces(cut: Cut, content: &[u8], part: usize) -> Vec<Piece> {
+        let (mut cutter, mut pieces) = (Cutter::new(cut), Vec::new());
+        content.chunks(part).for_each(|part| cutter.feed(part, |piece, _| pieces.push(piece)));
+        cutter.finish(|piece, _| pieces.push(piece));
+        pieces
+    }
+
+    #[test]
+    fn pieces_are_the_same_in_whatever_parts_the_content_comes_and_all_of_it() {
+        let content = noise(1_000_003);
+        for cut in [Cut::Fixed, Cut::ContentDefined] {
+            let whole = pieces(cut, &content, content.len());
+            assert_eq!(whole, pieces(cut, &content, 10_007), "{cut:?}");
+            let mut at = 0;
+            for piece in &whole {
+                assert_eq!((piece.offset, piece.name), (at, name(&content[at as usize..][..piece.bytes as usize])));
+                at += u64::from(piece.bytes);
+            }
+            assert_eq!(at, 1_000_003);
+        }
+        assert!(pieces(Cut::None, &content, 1000).is_empty() && pieces(Cut::ContentDefined, &[], 1).is_empty());
+    }
+
+    #[test]
+    fn what_was_moved_by_some_bytes_keeps_the_names_of_nearly_all_its_pieces() {
+        let content = noise(4_000_000);
+        let moved = [&content[..1_000_000], b"seventeen bytes  ", &content[1_000_000..]].concat();
+        let names = |content: &[u8]| -> BTreeSet<[u8; 8]> {
+            pieces(Cut::ContentDefined, content, 65_536).iter().map(|piece| piece.name).collect()
+        };
+        let (before, after) = (names(&content), names(&moved));
+        let new = after.difference(&before).count();
+        assert!(before.len() > 100 && (1..=3).contains(&new), "{new} new ones of {}", after.len());
+    }
+}

@@ -1,0 +1,238 @@
+//! What a root sends of a content, in which order, and where it is in the stream.
+
+use super::super::Form;
+use super::super::layout::{SEAL_BYTES, overlap};
+use super::pieces::PIECE_BYTES;
+use super::{ChunkSet, StretchPlace};
+use std::ops::Range;
+
+/// Ledgers go so many stretches ahead of the chunks: what receivers lack of the next ones is asked while this one is
+/// sent.
+pub(super) const AHEAD: u64 = 4;
+/// A receiver holds the ledgers of so many.
+pub(super) const MOST_AHEAD: u64 = 8;
+/// What begins every section: its kind, two lengths and a seal over them.
+pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
+
+/// What a section begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    /// The ledgers of the next stretch, and so many pieces, the first of which begins so far behind the stretch.
+    Ledgers { first_piece: u16, pieces: u32 },
+    /// Chunks of the next stretch, said in so many bytes.
+    Chunks { set_bytes: u16 },
+}
+
+impl Head {
+    const LEDGERS: u8 = 1;
+    const CHUNKS: u8 = 2;
+
+    fn write(self) -> [u8; 8] {
+        let (kind, short, long) = match self {
+            Head::Ledgers { first_piece, pieces } => (Head::LEDGERS, first_piece, pieces),
+            Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
+        };
+        let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
+        bytes[2..4].copy_from_slice(&short.to_be_bytes());
+        bytes[4..].copy_from_slice(&long.to_be_bytes());
+        bytes
+    }
+
+    /// Reads one; none if it cannot be.
+    pub(super) fn read(bytes: &[u8]) -> Option<Head> {
+        let (kind, rest) = bytes.split_first_chunk::<2>()?;
+        let (short, long) = rest.split_first_chunk::<2>()?;
+        let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
+        match kind {
+            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => {
+                Some(Head::Ledgers { first_piece: short, pieces: long })
+            }
+            [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
+                Some(Head::Chunks { set_bytes: short })
+            }
+            _ => None,
+        }
+    }
+
+    /// What vouches for it and for the set behind it.
+    pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64) -> [u8; SEAL_BYTES] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
+        *hasher.finalize().as_bytes().first_chunk().expect("a digest is longer than a seal")
+    }
+}
+
+/// The most pieces of a stretch: the shortest has 4 KiB.
+const MOST_PIECES: usize = super::STRETCH_BYTES as usize / 4096 + 1;
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The ledgers of this stretch.
+    Ledgers(StretchPlace),
+    /// Chunks of this one, once it is known which.
+    Chunks(StretchPlace),
+    /// Nothing: that was all.
+    End,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SectionPart {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// What stands there in the ledgered form of the whole content.
+    Whole(Range<u64>),
+    /// So many bytes of names, which nobody keeps: zeros when they are made again.
+    Names(u64),
+}
+
+impl SectionPart {
+    fn bytes(&self) -> u64 {
+        match self {
+            SectionPart::Bytes(bytes) => bytes.len() as u64,
+            SectionPart::Whole(range) => range.end - range.start,
+            SectionPart::Names(bytes) => *bytes,
+        }
+    }
+
+    /// A part of it.
+    fn part(&self, part: Range<u64>) -> SectionPart {
+        match self {
+            SectionPart::Bytes(bytes) => SectionPart::Bytes(bytes[part.start as usize..part.end as usize].to_vec()),
+            SectionPart::Whole(range) => SectionPart::Whole(range.start + part.start..range.start + part.end),
+            SectionPart::Names(_) => SectionPart::Names(part.end - part.start),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Section {
+    /// Where it begins in the stream.
+    begin: u64,
+    place: StretchPlace,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Ledgers { first_piece: u16, pieces: u32 },
+    Chunks(Box<ChunkSet>),
+}
+
+impl Section {
+    fn parts(&self) -> Vec<SectionPart> {
+        match &self.what {
+            What::Ledgers { first_piece, pieces } => {
+                let head = Head::Ledgers { first_piece: *first_piece, pieces: *pieces }.write();
+                let head = [&head[..], &Head::seal(&head, &[], self.place.number())].concat();
+                let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
+                let names = SectionPart::Names(u64::from(*pieces) * PIECE_BYTES as u64);
+                std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
+            }
+            What::Chunks(chunks) => {
+                let mut set = Vec::new();
+                chunks.write(self.place.chunks(), &mut set);
+                let head = Head::Chunks { set_bytes: set.len() as u16 }.write();
+                let head = [&head[..], &Head::seal(&head, &set, self.place.number()), &set].concat();
+                let chunks = chunks.iter().map(|chunk| SectionPart::Whole(chunk_in_stream(&self.place, chunk)));
+                std::iter::once(SectionPart::Bytes(head)).chain(chunks).collect()
+            }
+        }
+    }
+}
+
+/// Where a chunk is in the ledgered form of the whole content.
+fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
+    let begin = place.chunk_offset(chunk);
+    place.span_of(chunk).0.in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
+}
+
+/// The sections that a root has sent of a content, and which comes next.
+#[derive(Clone, Debug)]
+pub struct Sections {
+    content_bytes: u64,
+    list: Vec<Section>,
+    /// Bytes of the stream up to here.
+    end: u64,
+    ledgers: u64,
+    chunks: u64,
+}
+
+impl Sections {
+    /// None yet, of a content of so many bytes.
+    pub fn new(content_bytes: u64) -> Sections {
+        Sections { content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
+    }
+
+    /// What comes next: ledgers, as far ahead as they go, then the chunks of the first stretch that lacks them.
+    pub fn due(&self) -> Due {
+        let ledgers = StretchPlace::of(self.ledgers, self.content_bytes).filter(|_| self.ledgers < self.chunks + AHEAD);
+        let chunks = || StretchPlace::of(self.chunks, self.content_bytes);
+        ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
+    }
+
+    /// The next section has ledgers and so many pieces, the first of which begins so far behind the stretch; its parts.
+    ///
+    /// # Panics
+    /// If ledgers are not due.
+    pub fn add_ledgers(&mut self, first_piece: u16, pieces: u32) -> Vec<SectionPart> {
+        let Due::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
+        self.ledgers += 1;
+        self.add(place, What::Ledgers { first_piece, pieces })
+    }
+
+    /// The next section has these chunks; its parts.
+    ///
+    /// # Panics
+    /// If chunks are not due.
+    pub fn add_chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
+        let Due::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        self.chunks += 1;
+        self.add(place, What::Chunks(Box::new(chunks)))
+    }
+
+    fn add(&mut self, place: StretchPlace, what: What) -> Vec<SectionPart> {
+        let section = Section { begin: self.end, place, what };
+        let parts = section.parts();
+        self.end += parts.iter().map(SectionPart::bytes).sum::<u64>();
+        self.list.push(section);
+        parts
+    }
+
+    /// Bytes of the stream so far.
+    pub fn stream_bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the content.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Bytes of the ledgered form of the whole content.
+    pub fn whole_bytes(&self) -> u64 {
+        Form::Ledgered.stream_bytes(self.content_bytes)
+    }
+
+    /// What a part of the stream is made of; empty if not all of it is here.
+    pub fn parts_of(&self, range: &Range<u64>) -> Vec<SectionPart> {
+        let mut found = Vec::new();
+        if range.end > self.end {
+            return found;
+        }
+        let first = self.list.partition_point(|section| section.begin <= range.start).saturating_sub(1);
+        for section in self.list[first..].iter().take_while(|section| section.begin < range.end) {
+            let mut at = section.begin;
+            for part in section.parts() {
+                let here = at..at + part.bytes();
+                if overlap(&here, range) {
+                    let (from, to) = (range.start.max(here.start), range.end.min(here.end));
+                    found.push(part.part(from - here.start..to - here.start));
+                }
+                at = here.end;
+            }
+        }
+        found
+    }
+}
