@@ -7,10 +7,12 @@
 pub mod command;
 pub mod dest;
 pub mod disk;
+pub mod holdings;
 pub mod journal;
 pub mod layout;
 pub mod manifest;
 pub mod name;
+pub mod partial;
 pub mod replay;
 pub mod runs;
 pub mod source;

@@ -4,11 +4,26 @@ use std::io::{Error, Result};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// The thread that syncs what has been written so far whenever it is told to; it ends with the first error.
+/// Syncs what has been written so far whenever it is told to, on a thread of its own; it ends with the first error.
 #[derive(Debug)]
-pub struct Syncer {
-    told: SyncSender<()>,
-    thread: JoinHandle<Result<()>>,
+pub struct Syncer(Way);
+
+enum Way {
+    Thread {
+        told: SyncSender<()>,
+        thread: JoinHandle<Result<()>>,
+    },
+    #[cfg(test)]
+    AtOnce {
+        sync: Box<dyn FnMut() -> Result<()> + Send>,
+        ended: Option<Result<()>>,
+    },
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Way")
+    }
 }
 
 impl Syncer {
@@ -20,17 +35,34 @@ impl Syncer {
         let (told, rounds) = sync_channel::<()>(1);
         let work = move || rounds.iter().try_for_each(|()| sync());
         let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
-        Ok(Syncer { told, thread })
+        Ok(Syncer(Way::Thread { told, thread }))
+    }
+
+    /// One without a thread: who tells it waits.
+    #[cfg(test)]
+    pub(crate) fn at_once(sync: impl FnMut() -> Result<()> + Send + 'static) -> Syncer {
+        Syncer(Way::AtOnce { sync: Box::new(sync), ended: None })
     }
 
     /// Tells it to sync; whether it was not busy with two rounds already.
-    pub fn tell(&self) -> bool {
-        self.told.try_send(()).is_ok()
+    pub fn tell(&mut self) -> bool {
+        match &mut self.0 {
+            Way::Thread { told, .. } => told.try_send(()).is_ok(),
+            #[cfg(test)]
+            Way::AtOnce { sync, ended } => {
+                *ended = ended.take().or_else(|| sync().err().map(Err));
+                true
+            }
+        }
     }
 
     /// Whether it has ended, which it does only with an error.
     pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        match &self.0 {
+            Way::Thread { thread, .. } => thread.is_finished(),
+            #[cfg(test)]
+            Way::AtOnce { ended, .. } => ended.is_some(),
+        }
     }
 
     /// Waits for the sync that is under way; what the syncs came to.
@@ -38,7 +70,13 @@ impl Syncer {
     /// # Errors
     /// The first error of all syncs.
     pub fn finish(self) -> Result<()> {
-        drop(self.told);
-        self.thread.join().unwrap_or_else(|_| Err(Error::other("the syncing thread panicked")))
+        match self.0 {
+            Way::Thread { told, thread } => {
+                drop(told);
+                thread.join().unwrap_or_else(|_| Err(Error::other("the syncing thread panicked")))
+            }
+            #[cfg(test)]
+            Way::AtOnce { ended, .. } => ended.unwrap_or(Ok(())),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::Dest;
 use super::disk::Disk;
 use crate::command::CommandState;
+use crate::holdings::Held;
 use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, Outcome, Trailer};
@@ -55,6 +56,12 @@ impl Arrival {
         (Arrival { dest, disk, tree, is_tree: false }, Landed { file, tree: arrived, command })
     }
 
+    /// From now on what an earlier run left is taken up by `held`, and what comes of this one is left for the next.
+    pub fn resuming(mut self, held: Arc<Held>) -> Arrival {
+        self.disk.resuming(held);
+        self
+    }
+
     fn storage(&mut self) -> &mut dyn Storage {
         if self.is_tree { &mut self.tree } else { &mut self.disk }
     }
@@ -96,6 +103,10 @@ impl Storage for Arrival {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.storage().write(bytes)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.storage().keep(bytes)
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {

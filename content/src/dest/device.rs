@@ -1,16 +1,13 @@
 //! A block device as DEST: what comes is written over what it has, which cannot be taken back.
 
-use super::part_file::DiskFile;
-use super::unnamed_file::UnnamedFile;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use super::part_file::WrittenFile;
+use crate::disk::{Beneath, DiskFile};
+use crate::partial::{PartialFile, read_back};
 use nix::libc;
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// Bytes read back at once: enough for BLAKE3 to use wide vectors.
-const READ_BYTES: usize = 1 << 20;
 
 /// A block device that nobody else uses.
 pub struct Device {
@@ -42,7 +39,7 @@ impl Device {
 /// What DEST's bytes are written to.
 pub enum Medium {
     /// A file that will have a name.
-    File(UnnamedFile),
+    File(PartialFile<Beneath>),
     /// A device that has one.
     Device(Device),
 }
@@ -54,13 +51,13 @@ impl Medium {
     /// The system's.
     pub fn second_handle(&self) -> Result<File> {
         match self {
-            Medium::File(file) => file.as_file().try_clone(),
-            Medium::Device(device) => device.file.try_clone(),
+            Medium::File(file) => DiskFile::try_clone(file.file()),
+            Medium::Device(device) => DiskFile::try_clone(&device.file),
         }
     }
 }
 
-impl DiskFile for Medium {
+impl WrittenFile for Medium {
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Medium::File(file) => file.write_all(bytes),
@@ -71,21 +68,36 @@ impl DiskFile for Medium {
         }
     }
 
+    fn keep(&mut self, bytes: u64) -> Result<()> {
+        match self {
+            Medium::File(file) => file.keep(bytes),
+            Medium::Device(device) => {
+                device.written_bytes += bytes;
+                device.file.seek(SeekFrom::Start(device.written_bytes)).map(drop)
+            }
+        }
+    }
+
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
-        let file = self.second_handle()?;
-        Ok(move || file.sync_data())
+        Ok(match self {
+            Medium::File(file) => Box::new(file.syncing_handle()?) as Box<dyn FnMut() -> Result<()> + Send>,
+            Medium::Device(device) => {
+                let file = DiskFile::try_clone(&device.file)?;
+                Box::new(move || DiskFile::sync_data(&file))
+            }
+        })
     }
 
     fn sync(&mut self) -> Result<()> {
         match self {
-            Medium::File(file) => file.as_file().sync_all(),
+            Medium::File(file) => file.sync(),
             Medium::Device(device) => device.file.sync_all(),
         }
     }
 
     fn read_back(&mut self, take: impl FnMut(&[u8])) -> Result<()> {
         match self {
-            Medium::File(file) => read_back(file.as_file(), u64::MAX, take),
+            Medium::File(file) => file.read_back(take),
             Medium::Device(device) => read_back(&device.file, device.written_bytes, take),
         }
     }
@@ -95,29 +107,6 @@ impl DiskFile for Medium {
     }
 
     fn sync_name(&mut self, path: &Path) -> Result<()> {
-        if let Medium::Device(_) = self {
-            return Ok(());
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
+        if let Medium::File(file) = self { file.sync_name(path) } else { Ok(()) }
     }
-}
-
-/// The first `bytes` bytes of what was synced, or all if there are fewer, as the disk has them.
-fn read_back(file: &File, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
-    // Memory forgets what is on the disk; where it cannot (a file system in memory) it is the disk.
-    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
-    let mut buffer = vec![0; READ_BYTES];
-    let mut offset = 0;
-    while offset < bytes {
-        let most = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(READ_BYTES);
-        match file.read_at(&mut buffer[..most], offset)? {
-            0 => break,
-            count => {
-                take(&buffer[..count]);
-                offset += count as u64;
-            }
-        }
-    }
-    Ok(())
 }

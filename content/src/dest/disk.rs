@@ -4,11 +4,15 @@
 use super::Dest;
 use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
-use super::unnamed_file::UnnamedFile;
 use crate::command::{CommandInput, CommandState};
+use crate::disk::{Beneath, DiskFile};
+use crate::holdings::Held;
+use crate::journal::Identity;
+use crate::partial::{PartialFile, Resume};
 use crate::storage::keep_attributes;
 use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
+use ethbcast_collectives::session::ledger::CHUNK_BYTES;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
 use std::fs::File;
@@ -16,11 +20,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+/// What is shorter is sent again as a whole.
+const LEAST_KEPT_BYTES: u64 = 1 << 20;
+
 /// DEST, being written.
 pub struct Disk {
     dest: Dest,
     /// Compare with what is read back from the disk, too.
     read_back: bool,
+    /// Who uses what an earlier run left; if somebody does, what comes of this one is left, too.
+    held: Option<Arc<Held>>,
     target: Option<Target>,
     /// A second handle at what is being written, for others that lack it.
     kept: Option<File>,
@@ -38,26 +47,30 @@ enum Target {
 }
 
 impl Disk {
+    /// Whether what an earlier run left is used, and this one leaves something: of a file whose size is known, and so
+    /// large that it matters.
+    fn resume(&self, offered: &Offered) -> Resume {
+        let is_file = matches!(offered.content, ContentKind::File(_));
+        match offered.size.filter(|&bytes| self.held.is_some() && is_file && bytes >= LEAST_KEPT_BYTES) {
+            Some(bytes) => Resume::From(identity(offered, bytes)),
+            None => Resume::Not,
+        }
+    }
+
     /// A storage for DEST, and where its file will be when it is visible; `command` learns of the command that DEST is.
     pub fn new(dest: Dest, read_back: bool, command: Arc<CommandState>) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::<OnceLock<PathBuf>>::default();
         let shown = Arc::clone(&path);
-        (Disk { dest, read_back, target: None, kept: None, attributes: None, path, command }, shown)
+        (Disk { dest, read_back, held: None, target: None, kept: None, attributes: None, path, command }, shown)
     }
 
-    fn medium(&self, path: &Path) -> Result<Medium, StorageError> {
-        if let Dest::Device { .. } = self.dest {
-            let device = Device::open(path).map_err(|error| trouble("open the device for this process alone", error));
-            return device.map(Medium::Device);
-        }
-        let directory = self.dest.directory().unwrap_or(Path::new("."));
-        let file = UnnamedFile::create(directory).map_err(|error| trouble("create a temporary file", error));
-        file.map(Medium::File)
+    /// From now on what an earlier run left is taken up by `held`, and what comes of this one is left for the next.
+    pub fn resuming(&mut self, held: Arc<Held>) {
+        self.held = Some(held);
     }
-}
 
-impl Storage for Disk {
-    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+    /// Opens what the bytes go to.
+    fn open(&mut self, offered: &Offered) -> Result<(), StorageError> {
         if let Dest::Command(command) = &self.dest {
             let started = CommandInput::start(command, &offered.source, Arc::clone(&self.command));
             let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
@@ -68,10 +81,10 @@ impl Storage for Disk {
         self.target = Some(match path {
             None => Target::Stdout(io::stdout()),
             Some((path, replace)) => {
-                let medium = self.medium(&path)?;
+                let medium = self.medium(&path, offered)?;
                 self.kept = medium.second_handle().ok();
                 if let (ContentKind::File(attributes), Medium::File(file)) = (offered.content, &medium) {
-                    let file = file.as_file().try_clone().map_err(|error| trouble("open it twice", error))?;
+                    let file = DiskFile::try_clone(file.file()).map_err(|error| trouble("open it twice", error))?;
                     self.attributes = Some((file, attributes));
                 }
                 let part = PartFile::new(medium).map_err(disk_trouble)?;
@@ -81,12 +94,48 @@ impl Storage for Disk {
         Ok(())
     }
 
+    fn medium(&self, path: &Path, offered: &Offered) -> Result<Medium, StorageError> {
+        if let Dest::Device { .. } = self.dest {
+            let device = Device::open(path).map_err(|error| trouble("open the device for this process alone", error));
+            return device.map(Medium::Device);
+        }
+        let directory = self.dest.directory().unwrap_or(Path::new("."));
+        let name = path.file_name().unwrap_or_default();
+        let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;
+        let file = PartialFile::begin(Arc::new(holder), directory, name, &self.resume(offered));
+        file.map(Medium::File).map_err(|error| trouble("begin a hidden file beside DEST", error))
+    }
+}
+
+/// What is offered, so that the next run knows whether it is the same.
+fn identity(offered: &Offered, bytes: u64) -> Identity {
+    let text = format!("{:?} {:?}", offered.source, offered.content);
+    Identity { bytes, chunk_bytes: CHUNK_BYTES as u32, content: *blake3::hash(text.as_bytes()).as_bytes() }
+}
+
+impl Storage for Disk {
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+        let begun = self.open(offered);
+        if let Some(held) = &self.held {
+            let there = self.kept.as_ref().and_then(|file| DiskFile::try_clone(file).ok());
+            held.opened(there.map(|file| Box::new(file) as Box<dyn ReadAt>));
+        }
+        begun
+    }
+
     fn syncs(&self) -> bool {
         !matches!(self.target, Some(Target::Stdout(_)))
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
         self.kept.take().map(|file| Box::new(file) as Box<dyn ReadAt>)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        match self.target.as_mut() {
+            Some(Target::Writing { part, .. }) => part.keep(bytes.len() as u64).map_err(disk_trouble),
+            _ => self.write(bytes),
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {

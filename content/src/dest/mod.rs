@@ -4,10 +4,12 @@ mod arrival;
 mod device;
 mod disk;
 mod part_file;
-mod unnamed_file;
 
 pub use arrival::{Arrival, Landed};
+pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
+use crate::disk::Beneath;
+use crate::partial::{self, PartialFile};
 use crate::storage;
 use device::Device;
 use nix::sys::statvfs::statvfs;
@@ -15,7 +17,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use unnamed_file::{UnnamedFile, remove_stale};
+use std::sync::Arc;
 
 /// Why nothing can be put at DEST, with what to do.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +88,8 @@ impl Dest {
         // A directory that takes the place of DEST is built beside it.
         let beside = path_beside(&resolved);
         for directory in [Some(directory.to_owned()), beside].into_iter().flatten() {
-            match remove_stale(&directory) + storage::remove_stale(&directory) {
+            let files = Beneath::open(&directory).map_or(0, |directory| partial::remove_stale(&directory));
+            match files + storage::remove_stale(&directory) {
                 0 => {}
                 count => {
                     log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display())
@@ -94,7 +97,8 @@ impl Dest {
             }
         }
         // The only honest test of being able to write there.
-        UnnamedFile::create(directory).map_err(|error| {
+        let made = Beneath::open(directory).and_then(|holder| PartialFile::fleeting(Arc::new(holder), directory));
+        made.map_err(|error| {
             DestError(format!("cannot write to {}: {error}; choose another DEST", directory.display()))
         })?;
         Ok(resolved)

@@ -11,24 +11,48 @@ use std::path::Path;
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// What is done to an unfinished file on a disk: the seam at which every call can be made to fail.
-pub trait DiskFile {
-    /// Appends all of `bytes`.
+/// A file that is written from its first byte to its last and then gets its name.
+pub trait WrittenFile {
+    /// Writes the next bytes.
+    ///
+    /// # Errors
+    /// The system's.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()>;
 
+    /// The next bytes are there already.
+    ///
+    /// # Errors
+    /// The system's.
+    fn keep(&mut self, bytes: u64) -> Result<()>;
+
     /// Another handle of the same open file, only to sync it from another thread.
+    ///
+    /// # Errors
+    /// The system's.
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static>;
 
     /// Waits until all that was written is on the disk.
+    ///
+    /// # Errors
+    /// The system's.
     fn sync(&mut self) -> Result<()>;
 
     /// Hands over all that the disk has of it, not what memory keeps.
+    ///
+    /// # Errors
+    /// The system's.
     fn read_back(&mut self, take: impl FnMut(&[u8])) -> Result<()>;
 
     /// Gives the file its name; what has that name already is replaced only if `replace`.
+    ///
+    /// # Errors
+    /// The system's.
     fn name(&mut self, path: &Path, replace: bool) -> Result<()>;
 
     /// Waits until the name is on the disk, too.
+    ///
+    /// # Errors
+    /// The system's.
     fn sync_name(&mut self, path: &Path) -> Result<()>;
 }
 
@@ -51,32 +75,55 @@ fn at(doing: &str) -> impl FnOnce(Error) -> DiskError {
 pub struct PartFile<F> {
     file: F,
     unsynced_bytes: u64,
+    sync_bytes: u64,
     /// None once it has reported an error, or a write has.
     syncer: Option<Syncer>,
 }
 
-impl<F: DiskFile> PartFile<F> {
-    /// Begins with an empty file.
+impl<F: WrittenFile> PartFile<F> {
+    /// Begins at its first byte.
     ///
     /// # Errors
     /// If there can be no second handle or no thread.
     pub fn new(file: F) -> std::result::Result<PartFile<F>, DiskError> {
         let syncer = file.syncing_handle().and_then(Syncer::start).map_err(at("start syncing"))?;
-        Ok(PartFile { file, unsynced_bytes: 0, syncer: Some(syncer) })
+        Ok(PartFile { file, unsynced_bytes: 0, sync_bytes: SYNC_BYTES, syncer: Some(syncer) })
     }
 
-    /// Appends bytes; now and then asks for what was written so far to be put on the disk.
+    /// The same without a thread: it is synced each time so many bytes have been written.
+    #[cfg(test)]
+    pub(crate) fn syncing_at_once(file: F, sync_bytes: u64) -> std::result::Result<PartFile<F>, DiskError> {
+        let syncer = file.syncing_handle().map(Syncer::at_once).map_err(at("start syncing"))?;
+        Ok(PartFile { file, unsynced_bytes: 0, sync_bytes, syncer: Some(syncer) })
+    }
+
+    /// Writes the next bytes; now and then asks for what was written so far to be put on the disk.
     ///
     /// # Errors
     /// If the write fails, or a sync has failed: the file is lost then, whatever comes after.
     pub fn write_all(&mut self, bytes: &[u8]) -> std::result::Result<(), DiskError> {
         self.check_syncer()?;
-        self.file.write_all(bytes).map_err(|error| {
+        let written = self.file.write_all(bytes);
+        self.went_on(written, bytes.len() as u64)
+    }
+
+    /// The next bytes are there already.
+    ///
+    /// # Errors
+    /// As [`write_all`](PartFile::write_all).
+    pub fn keep(&mut self, bytes: u64) -> std::result::Result<(), DiskError> {
+        self.check_syncer()?;
+        let kept = self.file.keep(bytes);
+        self.went_on(kept, bytes)
+    }
+
+    fn went_on(&mut self, done: Result<()>, bytes: u64) -> std::result::Result<(), DiskError> {
+        done.map_err(|error| {
             self.syncer = None;
             at("write")(error)
         })?;
-        self.unsynced_bytes += bytes.len() as u64;
-        if self.unsynced_bytes >= SYNC_BYTES && self.syncer.as_ref().is_some_and(Syncer::tell) {
+        self.unsynced_bytes += bytes;
+        if self.unsynced_bytes >= self.sync_bytes && self.syncer.as_mut().is_some_and(Syncer::tell) {
             self.unsynced_bytes = 0;
         }
         self.check_syncer()
@@ -111,7 +158,7 @@ pub struct SettledFile<F> {
     file: F,
 }
 
-impl<F: DiskFile> SettledFile<F> {
+impl<F: WrittenFile> SettledFile<F> {
     /// Hands over all bytes as they are read back from the disk.
     ///
     /// # Errors

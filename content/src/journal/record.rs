@@ -40,7 +40,8 @@ pub(super) fn write_head(identity: &Identity) -> (Vec<u8>, Seal) {
 
 /// What a head says, and its seal.
 pub(super) fn read_head(head: &[u8]) -> Result<(Identity, Seal), JournalError> {
-    let version = head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()).map(|version| u16::from_be_bytes(*version));
+    let version =
+        head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()).map(|version| u16::from_be_bytes(*version));
     match version {
         None => return Err(JournalError::None),
         // What stands behind the version is that version's own.

@@ -164,7 +164,7 @@ impl<D: Directory> Work<D> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.building.write(bytes)?;
         self.unsynced_bytes += bytes.len() as u64;
-        if self.unsynced_bytes >= SYNC_BYTES && self.syncer.as_ref().is_some_and(Syncer::tell) {
+        if self.unsynced_bytes >= SYNC_BYTES && self.syncer.as_mut().is_some_and(Syncer::tell) {
             self.unsynced_bytes = 0;
         }
         // The first failed sync decides: the kernel reports it once.

@@ -38,6 +38,15 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
+    /// Takes the next bytes, which this host had, and which stand where they belong already, if what it
+    /// [holds](crate::session::ledger::Holdings) said so. Whoever does not know that writes them.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.write(bytes)
+    }
+
     /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
     /// nobody.
     ///

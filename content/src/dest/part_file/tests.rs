@@ -45,7 +45,7 @@ impl Model {
 #[derive(Clone, Default)]
 struct ModelFile(Arc<Mutex<Model>>);
 
-impl DiskFile for ModelFile {
+impl WrittenFile for ModelFile {
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let mut model = self.0.lock();
         model.call()?;
@@ -55,6 +55,10 @@ impl DiskFile for ModelFile {
             model.write_back(true);
         }
         Ok(())
+    }
+
+    fn keep(&mut self, _bytes: u64) -> Result<()> {
+        unreachable!("nothing is there before")
     }
 
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {

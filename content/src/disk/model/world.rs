@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 pub const ROOT: u64 = 0;
 
 /// A file, a directory or something else, whatever its names are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inode {
     File { bytes: Vec<u8>, attributes: String },
     Directory { names: BTreeMap<OsString, u64>, attributes: String },
@@ -59,7 +59,7 @@ impl Change {
 }
 
 /// All that is on a disk.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct World(BTreeMap<u64, Inode>);
 
 impl Default for World {

@@ -1,0 +1,105 @@
+//! Something that is like what comes: an older version of it, usually.
+
+use crate::source::{Selection, Tree};
+use ethbcast_collectives::session::live::ReadAt;
+use parking_lot::Mutex;
+use std::fmt::{self, Debug, Formatter};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Why a basis cannot be one.
+#[derive(Debug, thiserror::Error)]
+pub enum BasisError {
+    /// It cannot be opened.
+    #[error("cannot read the basis {path}: {error}; give --basis something that is there, or leave it out", path = .path.display())]
+    Unreadable {
+        /// What was given.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// It has no positions.
+    #[error("the basis {path} is no file, block device or directory: give --basis one", path = .path.display())]
+    NoPositions {
+        /// What was given.
+        path: PathBuf,
+    },
+}
+
+/// Bytes that are read for what comes; they may change at any time, as all that is found in them is checked.
+pub(super) struct Basis {
+    content: Mutex<Box<dyn ReadAt>>,
+    bytes: u64,
+}
+
+impl Debug for Basis {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Basis").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Basis {
+    /// A file, a block device or a directory.
+    pub(super) fn open(path: &Path) -> Result<Basis, BasisError> {
+        let unreadable = |error| BasisError::Unreadable { path: path.to_owned(), error };
+        let kind = path.metadata().map_err(unreadable)?.file_type();
+        if kind.is_dir() {
+            // As its sender would list it: what is the same in both is at the same place, or a little further.
+            let tree = Tree::list(&[path.join("")], &Selection::default())
+                .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
+            return Ok(Basis { bytes: tree.bytes(), content: Mutex::new(Box::new(tree.again())) });
+        }
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(BasisError::NoPositions { path: path.to_owned() });
+        }
+        let mut file = File::open(path).map_err(unreadable)?;
+        let bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        Ok(Basis { bytes, content: Mutex::new(Box::new(file)) })
+    }
+
+    /// How long it was when it was opened.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads all of `to` from `offset` on; false if there is less, or it cannot be read.
+    pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        read_exactly(&**self.content.lock(), offset, to)
+    }
+
+    /// Reads as much as there is, in parts of at most so many bytes.
+    pub(super) fn read_through(&self, part_bytes: usize, mut take: impl FnMut(&[u8])) {
+        let mut buffer = vec![0; part_bytes];
+        let mut at = 0;
+        while at < self.bytes {
+            match self.content.lock().read_at(&mut buffer, at) {
+                Ok(0) => break,
+                Ok(count) => {
+                    take(&buffer[..count]);
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    log::warn!("a basis cannot be read from byte {at} on ({error}): what is behind is not used");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Reads all of `to` from `offset` on; false if there is less, or it cannot be read.
+pub(super) fn read_exactly(from: &dyn ReadAt, offset: u64, to: &mut [u8]) -> bool {
+    let mut read = 0;
+    while read < to.len() {
+        match from.read_at(&mut to[read..], offset + read as u64) {
+            Ok(0) => return false,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,99 @@
+//! Where the chunks of a stretch were found.
+
+use super::basis::Basis;
+use super::index::{Index, Place};
+use ethbcast_collectives::session::ledger::{Piece, StretchLedger, piece_name};
+use std::ops::Range;
+
+/// Where the bytes of a chunk are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nowhere here.
+    #[default]
+    Nowhere,
+    /// Where they are to be.
+    InPlace,
+    /// In bases, part by part.
+    Parts(Box<[Part]>),
+}
+
+/// A part of a chunk, in a basis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    place: Place,
+    bytes: usize,
+}
+
+impl Part {
+    /// All of a chunk.
+    pub(super) fn whole(place: Place, bytes: usize) -> Part {
+        Part { place, bytes }
+    }
+}
+
+/// Puts a chunk together; whether all of it could be read.
+pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
+    let mut rest = to;
+    for part in parts {
+        let Some((now, later)) = rest.split_at_mut_checked(part.bytes) else { return false };
+        if !bases[part.place.basis].read(part.place.offset, now) {
+            return false;
+        }
+        rest = later;
+    }
+    rest.is_empty()
+}
+
+/// The pieces of a stretch, and where each is; the last of the stretch before may reach into it.
+#[derive(Debug, Default)]
+pub(super) struct Located(Vec<(Piece, Place)>);
+
+impl Located {
+    /// Finds the pieces of a stretch. `before` is what was found of the stretch before.
+    pub(super) fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis], before: &Located) -> Located {
+        let reaches_in = |(piece, _): &&(Piece, Place)| piece.offset + u64::from(piece.bytes) > ledger.place().begin();
+        let mut places: Vec<Option<Place>> = ledger.pieces().iter().map(|piece| index.find(piece.name)).collect();
+        if index.is_partial() {
+            try_neighbours(ledger.pieces(), &mut places, bases);
+        }
+        let found = ledger.pieces().iter().zip(places).filter_map(|(piece, place)| Some((*piece, place?)));
+        Located(before.0.last().filter(reaches_in).copied().into_iter().chain(found).collect())
+    }
+
+    /// The parts that make these bytes of the content, if all of them were found.
+    pub(super) fn parts(&self, content: &Range<u64>) -> Option<Box<[Part]>> {
+        let end_of = |piece: &Piece| piece.offset + u64::from(piece.bytes);
+        let first = self.0.partition_point(|(piece, _)| end_of(piece) <= content.start);
+        let (mut at, mut parts) = (content.start, Vec::new());
+        for (piece, place) in &self.0[first..] {
+            if piece.offset > at || at == content.end {
+                break;
+            }
+            let end = end_of(piece).min(content.end);
+            let place = Place { offset: place.offset + (at - piece.offset), ..*place };
+            parts.push(Part { place, bytes: (end - at) as usize });
+            at = end;
+        }
+        (at == content.end).then(|| parts.into())
+    }
+}
+
+/// Pieces that are not known are tried behind, then before, where their neighbours were found.
+fn try_neighbours(pieces: &[Piece], places: &mut [Option<Place>], bases: &[Basis]) {
+    let mut buffer = Vec::new();
+    let mut is_at = |piece: &Piece, place: Place| {
+        buffer.resize(piece.bytes as usize, 0);
+        bases[place.basis].read(place.offset, &mut buffer) && piece_name(&buffer) == piece.name
+    };
+    for at in 1..pieces.len() {
+        let Some(before) = places[at - 1].filter(|_| places[at].is_none()) else { continue };
+        let place = Place { offset: before.offset + u64::from(pieces[at - 1].bytes), ..before };
+        places[at] = Some(place).filter(|place| is_at(&pieces[at], *place));
+    }
+    for at in (1..pieces.len()).rev() {
+        let Some(behind) = places[at].filter(|_| places[at - 1].is_none()) else { continue };
+        let offset = behind.offset.checked_sub(u64::from(pieces[at - 1].bytes));
+        let place = offset.map(|offset| Place { offset, ..behind });
+        places[at - 1] = place.filter(|place| is_at(&pieces[at - 1], *place));
+    }
+}

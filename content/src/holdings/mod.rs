@@ -1,0 +1,193 @@
+//! What this host has already of a content that is about to come: what an earlier run left of it, in its place; and
+//! bases, which are like it, at the same offset or, by the names of pieces, anywhere.
+//!
+//! Nothing is believed: a chunk is here if its bytes hash to what its ledger says when it is asked for, and what is
+//! read is checked once more when it is used. So a journal that is wrong, or a basis that changes while it is read,
+//! costs the chunk and nothing else.
+
+mod basis;
+mod found;
+mod index;
+#[cfg(test)]
+mod tests;
+
+pub use basis::BasisError;
+
+use basis::{Basis, read_exactly};
+use ethbcast_collectives::session::ledger::{
+    CHUNK_BYTES, ChunkSet, Cut, HeldOffer, Holdings, Origin, Piece, STRETCH_BYTES, StretchLedger,
+};
+use ethbcast_collectives::session::live::ReadAt;
+use found::{Found, Located, Part};
+use index::{Index, Place};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Formatter};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long DEST may take to be opened before somebody is told, and before nothing in it is used.
+const OPENING: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
+
+/// What this host has.
+#[derive(Debug)]
+pub struct Held {
+    bases: Vec<Basis>,
+    place: Mutex<InPlace>,
+    opened: Condvar,
+    search: Mutex<Search>,
+    /// Of the stretches that are not written yet.
+    found: Mutex<BTreeMap<u64, Vec<Found>>>,
+}
+
+/// What an earlier run left where the content will be.
+enum InPlace {
+    /// DEST is not open yet.
+    Unknown,
+    /// Nothing.
+    Nothing,
+    /// This.
+    There(Box<dyn ReadAt>),
+}
+
+impl Debug for InPlace {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            InPlace::Unknown => "Unknown",
+            InPlace::Nothing => "Nothing",
+            InPlace::There(_) => "There",
+        })
+    }
+}
+
+/// What was read of the bases to find pieces anywhere.
+#[derive(Debug, Default)]
+struct Search {
+    index: Option<Index>,
+    /// The stretch that was searched last, and what was found of it.
+    last: Option<(u64, Located)>,
+}
+
+impl Held {
+    /// What an earlier run left, and these bases.
+    ///
+    /// # Errors
+    /// If one of them cannot be a basis.
+    pub fn new(bases: &[PathBuf]) -> Result<Held, BasisError> {
+        Ok(Held {
+            bases: bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?,
+            place: Mutex::new(InPlace::Unknown),
+            opened: Condvar::new(),
+            search: Mutex::default(),
+            found: Mutex::default(),
+        })
+    }
+
+    /// DEST is open, and this is what it has where the content will be, if it has anything.
+    pub fn opened(&self, there: Option<Box<dyn ReadAt>>) {
+        *self.place.lock() = there.map_or(InPlace::Nothing, InPlace::There);
+        self.opened.notify_all();
+    }
+
+    /// Waits until DEST is open.
+    fn wait_until_open(&self) {
+        let mut place = self.place.lock();
+        for limit in OPENING {
+            let is_unknown = |place: &mut InPlace| matches!(place, InPlace::Unknown);
+            if self.opened.wait_while_for(&mut place, is_unknown, limit).timed_out() {
+                log::warn!("DEST has not been opened for {} s: its disk does not answer", limit.as_secs());
+            }
+        }
+    }
+
+    fn is_in_place(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut [u8]) -> bool {
+        let place = self.place.lock();
+        let InPlace::There(there) = &*place else { return false };
+        read_exactly(&**there, ledger.chunk_offset(chunk), buffer) && ledger.matches(chunk, buffer)
+    }
+
+    /// Where a chunk is at its own offset.
+    fn at_its_offset(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut Vec<u8>) -> Found {
+        let offset = ledger.chunk_offset(chunk);
+        buffer.resize(ledger.chunk_bytes(chunk), 0);
+        if self.is_in_place(ledger, chunk, buffer) {
+            return Found::InPlace;
+        }
+        let end = offset + buffer.len() as u64;
+        for (number, basis) in self.bases.iter().enumerate().filter(|(_, basis)| end <= basis.bytes()) {
+            if basis.read(offset, buffer) && ledger.matches(chunk, buffer) {
+                return Found::Parts([Part::whole(Place { basis: number, offset }, buffer.len())].into());
+            }
+        }
+        Found::Nowhere
+    }
+
+    /// Looks anywhere for the chunks that were not found.
+    fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
+        if ledger.pieces().is_empty() || self.bases.is_empty() {
+            return;
+        }
+        let mut search = self.search.lock();
+        let cut = cut_of(ledger.pieces());
+        if search.index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
+            search.index = Some(Index::of(&self.bases, cut));
+        }
+        let before = search.last.take().filter(|(number, _)| number + 1 == ledger.number());
+        let before = before.map(|(_, located)| located).unwrap_or_default();
+        let index = search.index.as_ref().expect("it was just made");
+        let located = Located::find(ledger, index, &self.bases, &before);
+        for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
+            let bytes = ledger.chunk_bytes(chunk);
+            let begin = ledger.chunk_offset(chunk);
+            let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else { continue };
+            buffer.resize(bytes, 0);
+            if found::read(&parts, &self.bases, buffer) && ledger.matches(chunk, buffer) {
+                *found = Found::Parts(parts);
+            }
+        }
+        search.last = Some((ledger.number(), located));
+    }
+}
+
+/// How these pieces were cut.
+fn cut_of(pieces: &[Piece]) -> Cut {
+    let is_chunk = |piece: &Piece| piece.offset.is_multiple_of(CHUNK_BYTES as u64);
+    if pieces.iter().all(is_chunk) { Cut::Fixed } else { Cut::ContentDefined }
+}
+
+impl Holdings for Held {
+    fn begin(&self, _offer: &HeldOffer) {
+        self.found.lock().clear();
+        self.search.lock().last = None;
+    }
+
+    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
+        self.wait_until_open();
+        let mut buffer = Vec::with_capacity(CHUNK_BYTES);
+        let mut found: Vec<Found> =
+            (0..ledger.chunks()).map(|chunk| self.at_its_offset(ledger, chunk, &mut buffer)).collect();
+        self.look_elsewhere(ledger, &mut found, &mut buffer);
+        let here = (0..found.len()).filter(|chunk| found[*chunk] != Found::Nowhere).collect();
+        self.found.lock().insert(ledger.number(), found);
+        here
+    }
+
+    fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
+        let found = self.found.lock().get(&stretch)?.get(chunk)?.clone();
+        match found {
+            Found::Nowhere => None,
+            Found::InPlace => {
+                let offset = stretch * STRETCH_BYTES + (chunk * CHUNK_BYTES) as u64;
+                let place = self.place.lock();
+                let InPlace::There(there) = &*place else { return None };
+                read_exactly(&**there, offset, to).then_some(Origin::InPlace)
+            }
+            Found::Parts(parts) => found::read(&parts, &self.bases, to).then_some(Origin::Elsewhere),
+        }
+    }
+
+    fn forget_below(&self, stretch: u64) {
+        let mut found = self.found.lock();
+        *found = found.split_off(&stretch);
+    }
+}

@@ -1,0 +1,220 @@
+//! Every moment at which a machine can stop while a small file is received: what was not synced is lost, or a part of
+//! it. What DEST has then is old or new and whole, and the next run ends right.
+
+use super::*;
+use crate::dest::{DiskError, PartFile};
+use crate::disk::model::{Model, ModelDirectory, World};
+use crate::journal::read_all;
+use nix::libc;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+const CHUNK_BYTES: usize = 512;
+/// Two chunks are synced at a time.
+const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
+const DEST: &str = "dest";
+
+/// A content that has chunks in common with another of the same length.
+fn content(seed: u8, chunks: usize) -> Vec<u8> {
+    let mut bytes = vec![0; chunks * CHUNK_BYTES - 100];
+    for (at, chunk) in bytes.chunks_mut(CHUNK_BYTES).enumerate() {
+        chunk.fill(if at % 3 == 0 { at as u8 + 1 } else { seed });
+    }
+    bytes
+}
+
+/// What is there before the first run.
+fn world(old: Option<&[u8]>) -> World {
+    let disk = Model::default();
+    if let Some(old) = old {
+        let file = disk.root().create(Path::new(DEST), COMMON_FILE).expect("a free name");
+        file.write_all_at(old, 0).and_then(|()| disk.root().sync_file_system()).expect("room");
+    }
+    disk.current()
+}
+
+/// A receiver, and a sender that sends what it lacks: how many chunks that was.
+fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
+    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
+    let identity = Identity {
+        bytes: content.len() as u64,
+        chunk_bytes: CHUNK_BYTES as u32,
+        content: *blake3::hash(content).as_bytes(),
+    };
+    let holder = Arc::new(disk.root());
+    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
+    let there = partial.file().try_clone().map_err(failed)?;
+    let is_here = |at: usize, chunk: &[u8]| {
+        let mut buffer = vec![0; chunk.len()];
+        let read = read_all(&there, &mut buffer, (at * CHUNK_BYTES) as u64).unwrap_or(0);
+        buffer[..read] == *chunk
+    };
+    let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
+    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
+    for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
+        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+    }
+    let mut settled = part.settle()?;
+    let mut read = Vec::new();
+    settled.read_back(|bytes| read.extend_from_slice(bytes))?;
+    assert!(read == content, "what is on the disk is what was written");
+    settled.publish(Path::new("/dest"), true)?;
+    Ok(here.iter().filter(|here| !**here).count())
+}
+
+/// Fails unless DEST has what it had, or all that comes.
+#[track_caller]
+fn assert_whole(world: &World, old: Option<&[u8]>, new: &[u8], when: &str) {
+    let there = world.file(DEST);
+    assert!(there == old || there == Some(new), "{when}: {} bytes at DEST", there.map_or(0, <[u8]>::len));
+}
+
+/// Fails unless the content is at DEST for certain, and nothing beside it once names are written down.
+#[track_caller]
+fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
+    assert!(disk.durable().file(DEST) == Some(content), "{when}: delivered, and not on the disk");
+    let names = disk.root().names().expect("it is not failing");
+    assert_eq!(names, [DEST], "{when}");
+}
+
+/// The worlds that were looked at.
+#[derive(Default)]
+struct Seen {
+    worlds: HashSet<u64>,
+    points: usize,
+}
+
+impl Seen {
+    fn is_new(&mut self, world: &World) -> bool {
+        self.points += 1;
+        let mut hasher = DefaultHasher::new();
+        world.hash(&mut hasher);
+        self.worlds.insert(hasher.finish())
+    }
+}
+
+/// Stops the machine at each moment of a run on this world, and runs again on whatever may be left; `deeper` times
+/// the second run is stopped, too.
+fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, seen: &mut Seen) {
+    let disk = Model::of(start.clone()).remembering();
+    receive(&disk, content).expect("it does not fail");
+    assert_delivered(&disk, content, "undisturbed");
+    for (number, moment) in disk.moments().iter().enumerate() {
+        for crashed in moment.crashes() {
+            let when = format!("moment {number}, after {}", moment.after);
+            assert_whole(&crashed, old, content, &when);
+            if !seen.is_new(&crashed) {
+                continue;
+            }
+            if deeper > 0 && number % 3 == 0 {
+                enumerate(&crashed, old, content, deeper - 1, seen);
+                continue;
+            }
+            let again = Model::of(crashed);
+            receive(&again, content).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+            assert_delivered(&again, content, &when);
+        }
+    }
+}
+
+#[test]
+fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
+    let mut seen = Seen::default();
+    let (old, new) = (content(200, 4), content(100, 6));
+    enumerate(&world(None), None, &new, 1, &mut seen);
+    enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
+    println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
+    assert!(seen.worlds.len() >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
+}
+
+#[test]
+fn who_is_killed_alone_is_sent_only_what_had_not_been_written() {
+    let new = content(100, 8);
+    let disk = Model::default().remembering();
+    assert_eq!(receive(&disk, &new).expect("it does not fail"), 8);
+    for moment in disk.moments() {
+        let killed = moment.kill();
+        let is_part = |(path, _): &(PathBuf, _)| path.extension().is_some_and(|suffix| suffix == "part");
+        let left = killed.listing(0).into_iter().find(is_part);
+        let written = left.map_or(0, |(path, _)| killed.file(path.to_str().expect("ours")).expect("a file").len());
+        let again = Model::of(killed);
+        let sent = receive(&again, &new).expect("it does not fail");
+        assert_eq!(sent, 8 - written.div_ceil(CHUNK_BYTES), "{}", moment.after);
+        assert_delivered(&again, &new, &moment.after);
+    }
+}
+
+#[test]
+fn what_is_left_of_another_content_is_used_as_far_as_it_is_the_same() {
+    let (one, other) = (content(1, 6), content(2, 6));
+    let disk = Model::default().remembering();
+    receive(&disk, &one).expect("it does not fail");
+    let moments = disk.moments();
+    let last = moments.iter().rev().find(|moment| moment.kill().file(DEST).is_none()).expect("it had no name at first");
+    let again = Model::of(last.kill());
+    assert_eq!(receive(&again, &other).expect("it does not fail"), 4, "two of six are the same");
+    assert_delivered(&again, &other, "the other");
+}
+
+#[test]
+fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_run_ends_right() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let start = world(Some(&old));
+    let undisturbed = Model::of(start.clone());
+    receive(&undisturbed, &new).expect("it does not fail");
+    let mut survived = 0;
+    for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
+        for call in 1..=undisturbed.calls() {
+            let when = format!("call {call} fails with {errno}");
+            let disk = Model::of(start.clone()).failing_at(call, errno).remembering();
+            match receive(&disk, &new) {
+                Ok(_) => {
+                    survived += 1;
+                    assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+                }
+                Err(failed) => {
+                    assert_eq!(failed.error.raw_os_error(), Some(errno), "{when}: {failed:?}");
+                    let is_new = disk.current().file(DEST) == Some(&new[..]);
+                    assert_eq!(failed.in_place, is_new, "{when}: what is said of DEST is true");
+                }
+            }
+            disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
+                assert_whole(&left, Some(&old), &new, &when);
+            });
+            // The same machine goes on: the kernel has called clean what it lost.
+            receive(&disk, &new).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
+            assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
+        }
+    }
+    assert!(survived > 0, "a journal that cannot be written costs nothing at first");
+}
+
+#[test]
+fn a_directory_that_becomes_another_gets_nothing_and_what_came_is_kept() {
+    let new = content(100, 6);
+    let disk = Model::default();
+    disk.moves();
+    let refused = receive(&disk, &new).expect_err("it is another");
+    assert!(refused.error.to_string().contains("became another directory"), "{refused:?}");
+    assert!(disk.current().file(DEST).is_none());
+    assert_eq!(disk.root().names().expect("readable").len(), 2, "data and journal");
+    let again = Model::of(disk.current());
+    assert_eq!(receive(&again, &new).expect("it does not fail"), 0);
+}
+
+#[test]
+fn what_nobody_takes_up_is_removed_after_a_week_and_what_has_no_journal_at_once() {
+    let disk = Model::default().remembering();
+    receive(&disk, &content(1, 6)).expect("it does not fail");
+    let moments = disk.moments();
+    let half = Model::of(moments[moments.len() / 2].kill());
+    let names = |disk: &Model| disk.root().names().expect("readable").len();
+    assert_eq!((remove_stale::<ModelDirectory>(&half.root()), names(&half)), (0, 2));
+    half.ages(8 * 24 * 3600);
+    assert_eq!((remove_stale(&half.root()), names(&half)), (1, 0));
+    half.ages(0);
+    for name in [".ethbcast-f00.part", ".ethbcast-ba2.journal", ".ethbcast-notes", "other.part"] {
+        half.root().create(Path::new(name), COMMON_FILE).expect("a free name");
+    }
+    assert_eq!((remove_stale(&half.root()), names(&half)), (2, 2));
+}

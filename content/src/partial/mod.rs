@@ -1,0 +1,324 @@
+//! A file that is being received, under no name or a hidden one, and gets its own when it is whole.
+//!
+//! What can be resumed has a hidden name that follows from its own, and a [journal](crate::journal) beside it: it
+//! outlives its process, is found by the next one that receives the same name, and is removed when nobody has written to
+//! it for a week. All else has no name at all, and nothing is left of it, however its process ends; where the file
+//! system cannot make such files (`O_TMPFILE`) it has a hidden name that nobody looks for. A lock says whether a process
+//! writes to a hidden file.
+
+#[cfg(test)]
+mod crashes;
+mod names;
+#[cfg(test)]
+mod tests;
+
+pub use names::remove_stale;
+
+use crate::dest::WrittenFile;
+use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
+use crate::journal::{Identity, Journal, JournalError};
+use crate::runs::Runs;
+use names::Names;
+use parking_lot::Mutex;
+use std::ffi::OsStr;
+use std::io::{self, Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes read back at once: enough for BLAKE3 to use wide vectors.
+const READ_BYTES: usize = 1 << 20;
+/// How often a hidden name is made anew because somebody took the file for that of a dead process.
+const ATTEMPTS: usize = 10;
+
+/// A file that is being received.
+#[derive(Debug)]
+pub struct PartialFile<D: Directory> {
+    holder: Arc<D>,
+    /// Where the user said that this is.
+    holder_path: PathBuf,
+    file: D::File,
+    hidden: Hidden,
+    /// Where the next bytes go.
+    at: u64,
+    /// What has been written or was there, and no journal speaks of.
+    written: Arc<Mutex<Runs>>,
+    /// None where nothing is resumed, and once a sync writes it.
+    journal: Mutex<Option<Journal<D::File>>>,
+    /// What was on the disk by the journal of the run before.
+    claimed: Runs,
+}
+
+/// By which name an unfinished file is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hidden {
+    /// By none.
+    Nameless,
+    /// By one that goes with its process.
+    Fleeting(Names),
+    /// By one that is found again.
+    Kept(Names),
+    /// By its own.
+    Published,
+}
+
+/// What becomes of partial data that a file of the same name left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// It is removed, and nothing is left of this run either.
+    Not,
+    /// It is used as far as it is of this content, and this run leaves its own. Nobody else may read the file until its
+    /// mode is set.
+    From(Identity),
+}
+
+impl<D: Directory> PartialFile<D> {
+    /// A file that will be `name` in `holder`, which is at `holder_path`.
+    ///
+    /// # Errors
+    /// If nothing can be written there, or another build's journal is in the way.
+    pub fn begin(holder: Arc<D>, holder_path: &Path, name: &OsStr, resume: &Resume) -> io::Result<PartialFile<D>> {
+        let names = Names::of(name);
+        let Resume::From(identity) = resume else {
+            if holder.take_up(&names.part).is_ok_and(|part| part.try_lock()) && names::remove(&*holder, &names) {
+                log::info!("removed what an earlier run left of {}", name.display());
+            }
+            return PartialFile::fleeting(holder, holder_path);
+        };
+        let Some((file, is_new)) = open_kept(&*holder, &names)? else {
+            log::warn!("another process receives {}: what comes here cannot be resumed", name.display());
+            return PartialFile::fleeting(holder, holder_path);
+        };
+        // What memory has of it may be what the disk does not: whoever wrote it may have been told of an error, and that
+        // is told once. What is read from now on is what the disk has.
+        file.sync_data()?;
+        file.forget()?;
+        let (journal, claimed) = open_journal(&*holder, &names, identity, is_new)?;
+        let mut partial = PartialFile::new(holder, holder_path, file, Hidden::Kept(names));
+        (partial.journal, partial.claimed) = (Mutex::new(Some(journal)), claimed);
+        Ok(partial)
+    }
+
+    /// One of which nothing is left.
+    ///
+    /// # Errors
+    /// If nothing can be written there.
+    pub fn fleeting(holder: Arc<D>, holder_path: &Path) -> io::Result<PartialFile<D>> {
+        if let Ok(file) = holder.create_nameless(COMMON_FILE) {
+            return Ok(PartialFile::new(holder, holder_path, file, Hidden::Nameless));
+        }
+        for _ in 0..ATTEMPTS {
+            let names = Names::fleeting();
+            let file = holder.create(&names.part, COMMON_FILE)?;
+            // Before it was locked another receiver may have taken it for that of a dead one.
+            if file.try_lock() && holder.is_named(&file, &names.part) {
+                return Ok(PartialFile::new(holder, holder_path, file, Hidden::Fleeting(names)));
+            }
+        }
+        Err(Error::new(ErrorKind::AlreadyExists, "temporary files are removed as they are made"))
+    }
+
+    fn new(holder: Arc<D>, holder_path: &Path, file: D::File, hidden: Hidden) -> PartialFile<D> {
+        PartialFile {
+            holder,
+            holder_path: holder_path.to_owned(),
+            file,
+            hidden,
+            at: 0,
+            written: Arc::default(),
+            journal: Mutex::default(),
+            claimed: Runs::default(),
+        }
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &D::File {
+        &self.file
+    }
+
+    /// What the journal of the run before says was on the disk.
+    pub fn claimed(&self) -> &Runs {
+        &self.claimed
+    }
+
+    /// Whether what is left of it is found again.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.hidden, Hidden::Kept(_))
+    }
+
+    /// Gives it its name; what has that name already is replaced only if `replace`.
+    fn show(&mut self, name: &Path, replace: bool) -> io::Result<()> {
+        let hidden = match &self.hidden {
+            Hidden::Published => return Ok(()),
+            Hidden::Fleeting(names) | Hidden::Kept(names) => names.part.clone(),
+            Hidden::Nameless => match self.holder.name(&self.file, name) {
+                Err(error) if replace && error.kind() == ErrorKind::AlreadyExists => {
+                    // Only a name can take the place of another.
+                    let names = Names::fleeting();
+                    self.holder.name(&self.file, &names.part)?;
+                    self.hidden = Hidden::Fleeting(names.clone());
+                    names.part
+                }
+                named => {
+                    self.hidden = Hidden::Published;
+                    return named;
+                }
+            },
+        };
+        if replace {
+            self.holder.rename(&hidden, &self.holder, name)
+        } else {
+            self.holder.rename_to_free(&hidden, name)
+        }
+    }
+
+    /// Takes away what no longer says anything once the file has its name.
+    fn forget_hidden(&mut self) {
+        if let Hidden::Kept(names) = std::mem::replace(&mut self.hidden, Hidden::Published) {
+            drop(self.holder.remove(&names.journal));
+        }
+    }
+}
+
+/// The hidden file that is found again, and whether it is new; none if another process has it.
+fn open_kept<D: Directory>(holder: &D, names: &Names) -> io::Result<Option<(D::File, bool)>> {
+    for _ in 0..ATTEMPTS {
+        let (file, is_new) = match holder.take_up(&names.part) {
+            Err(error) if error.kind() == ErrorKind::NotFound => match holder.create(&names.part, PRIVATE_FILE) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                created => (created?, true),
+            },
+            there => (there?, false),
+        };
+        if !file.try_lock() {
+            return Ok(None);
+        }
+        if holder.is_named(&file, &names.part) {
+            return Ok(Some((file, is_new)));
+        }
+    }
+    Ok(None)
+}
+
+/// The journal of a hidden file, and what it says of this content.
+fn open_journal<D: Directory>(
+    holder: &D,
+    names: &Names,
+    identity: &Identity,
+    is_new: bool,
+) -> io::Result<(Journal<D::File>, Runs)> {
+    let file = match holder.take_up(&names.journal) {
+        Err(error) if error.kind() == ErrorKind::NotFound => holder.create(&names.journal, PRIVATE_FILE)?,
+        there => there?,
+    };
+    match Journal::take_up(file.try_clone()?) {
+        Err(JournalError::Newer(version)) => {
+            return Err(Error::other(format!(
+                "what an earlier run left has a journal of version {version}, and this build reads {}: receive with the \
+                 build that left it, or remove it with --no-resume",
+                crate::journal::VERSION
+            )));
+        }
+        Err(JournalError::System(error)) => return Err(error),
+        Err(JournalError::None) => {}
+        Ok((journal, recovered)) if recovered.identity == *identity && !is_new => {
+            log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
+            return Ok((journal, recovered.durable));
+        }
+        Ok(_) => log::info!("an earlier run left a part of something else here: what is the same is used"),
+    }
+    Ok((Journal::begin(file, identity)?, Runs::default()))
+}
+
+impl<D: Directory> WrittenFile for PartialFile<D> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.at)?;
+        self.keep(bytes.len() as u64)
+    }
+
+    fn keep(&mut self, bytes: u64) -> io::Result<()> {
+        let end = self.at + bytes;
+        self.written.lock().insert(self.at..end);
+        self.at = end;
+        Ok(())
+    }
+
+    fn syncing_handle(&self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
+        let (file, holder, written) = (self.file.try_clone()?, Arc::clone(&self.holder), Arc::clone(&self.written));
+        let mut journal = self.journal.lock().take();
+        let mut names_are_synced = false;
+        Ok(move || {
+            // What is written from now on may be synced, too: no journal speaks of it yet.
+            let runs = std::mem::take(&mut *written.lock());
+            file.sync_data()?;
+            let Some(open) = &mut journal else { return Ok(()) };
+            let noted = runs.iter().try_for_each(|run| open.claim(run)).and_then(|()| match names_are_synced {
+                true => Ok(()),
+                false => open.sync().and_then(|()| holder.sync_names()),
+            });
+            names_are_synced = true;
+            if let Err(error) = noted {
+                log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
+                journal = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.set_bytes(self.at)?;
+        self.file.sync()
+    }
+
+    fn read_back(&mut self, take: impl FnMut(&[u8])) -> io::Result<()> {
+        read_back(&self.file, self.at, take)
+    }
+
+    fn name(&mut self, path: &Path, replace: bool) -> io::Result<()> {
+        if !self.holder.is_at(&self.holder_path) {
+            return Err(Error::other(format!(
+                "{} became another directory meanwhile, and nothing was put there; receive again",
+                self.holder_path.display()
+            )));
+        }
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+        self.show(Path::new(name), replace)
+    }
+
+    fn sync_name(&mut self, _path: &Path) -> io::Result<()> {
+        self.holder.sync_names()?;
+        self.forget_hidden();
+        Ok(())
+    }
+}
+
+/// The first `bytes` bytes of what was synced, or all if there are fewer, as the disk has them.
+pub(crate) fn read_back<F: DiskFile>(file: &F, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    file.forget()?;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let most = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(READ_BYTES);
+        match file.read_at(&mut buffer[..most], offset)? {
+            0 => break,
+            count => {
+                take(&buffer[..count]);
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<D: Directory> Drop for PartialFile<D> {
+    fn drop(&mut self) {
+        match &self.hidden {
+            Hidden::Nameless | Hidden::Published => {}
+            Hidden::Fleeting(names) => drop(names::remove(&*self.holder, names)),
+            // Of nothing there is nothing to resume.
+            Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
+                names::remove(&*self.holder, names);
+            }
+            Hidden::Kept(_) => {}
+        }
+    }
+}

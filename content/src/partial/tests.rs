@@ -1,0 +1,101 @@
+//! On real directories: names, locks and what is left.
+
+use super::*;
+use crate::disk::Beneath;
+use std::fs;
+use tempfile::TempDir;
+
+fn holder(directory: &TempDir) -> Arc<Beneath> {
+    Arc::new(Beneath::open(directory.path()).expect("there"))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("readable").flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn begin(directory: &TempDir, resume: &Resume) -> io::Result<PartialFile<Beneath>> {
+    PartialFile::begin(holder(directory), directory.path(), "dest".as_ref(), resume)
+}
+
+fn kept(content: u8) -> Resume {
+    Resume::From(Identity { bytes: 2_000_000, chunk_bytes: 65_536, content: [content; 32] })
+}
+
+#[test]
+fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
+    for resume in [Resume::Not, kept(1)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("dest");
+        for (replace, expected) in [(false, "first"), (false, "first"), (true, "third")] {
+            let mut file = begin(&directory, &resume).expect("room");
+            file.write_all(if replace { b"third" } else { b"first" }).expect("room");
+            file.sync().expect("room");
+            let before = path.exists();
+            let named = file.name(&path, replace).and_then(|()| file.sync_name(&path));
+            assert_eq!(named.is_ok(), replace || !before);
+            assert!(named.is_ok() || named.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists));
+            drop(file);
+            assert_eq!(fs::read_to_string(&path).expect("there"), expected);
+            // What could not have the name is kept for whoever may replace it.
+            let left = names(directory.path()).len();
+            assert!(left == 1 || (resume != Resume::Not && left == 3), "{:?}", names(directory.path()));
+        }
+        assert_eq!(names(directory.path()), ["dest"]);
+    }
+}
+
+#[test]
+fn what_is_left_is_found_again_read_only_or_not_and_locked_while_somebody_writes_to_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut first = begin(&directory, &kept(1)).expect("room");
+    first.write_all(&[1; 100_000]).expect("room");
+    let mut sync = first.syncing_handle().expect("room");
+    sync().expect("room");
+    first.write_all(&[2; 100_000]).expect("room");
+    let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o444));
+    fs::set_permissions(directory.path().join(&Names::of("dest".as_ref()).part), mode).expect("ours");
+    let second = begin(&directory, &kept(1)).expect("room");
+    assert!(!second.is_kept() && second.claimed().is_empty(), "the first has it");
+    assert_eq!(remove_stale(&*holder(&directory)), 0, "its process lives");
+    drop((sync, second, first));
+    assert_eq!(names(directory.path()).len(), 2);
+    let third = begin(&directory, &kept(1)).expect("it is there");
+    assert_eq!((third.claimed().bytes(), DiskFile::bytes(third.file()).expect("open")), (100_000, 200_000));
+    drop(third);
+    let other = begin(&directory, &kept(2)).expect("it is there");
+    assert!(other.claimed().is_empty() && other.is_kept(), "another content is not claimed");
+    drop(other);
+    assert!(begin(&directory, &Resume::Not).is_ok());
+    assert_eq!(names(directory.path()), [""; 0], "nothing is left of it or of that");
+}
+
+#[test]
+fn a_journal_of_a_newer_build_is_named_and_stays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut first = begin(&directory, &kept(1)).expect("room");
+    first.write_all(b"something").expect("room");
+    drop(first);
+    let journal = directory.path().join(&Names::of("dest".as_ref()).journal);
+    let mut bytes = fs::read(&journal).expect("there");
+    bytes[7] = 2;
+    fs::write(&journal, &bytes).expect("ours");
+    let refused = begin(&directory, &kept(1)).expect_err("it is newer").to_string();
+    assert!(refused.contains("version 2") && refused.contains("--no-resume"), "{refused}");
+    assert_eq!(fs::read(&journal).expect("there"), bytes);
+    bytes.truncate(40);
+    bytes[7] = 1;
+    fs::write(&journal, &bytes).expect("ours");
+    assert!(begin(&directory, &kept(1)).expect("it begins anew").claimed().is_empty());
+}
+
+#[test]
+fn of_a_session_that_brought_nothing_nothing_is_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    drop(begin(&directory, &kept(1)).expect("room"));
+    assert_eq!(names(directory.path()), [""; 0]);
+    fs::write(directory.path().join(".ethbcast-dead01.part"), b"half").expect("room");
+    fs::create_dir(directory.path().join(".ethbcast-odd.part")).expect("room");
+    assert_eq!(remove_stale(&*holder(&directory)), 1);
+    assert_eq!(names(directory.path()), [".ethbcast-odd.part"]);
+}
