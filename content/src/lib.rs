@@ -7,6 +7,7 @@
 pub mod command;
 pub mod dest;
 pub mod disk;
+mod hidden_names;
 pub mod holdings;
 pub mod journal;
 pub mod layout;

@@ -16,6 +16,7 @@ pub struct Arrival {
     disk: Disk,
     tree: TreeStorage,
     is_tree: bool,
+    held: Option<Arc<Held>>,
 }
 
 /// What a user learns of DEST.
@@ -53,13 +54,31 @@ impl Arrival {
         let command = Arc::<CommandState>::default();
         let (disk, file) = Disk::new(dest.clone(), read_back, Arc::clone(&command));
         let (tree, arrived) = TreeStorage::new(target, read_back);
-        (Arrival { dest, disk, tree, is_tree: false }, Landed { file, tree: arrived, command })
+        (Arrival { dest, disk, tree, is_tree: false, held: None }, Landed { file, tree: arrived, command })
     }
 
-    /// From now on what an earlier run left is taken up by `held`, and what comes of this one is left for the next.
-    pub fn resuming(mut self, held: Arc<Held>) -> Arrival {
-        self.disk.resuming(held);
+    /// From now on what this host has of the content is found by `held`. If it `resumes`, that is also what an earlier
+    /// run left, and what comes of this one is left for the next.
+    pub fn holding(mut self, held: &Arc<Held>, resumes: bool) -> Arrival {
+        self.disk.holding(resumes);
+        if resumes {
+            self.tree.resuming();
+        }
+        self.held = Some(Arc::clone(held));
         self
+    }
+
+    /// Whether what is offered can be put there.
+    fn check(&self, offered: &Offered) -> Result<(), StorageError> {
+        if let Some(text) = self.refusal().filter(|_| self.is_tree) {
+            return Err(StorageError::new(Outcome::WriteFailed, text));
+        }
+        let free = self.dest.free_bytes();
+        if let Some(size) = offered.size.filter(|&size| size > free) {
+            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
+            return Err(StorageError::new(Outcome::NoSpace, text));
+        }
+        Ok(())
     }
 
     fn storage(&mut self) -> &mut dyn Storage {
@@ -86,15 +105,11 @@ impl Arrival {
 impl Storage for Arrival {
     fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
         self.is_tree = offered.content == ContentKind::Tree;
-        if let Some(text) = self.refusal().filter(|_| self.is_tree) {
-            return Err(StorageError::new(Outcome::WriteFailed, text));
+        let begun = self.check(offered).and_then(|()| self.storage().begin(offered));
+        if let Some(held) = &self.held {
+            held.opened(if self.is_tree { self.tree.left() } else { self.disk.left() });
         }
-        let free = self.dest.free_bytes();
-        if let Some(size) = offered.size.filter(|&size| size > free) {
-            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
-            return Err(StorageError::new(Outcome::NoSpace, text));
-        }
-        self.storage().begin(offered)
+        begun
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {

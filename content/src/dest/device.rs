@@ -55,6 +55,21 @@ impl Medium {
             Medium::Device(device) => DiskFile::try_clone(&device.file),
         }
     }
+
+    /// Whether something is there that may be what comes; memory forgets what the disk does not have of it.
+    ///
+    /// # Errors
+    /// The system's, also of writing back what was written before.
+    pub fn has_some_already(&self) -> Result<bool> {
+        match self {
+            Medium::File(file) => Ok(file.is_kept() && file.file().bytes()? > 0),
+            Medium::Device(device) => {
+                DiskFile::sync_data(&device.file)?;
+                device.file.forget()?;
+                Ok(true)
+            }
+        }
+    }
 }
 
 impl WrittenFile for Medium {

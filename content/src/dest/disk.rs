@@ -6,7 +6,6 @@ use super::device::{Device, Medium};
 use super::part_file::{DiskError, PartFile, SettledFile};
 use crate::command::{CommandInput, CommandState};
 use crate::disk::{Beneath, DiskFile};
-use crate::holdings::Held;
 use crate::journal::Identity;
 use crate::partial::{PartialFile, Resume};
 use crate::storage::keep_attributes;
@@ -28,8 +27,12 @@ pub struct Disk {
     dest: Dest,
     /// Compare with what is read back from the disk, too.
     read_back: bool,
-    /// Who uses what an earlier run left; if somebody does, what comes of this one is left, too.
-    held: Option<Arc<Held>>,
+    /// Take up what an earlier run left, and leave what comes of this one.
+    resumes: bool,
+    /// Somebody looks for what comes.
+    is_held: bool,
+    /// What is at DEST already and belongs there, for whoever looks for what comes.
+    left: Option<File>,
     target: Option<Target>,
     /// A second handle at what is being written, for others that lack it.
     kept: Option<File>,
@@ -51,7 +54,7 @@ impl Disk {
     /// large that it matters.
     fn resume(&self, offered: &Offered) -> Resume {
         let is_file = matches!(offered.content, ContentKind::File(_));
-        match offered.size.filter(|&bytes| self.held.is_some() && is_file && bytes >= LEAST_KEPT_BYTES) {
+        match offered.size.filter(|&bytes| self.resumes && is_file && bytes >= LEAST_KEPT_BYTES) {
             Some(bytes) => Resume::From(identity(offered, bytes)),
             None => Resume::Not,
         }
@@ -61,12 +64,31 @@ impl Disk {
     pub fn new(dest: Dest, read_back: bool, command: Arc<CommandState>) -> (Disk, Arc<OnceLock<PathBuf>>) {
         let path = Arc::<OnceLock<PathBuf>>::default();
         let shown = Arc::clone(&path);
-        (Disk { dest, read_back, held: None, target: None, kept: None, attributes: None, path, command }, shown)
+        (
+            Disk {
+                dest,
+                read_back,
+                resumes: false,
+                is_held: false,
+                left: None,
+                target: None,
+                kept: None,
+                attributes: None,
+                path,
+                command,
+            },
+            shown,
+        )
     }
 
-    /// From now on what an earlier run left is taken up by `held`, and what comes of this one is left for the next.
-    pub fn resuming(&mut self, held: Arc<Held>) {
-        self.held = Some(held);
+    /// From now on what is at DEST already is shown; if it `resumes`, what comes of this run is left for the next.
+    pub fn holding(&mut self, resumes: bool) {
+        (self.resumes, self.is_held) = (resumes, true);
+    }
+
+    /// What is at DEST already and belongs there.
+    pub fn left(&mut self) -> Option<Box<dyn ReadAt>> {
+        self.left.take().map(|file| Box::new(file) as Box<dyn ReadAt>)
     }
 
     /// Opens what the bytes go to.
@@ -83,6 +105,9 @@ impl Disk {
             Some((path, replace)) => {
                 let medium = self.medium(&path, offered)?;
                 self.kept = medium.second_handle().ok();
+                if self.is_held && medium.has_some_already().map_err(|error| trouble("look at DEST", error))? {
+                    self.left = medium.second_handle().ok();
+                }
                 if let (ContentKind::File(attributes), Medium::File(file)) = (offered.content, &medium) {
                     let file = DiskFile::try_clone(file.file()).map_err(|error| trouble("open it twice", error))?;
                     self.attributes = Some((file, attributes));
@@ -115,12 +140,7 @@ fn identity(offered: &Offered, bytes: u64) -> Identity {
 
 impl Storage for Disk {
     fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
-        let begun = self.open(offered);
-        if let Some(held) = &self.held {
-            let there = self.kept.as_ref().and_then(|file| DiskFile::try_clone(file).ok());
-            held.opened(there.map(|file| Box::new(file) as Box<dyn ReadAt>));
-        }
-        begun
+        self.open(offered)
     }
 
     fn syncs(&self) -> bool {

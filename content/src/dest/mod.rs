@@ -9,8 +9,8 @@ pub use arrival::{Arrival, Landed};
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
-use crate::partial::{self, PartialFile};
-use crate::storage;
+use crate::hidden_names::{left_bytes, remove_stale};
+use crate::partial::PartialFile;
 use device::Device;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
@@ -88,8 +88,7 @@ impl Dest {
         // A directory that takes the place of DEST is built beside it.
         let beside = path_beside(&resolved);
         for directory in [Some(directory.to_owned()), beside].into_iter().flatten() {
-            let files = Beneath::open(&directory).map_or(0, |directory| partial::remove_stale(&directory));
-            match files + storage::remove_stale(&directory) {
+            match Beneath::open(&directory).map_or(0, |directory| remove_stale(&directory)) {
                 0 => {}
                 count => {
                     log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display())
@@ -159,7 +158,11 @@ impl Dest {
             return *bytes;
         }
         let Some(directory) = self.directory() else { return u64::MAX };
-        statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
+        let Ok(stat) = statvfs(directory) else { return u64::MAX };
+        // What an earlier run left needs no room again.
+        let left = [Some(directory.to_owned()), path_beside(self)].into_iter().flatten();
+        let left = left.filter_map(|path| Beneath::open(&path).ok()).map(|directory| left_bytes(&directory));
+        stat.blocks_available().saturating_mul(stat.fragment_size()).saturating_add(left.sum())
     }
 }
 

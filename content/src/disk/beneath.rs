@@ -40,6 +40,12 @@ impl Beneath {
         shown(&self.0)
     }
 
+    /// By what is opened, and not by a name that somebody may give to something else meanwhile.
+    fn set_mode(&self, name: &Path, mode: u32) -> io::Result<()> {
+        let there = self.open_file(name, OFlags::PATH | OFlags::NOFOLLOW, 0)?;
+        Ok(linux::chmod(shown(&there), Mode::from_raw_mode(mode))?)
+    }
+
     fn open_file(&self, path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
         Ok(openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode), STAY)?.into())
     }
@@ -87,9 +93,7 @@ impl Directory for Beneath {
     fn take_up(&self, name: &Path) -> io::Result<File> {
         let file = match self.open_file(name, TAKEN_UP, 0) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                // By what was opened, and not by a name that somebody may give to something else meanwhile.
-                let there = self.open_file(name, OFlags::PATH | OFlags::NOFOLLOW, 0)?;
-                linux::chmod(shown(&there), Mode::from_raw_mode(super::PRIVATE_FILE))?;
+                self.set_mode(name, super::PRIVATE_FILE)?;
                 self.open_file(name, TAKEN_UP, 0)?
             }
             opened => opened?,
@@ -107,6 +111,10 @@ impl Directory for Beneath {
 
     fn make_directory(&self, name: &Path) -> io::Result<()> {
         Ok(linux::mkdirat(&self.0, name, Mode::from_raw_mode(PRIVATE_DIRECTORY))?)
+    }
+
+    fn open_up(&self, name: &Path) -> io::Result<()> {
+        self.set_mode(name, PRIVATE_DIRECTORY)
     }
 
     fn make_symlink(&self, name: &Path, target: &[u8]) -> io::Result<()> {

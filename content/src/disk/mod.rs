@@ -153,6 +153,12 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn make_directory(&self, name: &Path) -> io::Result<()>;
 
+    /// Lets this process write into a directory right in this one, whatever its mode.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open_up(&self, name: &Path) -> io::Result<()>;
+
     /// Makes a symbolic link right in this one.
     ///
     /// # Errors

@@ -14,49 +14,38 @@ mod tests;
 pub use basis::BasisError;
 
 use basis::{Basis, read_exactly};
+use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::{
     CHUNK_BYTES, ChunkSet, Cut, HeldOffer, Holdings, Origin, Piece, STRETCH_BYTES, StretchLedger,
 };
 use ethbcast_collectives::session::live::ReadAt;
 use found::{Found, Located, Part};
 use index::{Index, Place};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long DEST may take to be opened before somebody is told, and before nothing in it is used.
-const OPENING: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
+use std::path::{Path, PathBuf};
 
 /// What this host has.
 #[derive(Debug)]
 pub struct Held {
-    bases: Vec<Basis>,
+    /// What is like the content, once it is known which that is.
+    bases: RwLock<Vec<Basis>>,
+    /// Where an older version of it would be: DEST, if nothing else was given.
+    dest: Option<PathBuf>,
     place: Mutex<InPlace>,
-    opened: Condvar,
     search: Mutex<Search>,
     /// Of the stretches that are not written yet.
     found: Mutex<BTreeMap<u64, Vec<Found>>>,
 }
 
 /// What an earlier run left where the content will be.
-enum InPlace {
-    /// DEST is not open yet.
-    Unknown,
-    /// Nothing.
-    Nothing,
-    /// This.
-    There(Box<dyn ReadAt>),
-}
+#[derive(Default)]
+struct InPlace(Option<Box<dyn ReadAt>>);
 
 impl Debug for InPlace {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            InPlace::Unknown => "Unknown",
-            InPlace::Nothing => "Nothing",
-            InPlace::There(_) => "There",
-        })
+        formatter.debug_tuple("InPlace").field(&self.0.is_some()).finish()
     }
 }
 
@@ -69,52 +58,52 @@ struct Search {
 }
 
 impl Held {
-    /// What an earlier run left, and these bases.
+    /// What an earlier run left, and these bases; without any, what is at `dest` under its own name or the sender's.
     ///
     /// # Errors
     /// If one of them cannot be a basis.
-    pub fn new(bases: &[PathBuf]) -> Result<Held, BasisError> {
+    pub fn new(bases: &[PathBuf], dest: Option<PathBuf>) -> Result<Held, BasisError> {
         Ok(Held {
-            bases: bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?,
-            place: Mutex::new(InPlace::Unknown),
-            opened: Condvar::new(),
+            bases: RwLock::new(bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?),
+            dest: dest.filter(|_| bases.is_empty()),
+            place: Mutex::default(),
             search: Mutex::default(),
             found: Mutex::default(),
         })
     }
 
-    /// DEST is open, and this is what it has where the content will be, if it has anything.
-    pub fn opened(&self, there: Option<Box<dyn ReadAt>>) {
-        *self.place.lock() = there.map_or(InPlace::Nothing, InPlace::There);
-        self.opened.notify_all();
+    /// Opens what is at DEST, which this will take the place of.
+    fn open_dest(&self, dest: &Path, offer: &HeldOffer) {
+        let is_tree = offer.content == ContentKind::Tree;
+        let named = Path::new(&offer.source).file_name().map(|name| dest.join(name));
+        let like = [named, Some(dest.to_owned())].into_iter().flatten().find(|path| {
+            path.symlink_metadata().is_ok_and(|there| if is_tree { there.is_dir() } else { there.is_file() })
+        });
+        let basis = like.map(|path| Basis::open(&path).inspect_err(|error| log::warn!("{error}")));
+        *self.bases.write() = basis.and_then(Result::ok).into_iter().collect();
     }
 
-    /// Waits until DEST is open.
-    fn wait_until_open(&self) {
-        let mut place = self.place.lock();
-        for limit in OPENING {
-            let is_unknown = |place: &mut InPlace| matches!(place, InPlace::Unknown);
-            if self.opened.wait_while_for(&mut place, is_unknown, limit).timed_out() {
-                log::warn!("DEST has not been opened for {} s: its disk does not answer", limit.as_secs());
-            }
-        }
+    /// DEST is open, and this is what it has where the content will be, if it has anything.
+    pub fn opened(&self, there: Option<Box<dyn ReadAt>>) {
+        *self.place.lock() = InPlace(there);
     }
 
     fn is_in_place(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut [u8]) -> bool {
         let place = self.place.lock();
-        let InPlace::There(there) = &*place else { return false };
+        let Some(there) = &place.0 else { return false };
         read_exactly(&**there, ledger.chunk_offset(chunk), buffer) && ledger.matches(chunk, buffer)
     }
 
     /// Where a chunk is at its own offset.
     fn at_its_offset(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut Vec<u8>) -> Found {
+        let bases = self.bases.read();
         let offset = ledger.chunk_offset(chunk);
         buffer.resize(ledger.chunk_bytes(chunk), 0);
         if self.is_in_place(ledger, chunk, buffer) {
             return Found::InPlace;
         }
         let end = offset + buffer.len() as u64;
-        for (number, basis) in self.bases.iter().enumerate().filter(|(_, basis)| end <= basis.bytes()) {
+        for (number, basis) in bases.iter().enumerate().filter(|(_, basis)| end <= basis.bytes()) {
             if basis.read(offset, buffer) && ledger.matches(chunk, buffer) {
                 return Found::Parts([Part::whole(Place { basis: number, offset }, buffer.len())].into());
             }
@@ -124,24 +113,25 @@ impl Held {
 
     /// Looks anywhere for the chunks that were not found.
     fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
-        if ledger.pieces().is_empty() || self.bases.is_empty() {
+        let bases = self.bases.read();
+        if ledger.pieces().is_empty() || bases.is_empty() {
             return;
         }
         let mut search = self.search.lock();
         let cut = cut_of(ledger.pieces());
         if search.index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
-            search.index = Some(Index::of(&self.bases, cut));
+            search.index = Some(Index::of(&bases, cut));
         }
         let before = search.last.take().filter(|(number, _)| number + 1 == ledger.number());
         let before = before.map(|(_, located)| located).unwrap_or_default();
         let index = search.index.as_ref().expect("it was just made");
-        let located = Located::find(ledger, index, &self.bases, &before);
+        let located = Located::find(ledger, index, &bases, &before);
         for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
             let bytes = ledger.chunk_bytes(chunk);
             let begin = ledger.chunk_offset(chunk);
             let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else { continue };
             buffer.resize(bytes, 0);
-            if found::read(&parts, &self.bases, buffer) && ledger.matches(chunk, buffer) {
+            if found::read(&parts, &bases, buffer) && ledger.matches(chunk, buffer) {
                 *found = Found::Parts(parts);
             }
         }
@@ -156,13 +146,15 @@ fn cut_of(pieces: &[Piece]) -> Cut {
 }
 
 impl Holdings for Held {
-    fn begin(&self, _offer: &HeldOffer) {
+    fn begin(&self, offer: &HeldOffer) {
+        if let Some(dest) = &self.dest {
+            self.open_dest(dest, offer);
+        }
         self.found.lock().clear();
-        self.search.lock().last = None;
+        *self.search.lock() = Search::default();
     }
 
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {
-        self.wait_until_open();
         let mut buffer = Vec::with_capacity(CHUNK_BYTES);
         let mut found: Vec<Found> =
             (0..ledger.chunks()).map(|chunk| self.at_its_offset(ledger, chunk, &mut buffer)).collect();
@@ -179,10 +171,10 @@ impl Holdings for Held {
             Found::InPlace => {
                 let offset = stretch * STRETCH_BYTES + (chunk * CHUNK_BYTES) as u64;
                 let place = self.place.lock();
-                let InPlace::There(there) = &*place else { return None };
+                let there = place.0.as_ref()?;
                 read_exactly(&**there, offset, to).then_some(Origin::InPlace)
             }
-            Found::Parts(parts) => found::read(&parts, &self.bases, to).then_some(Origin::Elsewhere),
+            Found::Parts(parts) => found::read(&parts, &self.bases.read(), to).then_some(Origin::Elsewhere),
         }
     }
 

@@ -52,7 +52,7 @@ fn with(directory: &TempDir, name: &str, content: &[u8]) -> PathBuf {
 }
 
 fn held(bases: &[PathBuf], in_place: Option<&Path>) -> Held {
-    let held = Held::new(bases).expect("they are files");
+    let held = Held::new(bases, None).expect("they are files");
     held.opened(in_place.map(|path| Box::new(fs::File::open(path).expect("there")) as Box<dyn ReadAt>));
     held
 }
@@ -175,7 +175,7 @@ fn what_cannot_be_a_basis_is_named_with_what_to_do() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing");
     for (path, words) in [(missing, "leave it out"), ("/dev/null".into(), "no file, block device or directory")] {
-        let text = Held::new(std::slice::from_ref(&path)).expect_err("it cannot").to_string();
+        let text = Held::new(std::slice::from_ref(&path), None).expect_err("it cannot").to_string();
         assert!(text.contains(words) && text.contains(path.to_str().expect("ours")), "{text}");
     }
 }

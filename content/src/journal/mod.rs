@@ -65,6 +65,14 @@ pub enum JournalError {
     System(#[from] io::Error),
 }
 
+/// What a user is told of a journal that only a newer build can read.
+pub(crate) fn newer(version: u16) -> io::Error {
+    io::Error::other(format!(
+        "what an earlier run left has a journal of version {version}, and this build reads {VERSION}: receive with the \
+         build that left it, or remove it with --no-resume"
+    ))
+}
+
 /// A journal that is written.
 #[derive(Debug)]
 pub struct Journal<F> {
@@ -125,6 +133,11 @@ impl<F: DiskFile> Journal<F> {
         (self.end, self.seal) = (self.end + bytes.len() as u64, seal);
         Ok(())
     }
+}
+
+/// What a journal says, which somebody else may be writing.
+pub(crate) fn peek<F: DiskFile>(file: &F) -> Option<Recovered> {
+    recover(file).ok().map(|(recovered, ..)| recovered)
 }
 
 /// What the whole records of a journal say, where they end, and the last seal.

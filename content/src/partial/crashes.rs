@@ -4,6 +4,7 @@
 use super::*;
 use crate::dest::{DiskError, PartFile};
 use crate::disk::model::{Model, ModelDirectory, World};
+use crate::hidden_names::remove_stale;
 use crate::journal::read_all;
 use nix::libc;
 use std::collections::HashSet;

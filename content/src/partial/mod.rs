@@ -8,20 +8,18 @@
 
 #[cfg(test)]
 mod crashes;
-mod names;
 #[cfg(test)]
 mod tests;
 
-pub use names::remove_stale;
-
 use crate::dest::WrittenFile;
 use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
+use crate::hidden_names::{self, HiddenNames};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::runs::Runs;
-use names::Names;
 use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::io::{self, Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,9 +52,9 @@ enum Hidden {
     /// By none.
     Nameless,
     /// By one that goes with its process.
-    Fleeting(Names),
+    Fleeting(HiddenNames),
     /// By one that is found again.
-    Kept(Names),
+    Kept(HiddenNames),
     /// By its own.
     Published,
 }
@@ -77,9 +75,9 @@ impl<D: Directory> PartialFile<D> {
     /// # Errors
     /// If nothing can be written there, or another build's journal is in the way.
     pub fn begin(holder: Arc<D>, holder_path: &Path, name: &OsStr, resume: &Resume) -> io::Result<PartialFile<D>> {
-        let names = Names::of(name);
+        let names = HiddenNames::of(name.as_bytes());
         let Resume::From(identity) = resume else {
-            if holder.take_up(&names.part).is_ok_and(|part| part.try_lock()) && names::remove(&*holder, &names) {
+            if holder.take_up(&names.part).is_ok_and(|part| part.try_lock()) && hidden_names::remove(&*holder, &names) {
                 log::info!("removed what an earlier run left of {}", name.display());
             }
             return PartialFile::fleeting(holder, holder_path);
@@ -107,7 +105,7 @@ impl<D: Directory> PartialFile<D> {
             return Ok(PartialFile::new(holder, holder_path, file, Hidden::Nameless));
         }
         for _ in 0..ATTEMPTS {
-            let names = Names::fleeting();
+            let names = HiddenNames::fleeting();
             let file = holder.create(&names.part, COMMON_FILE)?;
             // Before it was locked another receiver may have taken it for that of a dead one.
             if file.try_lock() && holder.is_named(&file, &names.part) {
@@ -153,7 +151,7 @@ impl<D: Directory> PartialFile<D> {
             Hidden::Nameless => match self.holder.name(&self.file, name) {
                 Err(error) if replace && error.kind() == ErrorKind::AlreadyExists => {
                     // Only a name can take the place of another.
-                    let names = Names::fleeting();
+                    let names = HiddenNames::fleeting();
                     self.holder.name(&self.file, &names.part)?;
                     self.hidden = Hidden::Fleeting(names.clone());
                     names.part
@@ -180,7 +178,7 @@ impl<D: Directory> PartialFile<D> {
 }
 
 /// The hidden file that is found again, and whether it is new; none if another process has it.
-fn open_kept<D: Directory>(holder: &D, names: &Names) -> io::Result<Option<(D::File, bool)>> {
+fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<Option<(D::File, bool)>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match holder.take_up(&names.part) {
             Err(error) if error.kind() == ErrorKind::NotFound => match holder.create(&names.part, PRIVATE_FILE) {
@@ -202,7 +200,7 @@ fn open_kept<D: Directory>(holder: &D, names: &Names) -> io::Result<Option<(D::F
 /// The journal of a hidden file, and what it says of this content.
 fn open_journal<D: Directory>(
     holder: &D,
-    names: &Names,
+    names: &HiddenNames,
     identity: &Identity,
     is_new: bool,
 ) -> io::Result<(Journal<D::File>, Runs)> {
@@ -211,13 +209,7 @@ fn open_journal<D: Directory>(
         there => there?,
     };
     match Journal::take_up(file.try_clone()?) {
-        Err(JournalError::Newer(version)) => {
-            return Err(Error::other(format!(
-                "what an earlier run left has a journal of version {version}, and this build reads {}: receive with the \
-                 build that left it, or remove it with --no-resume",
-                crate::journal::VERSION
-            )));
-        }
+        Err(JournalError::Newer(version)) => return Err(crate::journal::newer(version)),
         Err(JournalError::System(error)) => return Err(error),
         Err(JournalError::None) => {}
         Ok((journal, recovered)) if recovered.identity == *identity && !is_new => {
@@ -313,10 +305,10 @@ impl<D: Directory> Drop for PartialFile<D> {
     fn drop(&mut self) {
         match &self.hidden {
             Hidden::Nameless | Hidden::Published => {}
-            Hidden::Fleeting(names) => drop(names::remove(&*self.holder, names)),
+            Hidden::Fleeting(names) => drop(hidden_names::remove(&*self.holder, names)),
             // Of nothing there is nothing to resume.
             Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
-                names::remove(&*self.holder, names);
+                hidden_names::remove(&*self.holder, names);
             }
             Hidden::Kept(_) => {}
         }

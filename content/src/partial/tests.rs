@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::Beneath;
+use crate::hidden_names::remove_stale;
 use std::fs;
 use tempfile::TempDir;
 
@@ -54,7 +55,7 @@ fn what_is_left_is_found_again_read_only_or_not_and_locked_while_somebody_writes
     sync().expect("room");
     first.write_all(&[2; 100_000]).expect("room");
     let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o444));
-    fs::set_permissions(directory.path().join(&Names::of("dest".as_ref()).part), mode).expect("ours");
+    fs::set_permissions(directory.path().join(&HiddenNames::of(b"dest").part), mode).expect("ours");
     let second = begin(&directory, &kept(1)).expect("room");
     assert!(!second.is_kept() && second.claimed().is_empty(), "the first has it");
     assert_eq!(remove_stale(&*holder(&directory)), 0, "its process lives");
@@ -76,7 +77,7 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
     let mut first = begin(&directory, &kept(1)).expect("room");
     first.write_all(b"something").expect("room");
     drop(first);
-    let journal = directory.path().join(&Names::of("dest".as_ref()).journal);
+    let journal = directory.path().join(&HiddenNames::of(b"dest").journal);
     let mut bytes = fs::read(&journal).expect("there");
     bytes[7] = 2;
     fs::write(&journal, &bytes).expect("ours");

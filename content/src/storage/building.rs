@@ -1,14 +1,17 @@
 //! Builds a directory from its stream.
 
-use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter, is_taken};
+use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter, is_taken, one};
+use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
-use crate::manifest::{Entry, Node};
+use crate::manifest::{Entry, Manifest, Node};
 use crate::name;
 use crate::replay::{Trouble, Troubles};
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
+use std::collections::HashSet;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,24 +31,58 @@ pub(super) struct Building<D: Directory> {
     directory: Option<(u32, D)>,
     /// The file that is being written.
     file: Option<D::File>,
+    /// An earlier run has built a part of it.
+    is_taken_up: bool,
 }
 
 impl<D: Directory> Building<D> {
-    /// Builds in `root`, which is empty; the manifest has been taken off the stream.
-    pub(super) fn new(root: Arc<D>, layout: Arc<Layout>, manifest_bytes: u64, troubles: Troubles) -> Building<D> {
+    /// Builds in `root`, which is empty, unless an earlier run `is_taken_up`, which built in it what has the same
+    /// manifest; that has been taken off the stream.
+    pub(super) fn new(
+        root: Arc<D>,
+        layout: Arc<Layout>,
+        manifest_bytes: u64,
+        troubles: Troubles,
+        is_taken_up: bool,
+    ) -> Building<D> {
         let setter = Setter::default();
-        Building { root, layout, troubles, setter, at: manifest_bytes, next: 1, directory: None, file: None }
+        Building {
+            root,
+            layout,
+            troubles,
+            setter,
+            at: manifest_bytes,
+            next: 1,
+            directory: None,
+            file: None,
+            is_taken_up,
+        }
+    }
+
+    /// Where in the stream the next bytes are.
+    pub(super) fn at(&self) -> u64 {
+        self.at
     }
 
     /// Takes the next bytes of the stream.
-    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.take(bytes, true)
+    }
+
+    /// Takes the next bytes of the stream, which are where they belong if an earlier run was taken up.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.take(bytes, !self.is_taken_up)
+    }
+
+    fn take(&mut self, mut bytes: &[u8], is_new: bool) -> Result<(), StorageError> {
         while !bytes.is_empty() {
             let taken = match self.layout.at(self.at) {
                 Some(Piece::Data { entry, offset, bytes: most }) => {
                     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
                     self.make_until(entry)?;
                     let file = self.file.as_ref().expect("it was just made");
-                    file.write_all_at(&bytes[..count], offset).map_err(|error| self.failed("write", entry, error))?;
+                    let done = if is_new { file.write_all_at(&bytes[..count], offset) } else { Ok(()) };
+                    done.map_err(|error| self.failed("write", entry, error))?;
                     count
                 }
                 Some(Piece::Verdict { entry }) => {
@@ -73,6 +110,10 @@ impl<D: Directory> Building<D> {
         let layout = Arc::clone(&self.layout);
         let entries = layout.manifest().entries();
         self.make_until(entries.len() - 1)?;
+        if self.is_taken_up {
+            let removed = remove_others(&*self.root, layout.manifest());
+            removed.map_err(|error| trouble("remove what an earlier run left", error))?;
+        }
         let lost: Vec<usize> = self.troubles.lock().keys().copied().collect();
         for entry in lost {
             let removed =
@@ -106,6 +147,9 @@ impl<D: Directory> Building<D> {
     fn make(&mut self, entry: &Entry) -> io::Result<()> {
         let (layout, own) = (Arc::clone(&self.layout), path_of(entry));
         let manifest = layout.manifest();
+        if self.is_taken_up && self.take_up(entry, &own)? {
+            return Ok(());
+        }
         match &entry.node {
             Node::Directory => self.enter(entry.parent)?.make_directory(&own),
             Node::File(_) => {
@@ -137,6 +181,25 @@ impl<D: Directory> Building<D> {
         }
     }
 
+    /// Takes up what an earlier run made of an entry, and whether it did; what cannot be taken up is removed.
+    fn take_up(&mut self, entry: &Entry, own: &Path) -> io::Result<bool> {
+        let directory = self.enter(entry.parent)?;
+        match (&entry.node, directory.kind(own)?) {
+            (_, None) => return Ok(false),
+            (Node::Directory, Some(Kind::Directory)) => {
+                directory.open_up(own)?;
+                return Ok(true);
+            }
+            (Node::File(_), Some(Kind::File)) => {
+                self.file = Some(directory.take_up(own)?);
+                return Ok(true);
+            }
+            _ => {}
+        }
+        directory.remove_all(own)?;
+        Ok(false)
+    }
+
     fn set_at(&mut self, entry: &Entry, own: &Path, is_link: bool) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let directory = self.enter(entry.parent)?.try_clone()?;
@@ -155,7 +218,7 @@ impl<D: Directory> Building<D> {
         }
         let Node::File(data) = &own.node else { return Ok(()) };
         // A hole at the end is written by nobody.
-        let sized = if data.extents().is_some() { file.set_bytes(data.bytes()) } else { Ok(()) };
+        let sized = if data.extents().is_some() || self.is_taken_up { file.set_bytes(data.bytes()) } else { Ok(()) };
         let set = sized.and_then(|()| file.set_attributes(&mut self.setter, &own.attributes, layout.manifest()));
         set.map_err(|error| self.failed("set the attributes of", entry, error))
     }
@@ -187,4 +250,21 @@ impl<D: Directory> Building<D> {
 /// An entry's own name as a path.
 pub(super) fn path_of(entry: &Entry) -> std::path::PathBuf {
     name::path(&entry.name)
+}
+
+/// Removes what is below a directory and not in its manifest.
+pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<()> {
+    let entries = manifest.entries();
+    let known: HashSet<(u32, &[u8])> =
+        entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
+    for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
+        let directory = root.directory(&manifest.path(at))?;
+        for name in directory.names()? {
+            let is_ours = at == 0 && is_hidden(&name);
+            if !is_ours && !known.contains(&(at as u32, name.as_bytes())) {
+                directory.remove_all(one(&name))?;
+            }
+        }
+    }
+    Ok(())
 }

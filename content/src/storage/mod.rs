@@ -1,34 +1,36 @@
 //! A directory as DEST: built beside it from the stream, and shown whole when all is verified and on the disk.
 
 mod building;
+#[cfg(test)]
+mod crashes;
 mod hidden;
 mod incoming;
+mod leftover;
 mod place;
+mod work;
 
 pub use crate::disk::keep_attributes;
-pub use hidden::remove_stale;
 pub use place::Target;
 
-use crate::disk::{Beneath, Directory};
-use crate::layout::Layout;
-use crate::replay::{OpenEntry, Replay, Troubles};
-use crate::syncer::Syncer;
+use crate::disk::Beneath;
+use crate::journal::Identity;
+use crate::replay::Replay;
 use crate::trouble::trouble;
-use building::Building;
 use ethbcast_collectives::session::application::Tally;
+use ethbcast_collectives::session::ledger::CHUNK_BYTES;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
-use hidden::Hidden;
 use incoming::Incoming;
+use leftover::Leftover;
 use parking_lot::{Mutex, RwLock};
 use place::Place;
-use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use work::{BuiltFiles, Work};
 
-/// Bytes after which the disk is asked to begin writing.
-const SYNC_BYTES: u64 = 64 << 20;
+/// What is shorter is sent again as a whole.
+const LEAST_KEPT_BYTES: u64 = 1 << 20;
 /// Bytes read back at once.
 const READ_BYTES: usize = 1 << 20;
 
@@ -67,37 +69,11 @@ pub struct TreeStorage {
     encoded: Arc<RwLock<Vec<u8>>>,
     built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
     work: Option<Work<Beneath>>,
+    /// Take up what an earlier run left, and leave what comes of this one.
+    resumes: bool,
+    identity: Option<Identity>,
+    leftover: Option<Leftover<Beneath>>,
     arrived: Arc<Arrived>,
-}
-
-/// A directory that is being built, with all that it takes. The fields are dropped in this order.
-#[derive(Debug)]
-struct Work<D: Directory> {
-    building: Building<D>,
-    syncer: Option<Syncer>,
-    unsynced_bytes: u64,
-    layout: Arc<Layout>,
-    troubles: Troubles,
-    hidden: Hidden<D>,
-    place: Place<D>,
-}
-
-/// The files of a directory that is being built, or was.
-#[derive(Debug)]
-struct BuiltFiles<D> {
-    layout: Arc<Layout>,
-    root: Arc<D>,
-    /// Where they are once they were moved one by one.
-    moved: D,
-}
-
-impl<D: Directory> OpenEntry for BuiltFiles<D> {
-    type File = D::File;
-
-    fn open(&self, entry: usize) -> io::Result<D::File> {
-        let path = self.layout.manifest().path(entry);
-        self.root.file(&path).or_else(|_| self.moved.file(&path))
-    }
 }
 
 impl TreeStorage {
@@ -112,35 +88,64 @@ impl TreeStorage {
             encoded: Arc::default(),
             built: Arc::default(),
             work: None,
+            resumes: false,
+            identity: None,
+            leftover: None,
             arrived: Arc::clone(&arrived),
         };
         (storage, arrived)
     }
 
+    /// From now on what an earlier run left is taken up, and what comes of this one is left for the next.
+    pub fn resuming(&mut self) {
+        self.resumes = true;
+    }
+
+    /// What an earlier run left of the stream.
+    pub fn left(&self) -> Option<Box<dyn ReadAt>> {
+        self.leftover.as_ref().map(|leftover| Box::new(leftover.replay()) as Box<dyn ReadAt>)
+    }
+
+    /// What an earlier run left of what is offered, in any directory in which it may have been built.
+    fn find_leftover(&mut self, offered: &Offered) -> io::Result<()> {
+        let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= LEAST_KEPT_BYTES) else {
+            return Ok(());
+        };
+        let identity = identity(offered, bytes);
+        for holder in Place::holders(&self.target) {
+            self.leftover = Leftover::find(&holder, &identity)?;
+            if self.leftover.is_some() {
+                break;
+            }
+        }
+        self.identity = Some(identity);
+        Ok(())
+    }
+
     /// The manifest is there: finds the place, and begins to build.
     fn begin_building(&mut self) -> Result<(), StorageError> {
-        let encoded_bytes = self.encoded.read().len() as u64;
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest.root().name)?;
         let cannot = |error| trouble("make a directory for what comes", error);
-        let hidden = Hidden::create(place.holder()).map_err(cannot)?;
+        let encoded = std::mem::take(&mut *self.encoded.write());
+        let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
+        let work = work.map_err(cannot)?;
         self.arrived.building.get_or_init(|| ());
-        let (layout, troubles) = (Arc::new(Layout::new(manifest, encoded_bytes)), Troubles::default());
-        let root = Arc::clone(hidden.root());
-        let syncing = root.try_clone().map_err(cannot)?;
-        let syncer = Syncer::start(move || syncing.sync_file_system()).map_err(cannot)?;
-        let files = BuiltFiles {
-            layout: Arc::clone(&layout),
-            root: Arc::clone(&root),
-            moved: place.holder().try_clone().map_err(cannot)?,
-        };
-        let encoded = Arc::new(self.encoded.read().clone());
-        let replay = Replay::new(Arc::clone(&layout), encoded, Arc::clone(&troubles), files);
-        self.built.set(replay).expect("there is one manifest");
-        *self.encoded.write() = Vec::new();
-        let building = Building::new(root, Arc::clone(&layout), encoded_bytes, Arc::clone(&troubles));
-        self.work = Some(Work { building, syncer: Some(syncer), unsynced_bytes: 0, layout, troubles, hidden, place });
+        self.built.set(work.replay(encoded).map_err(cannot)?).expect("there is one manifest");
+        self.work = Some(work);
         Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
+        let mut rest = bytes;
+        if self.work.is_none() {
+            rest = self.incoming.take(bytes, &self.encoded).map_err(|error| damaged(error.to_string()))?;
+            if !self.incoming.is_whole() {
+                return Ok(());
+            }
+            self.begin_building()?;
+        }
+        self.work.as_mut().expect("it has begun").take(rest, are_here)
     }
 
     /// Compares what the disk has with what was sent.
@@ -160,31 +165,10 @@ impl TreeStorage {
     }
 }
 
-impl<D: Directory> Work<D> {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.building.write(bytes)?;
-        self.unsynced_bytes += bytes.len() as u64;
-        if self.unsynced_bytes >= SYNC_BYTES && self.syncer.as_mut().is_some_and(Syncer::tell) {
-            self.unsynced_bytes = 0;
-        }
-        // The first failed sync decides: the kernel reports it once.
-        match self.syncer.take_if(|syncer| syncer.has_ended()) {
-            Some(ended) => ended.finish().map_err(|error| trouble("sync", error)),
-            None => Ok(()),
-        }
-    }
-
-    fn settle(&mut self) -> Result<(), StorageError> {
-        self.building.finish()?;
-        let synced = self.syncer.take().map_or_else(|| Err(io::Error::other("an earlier sync failed")), Syncer::finish);
-        let synced = synced.and_then(|()| self.hidden.root().sync_file_system());
-        synced.map_err(|error| trouble("sync", error))
-    }
-}
-
 impl Storage for TreeStorage {
-    fn begin(&mut self, _offered: &Offered) -> Result<(), StorageError> {
-        Ok(())
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+        let found = self.find_leftover(offered);
+        found.map_err(|error| trouble("take up what an earlier run left", error))
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
@@ -192,38 +176,34 @@ impl Storage for TreeStorage {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        let mut rest = bytes;
-        if self.work.is_none() {
-            rest = self.incoming.take(bytes, &self.encoded).map_err(|error| damaged(error.to_string()))?;
-            if !self.incoming.is_whole() {
-                return Ok(());
-            }
-            self.begin_building()?;
-        }
-        self.work.as_mut().expect("it has begun").write(rest)
+        self.take(bytes, false)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.take(bytes, true)
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let no_manifest = || damaged("the list of files did not come: send again with the same build".to_owned());
         let work = self.work.as_mut().ok_or_else(no_manifest)?;
-        // What was left out cannot be read back.
         work.settle()?;
-        let is_whole = work.troubles.lock().is_empty();
-        if self.read_back && is_whole { self.compare(trailer) } else { Ok(()) }
+        // What was left out cannot be read back.
+        if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let manifest = work.layout.manifest();
-        let lost: HashSet<usize> = work.troubles.lock().keys().copied().collect();
-        work.place.publish(&work.hidden, manifest, &lost)?;
-        let line = |entry: usize| format!("{}: {}", manifest.shown(entry), work.troubles.lock()[&entry].why);
-        let mut entries: Vec<usize> = lost.into_iter().collect();
-        entries.sort_unstable();
-        *self.arrived.lost.lock() = entries.into_iter().map(line).collect();
-        self.arrived.path.get_or_init(|| work.place.path());
+        let (path, lost) = work.publish()?;
+        *self.arrived.lost.lock() = lost;
+        self.arrived.path.get_or_init(|| path);
         Ok(())
     }
+}
+
+/// What is offered, so that the next run knows whether it is the same.
+fn identity(offered: &Offered, bytes: u64) -> Identity {
+    let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
+    Identity { bytes, chunk_bytes: CHUNK_BYTES as u32, content: *blake3::hash(text.as_bytes()).as_bytes() }
 }
 
 /// What others that lack something may read of it.

@@ -1,9 +1,9 @@
 //! Where a directory will be, and how it gets there.
 
-use super::building::path_of;
-use super::hidden::{Hidden, is_hidden};
-use crate::disk::{Beneath, Directory, Setter, one};
-use crate::manifest::{Manifest, Node};
+use super::building::{path_of, remove_others};
+use super::hidden::Hidden;
+use crate::disk::{Beneath, Directory, Setter};
+use crate::manifest::Manifest;
 use crate::name;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
@@ -36,6 +36,14 @@ pub(super) struct Place<D: Directory> {
 }
 
 impl Place<Beneath> {
+    /// The directories in which something may be built for this target: which one it is depends on what comes.
+    pub(super) fn holders(target: &Target) -> Vec<Beneath> {
+        let dest = target.dest.canonicalize().unwrap_or_else(|_| target.dest.clone());
+        let beside = dest.parent().unwrap_or(Path::new("/")).to_owned();
+        let inside = Some(dest).filter(|dest| dest.is_dir());
+        [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
+    }
+
     /// Finds it, once the directory's own name is known.
     pub(super) fn find(target: &Target, own: &[u8]) -> Result<Place<Beneath>, StorageError> {
         let dest = &target.dest;
@@ -81,6 +89,12 @@ impl Place<Beneath> {
 }
 
 impl<D: Directory> Place<D> {
+    /// Of this name in a directory, whatever is there.
+    #[cfg(test)]
+    pub(super) fn named(holder: D, holder_path: PathBuf, name: PathBuf, target: Target) -> Place<D> {
+        Place { holder, holder_path, name: Some(name), target }
+    }
+
     /// The directory in which it is built.
     pub(super) fn holder(&self) -> &D {
         &self.holder
@@ -121,6 +135,8 @@ impl<D: Directory> Place<D> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             return self.holder.rename_to_free(hidden.name(), name);
         }
+        // What will have the hidden name is not ours, and must be taken up by nobody.
+        hidden.forget_journal()?;
         match self.holder.exchange(hidden.name(), name) {
             // What was there has the hidden name now, and is removed with it.
             Ok(()) => Ok(()),
@@ -163,7 +179,7 @@ impl<D: Directory> Place<D> {
             }
         }
         if self.target.delete {
-            self.delete_others(manifest)?;
+            remove_others(&self.holder, manifest)?;
         }
         // The directory itself keeps its own attributes where only what is in it was sent.
         let own = usize::from(manifest.root().name.is_empty());
@@ -172,24 +188,6 @@ impl<D: Directory> Place<D> {
             directory.set_attributes(&mut setter, &entry.attributes, manifest)?;
         }
         self.holder.sync_file_system()
-    }
-
-    /// Removes what the sender does not have.
-    fn delete_others(&self, manifest: &Manifest) -> io::Result<()> {
-        let entries = manifest.entries();
-        let known: HashSet<(u32, &[u8])> =
-            entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
-        for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
-            let directory = self.holder.directory(&manifest.path(at))?;
-            for name in directory.names()? {
-                use std::os::unix::ffi::OsStrExt;
-                let is_ours = at == 0 && is_hidden(&name);
-                if !is_ours && !known.contains(&(at as u32, name.as_bytes())) {
-                    directory.remove_all(one(&name))?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::hidden_names::remove_stale;
 use crate::manifest::{Attributes, Builder, Entry, FileData, Manifest, Node};
 use crate::source::{Exclusion, Selection, Tree};
 use std::fs::{self, Permissions};
@@ -205,12 +206,12 @@ fn who_stops_in_the_middle_leaves_nothing_and_what_the_dead_left_is_removed() {
     let (mut storage, _arrived) = TreeStorage::new(whole(&dest), false);
     storage.write(&stream[..1_000_000]).expect("room");
     assert_eq!(names(scratch.path()).len(), 2, "a hidden one is there");
-    assert_eq!(remove_stale(scratch.path()), 0, "its process lives");
+    assert_eq!(remove_stale(&Beneath::open(scratch.path()).expect("there")), 0, "its process lives");
     drop(storage);
     assert_eq!(names(scratch.path()), ["source"]);
     fs::create_dir_all(scratch.path().join(".ethbcast-1-2.tree/sub")).expect("room");
     fs::create_dir(scratch.path().join(".ethbcast-notes")).expect("room");
-    assert_eq!(remove_stale(scratch.path()), 1);
+    assert_eq!(remove_stale(&Beneath::open(scratch.path()).expect("there")), 1);
     assert_eq!(names(scratch.path()), [".ethbcast-notes", "source"]);
 }
 

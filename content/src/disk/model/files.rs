@@ -103,6 +103,10 @@ impl Directory for ModelDirectory {
         self.add("make directory", name, World::directory()).map(drop)
     }
 
+    fn open_up(&self, name: &Path) -> Result<()> {
+        self.disk.look(|state| state.current.find(self.inode, name).map(drop))
+    }
+
     fn make_symlink(&self, name: &Path, target: &[u8]) -> Result<()> {
         self.add("make link", name, Inode::Symlink(target.to_vec())).map(drop)
     }

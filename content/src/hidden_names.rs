@@ -1,0 +1,97 @@
+//! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
+
+use crate::disk::{Directory, DiskFile};
+use crate::journal::peek;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PREFIX: &str = ".ethbcast-";
+const PART: &str = ".part";
+const TREE: &str = ".tree";
+const JOURNAL: &str = ".journal";
+/// What nobody has written to for so long is not taken up again: a week.
+const KEPT_SECONDS: u64 = 7 * 24 * 3600;
+
+/// The hidden names of something that has no name of its own yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenNames {
+    /// The data of a file.
+    pub part: PathBuf,
+    /// A directory that is being built.
+    pub tree: PathBuf,
+    /// What is said of either.
+    pub journal: PathBuf,
+}
+
+impl HiddenNames {
+    /// The same for the same name, so that it is found again.
+    pub(crate) fn of(name: &[u8]) -> HiddenNames {
+        let digest = blake3::hash(name).to_hex();
+        HiddenNames::with(&format!("{PREFIX}{}", &digest[..16]))
+    }
+
+    /// Others each time.
+    pub(crate) fn fleeting() -> HiddenNames {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        HiddenNames::with(&format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn with(stem: &str) -> HiddenNames {
+        let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
+        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
+    }
+}
+
+/// Whether a name is one that stands for something unfinished.
+pub(crate) fn is_hidden(name: &OsStr) -> bool {
+    [PART, TREE, JOURNAL].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
+}
+
+/// The names of which this is one, with this suffix.
+fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
+    let stem = name.to_str().filter(|name| name.starts_with(PREFIX))?.strip_suffix(suffix)?;
+    Some(HiddenNames::with(stem))
+}
+
+/// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
+/// journal can be taken up again, and is kept for a week.
+pub fn remove_stale<D: Directory>(directory: &D) -> usize {
+    let Ok(names) = directory.names() else { return 0 };
+    let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
+    let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
+    let is_dead_tree = |tree: &Path| {
+        directory.has_directory(tree).is_ok_and(|there| there)
+            && directory.directory(tree).is_ok_and(|tree| tree.try_lock())
+    };
+    let is_old = |names: &HiddenNames| is_old(directory, names);
+    let parts = all(PART).filter(|names| is_old(names) && is_dead(&names.part) && remove(directory, names));
+    let trees = all(TREE).filter(|names| is_old(names) && is_dead_tree(&names.tree) && remove(directory, names));
+    let removed = parts.count() + trees.count();
+    let is_alone = |names: &HiddenNames| {
+        let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
+        is_free(&names.part) && is_free(&names.tree)
+    };
+    removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
+}
+
+/// How many bytes of what may come are in a directory already, by the journals there.
+pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
+    let names = directory.names().unwrap_or_default();
+    let journals = names.iter().filter(|name| with_suffix(name, JOURNAL).is_some());
+    let left = |name| Some(peek(&directory.file(Path::new(name)).ok()?)?.durable.bytes());
+    journals.filter_map(left).sum()
+}
+
+/// Whether nobody will take it up.
+fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    directory.age_seconds(&names.journal).map_or(true, |seconds| seconds > KEPT_SECONDS)
+}
+
+/// Removes data and journal; whether the data is gone.
+pub(crate) fn remove<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    let removed = directory.remove(&names.part).or_else(|_| directory.remove_all(&names.tree)).is_ok();
+    // The journal last: without its data it says nothing, and is removed by the next receiver.
+    drop(directory.remove(&names.journal));
+    removed
+}

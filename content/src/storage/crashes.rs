@@ -1,0 +1,186 @@
+//! Every moment at which a machine can stop while a small directory is received and takes the place of another: DEST is
+//! the old one or the new one, whole, and the next run ends right.
+
+use super::leftover::Leftover;
+use super::place::{Place, Target};
+use super::work::Work;
+use crate::disk::model::{Inode, Model, ROOT, World};
+use crate::disk::{COMMON_FILE, Directory, DiskFile};
+use crate::hidden_names::remove_stale;
+use crate::journal::Identity;
+use crate::manifest::{Attributes, Builder, Entry, FileData, HEAD_BYTES, Head, Manifest, Node};
+use ethbcast_collectives::session::live::{ReadAt, StorageError};
+use nix::libc;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+const CHUNK_BYTES: usize = 256;
+const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
+const DEST: &str = "dest";
+
+/// The stream of a directory with one of everything that can be made anywhere.
+fn stream(seed: u8) -> Vec<u8> {
+    let mut builder = Builder::default();
+    let mut add = |parent: Option<u32>, name: &[u8], mode, node| {
+        let attributes = Attributes { mode, ..Attributes::default() };
+        builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+    };
+    let files: [u64; 4] = [300, 0, 500, 70];
+    let file = |number: usize| Node::File(FileData::dense(files[number]));
+    add(None, b"", 0o755, Node::Directory);
+    add(Some(0), b"a", 0o444, file(0));
+    add(Some(0), b"d", 0o555, Node::Directory);
+    add(Some(0), b"empty", 0o600, file(1));
+    add(Some(0), b"link", 0o777, Node::Symlink((*b"a").into()));
+    add(Some(0), b"twin", 0o444, Node::HardLink(1));
+    add(Some(2), b"b", 0o644, file(2));
+    add(Some(2), b"c", 0o644, file(3));
+    let manifest: Manifest = builder.finish().expect("a directory");
+    let mut stream = manifest.encode();
+    for (number, bytes) in files.into_iter().enumerate() {
+        stream.extend((0..bytes).map(|at| seed.wrapping_add(number as u8).wrapping_mul(at as u8)));
+        stream.push(0);
+    }
+    stream
+}
+
+/// A disk with an old directory.
+fn old_world() -> World {
+    let disk = Model::default();
+    let root = disk.root();
+    root.make_directory(Path::new(DEST)).expect("room");
+    let dest = root.directory(Path::new(DEST)).expect("there");
+    for name in ["a", "only the old one has it"] {
+        let file = dest.create(Path::new(name), COMMON_FILE).expect("room");
+        file.write_all_at(b"old", 0).expect("room");
+    }
+    root.sync_file_system().expect("room");
+    disk.current()
+}
+
+/// A receiver, and a sender that sends what it lacks: how many bytes that was.
+fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
+    let failed = |error| crate::trouble("begin", error);
+    let root = disk.root();
+    remove_stale(&root);
+    let identity = Identity {
+        bytes: stream.len() as u64,
+        chunk_bytes: CHUNK_BYTES as u32,
+        content: *blake3::hash(stream).as_bytes(),
+    };
+    let leftover = Leftover::find(&root, &identity).map_err(failed)?;
+    let replay = leftover.as_ref().map(Leftover::replay);
+    let is_here = |at: usize, chunk: &[u8]| {
+        let (mut buffer, mut read) = (vec![0; chunk.len()], 0);
+        while let Some(replay) = &replay
+            && let Ok(count @ 1..) = replay.read_at(&mut buffer[read..], (at * CHUNK_BYTES + read) as u64)
+        {
+            read += count;
+        }
+        buffer[..read] == *chunk
+    };
+    let here: Vec<bool> = stream.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
+    let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
+    let manifest_end = HEAD_BYTES + head.manifest_bytes();
+    let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
+    let target = Target { dest: DEST.into(), replace: true, in_place: false, delete: false };
+    let place = Place::named(disk.root(), PathBuf::from("/"), DEST.into(), target);
+    let encoded = &stream[..manifest_end];
+    let work = Work::begin_at_once(place, manifest, encoded, Some(&identity), leftover, SYNC_BYTES);
+    let mut work = work.map_err(failed)?;
+    let (mut at, mut sent) = (0, 0);
+    for (chunk, here) in stream.chunks(CHUNK_BYTES).zip(here) {
+        let rest = &chunk[manifest_end.saturating_sub(at).min(chunk.len())..];
+        at += chunk.len();
+        sent += if here { 0 } else { chunk.len() };
+        work.take(rest, here)?;
+    }
+    work.settle()?;
+    work.publish()?;
+    Ok(sent)
+}
+
+/// All that DEST has; nothing if there is no DEST.
+fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
+    world.find(ROOT, Path::new(DEST)).map(|dest| world.listing(dest)).unwrap_or_default()
+}
+
+/// Stops the machine at each moment of a run on this world, and runs again on whatever may be left.
+fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>, points: &mut usize) {
+    let disk = Model::of(start.clone()).remembering();
+    receive(&disk, stream).expect("it does not fail");
+    let (old, new) = (dest(&old_world()), dest(&disk.durable()));
+    assert_eq!(new.len(), 7, "delivered, and not on the disk: {new:?}");
+    for (number, moment) in disk.moments().iter().enumerate() {
+        for crashed in moment.crashes() {
+            *points += 1;
+            let when = format!("moment {number}, after {}", moment.after);
+            let there = dest(&crashed);
+            assert!(there == old || there == new, "{when}: {there:?}");
+            let mut hasher = DefaultHasher::new();
+            crashed.hash(&mut hasher);
+            if !seen.insert(hasher.finish()) {
+                continue;
+            }
+            if deeper > 0 && number % 5 == 0 {
+                enumerate(&crashed, stream, deeper - 1, seen, points);
+                continue;
+            }
+            let again = Model::of(crashed);
+            receive(&again, stream).unwrap_or_else(|error| panic!("{when}: {error}"));
+            assert!(dest(&again.durable()) == new, "{when}: delivered, and not on the disk");
+            assert_eq!(again.root().names().expect("readable"), [DEST], "{when}");
+        }
+    }
+}
+
+#[test]
+fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
+    let (mut seen, mut points) = (HashSet::new(), 0);
+    enumerate(&old_world(), &stream(3), 1, &mut seen, &mut points);
+    println!("{points} crashes, {} different worlds", seen.len());
+    assert!(seen.len() >= 5_000, "{} different worlds after {points} crashes", seen.len());
+}
+
+#[test]
+fn who_is_killed_alone_is_sent_only_what_had_not_been_written() {
+    let stream = stream(5);
+    let disk = Model::of(old_world()).remembering();
+    let all = receive(&disk, &stream).expect("it does not fail");
+    assert_eq!(all, stream.len());
+    let new = dest(&disk.durable());
+    let mut costs = Vec::new();
+    for moment in disk.moments().iter().filter(|moment| dest(&moment.kill()) != new) {
+        let again = Model::of(moment.kill());
+        costs.push(receive(&again, &stream).expect("it does not fail"));
+        assert!(dest(&again.durable()) == new, "{}", moment.after);
+    }
+    assert!(costs.contains(&all) && costs.windows(2).all(|pair| pair[1] <= pair[0] || pair[1] == all), "{costs:?}");
+    // At last only the old one is to give its name away, and nothing is left of what was taken up.
+    assert!(costs.contains(&0), "{costs:?}");
+}
+
+#[test]
+fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_run_ends_right() {
+    let stream = stream(7);
+    let undisturbed = Model::of(old_world());
+    receive(&undisturbed, &stream).expect("it does not fail");
+    let (old, new) = (dest(&old_world()), dest(&undisturbed.durable()));
+    for errno in [libc::EIO, libc::ENOSPC, libc::EROFS] {
+        for call in 1..=undisturbed.calls() {
+            let when = format!("call {call} fails with {errno}");
+            let disk = Model::of(old_world()).failing_at(call, errno).remembering();
+            if receive(&disk, &stream).is_ok() {
+                assert!(dest(&disk.durable()) == new, "{when}: delivered, and not on the disk");
+            }
+            for left in disk.moments().iter().map(|moment| moment.kill()) {
+                let there = dest(&left);
+                assert!(there == old || there == new, "{when}: {there:?}");
+            }
+            // The same machine goes on: the kernel has called clean what it lost.
+            receive(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
+            assert!(dest(&disk.durable()) == new, "{when}: what memory had was believed");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A directory that is being built, from its manifest to its name, with all that it takes.
+
+use super::building::Building;
+use super::hidden::Hidden;
+use super::leftover::{self, Leftover};
+use super::place::Place;
+use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
+use crate::journal::{Identity, Journal};
+use crate::layout::Layout;
+use crate::manifest::Manifest;
+use crate::replay::{OpenEntry, Replay, Troubles};
+use crate::runs::Runs;
+use crate::syncer::Syncer;
+use crate::trouble::trouble;
+use ethbcast_collectives::session::live::StorageError;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes after which the disk is asked to begin writing.
+const SYNC_BYTES: u64 = 64 << 20;
+
+/// The fields are dropped in this order.
+#[derive(Debug)]
+pub(super) struct Work<D: Directory> {
+    building: Building<D>,
+    syncer: Option<Syncer>,
+    unsynced_bytes: u64,
+    sync_bytes: u64,
+    /// What of the stream has been written or was there, and no journal speaks of.
+    written: Arc<Mutex<Runs>>,
+    layout: Arc<Layout>,
+    troubles: Troubles,
+    hidden: Hidden<D>,
+    /// What an earlier run left and could not be taken up, until all that is like it has been copied.
+    _leftover: Option<Hidden<D>>,
+    place: Place<D>,
+}
+
+/// The files of a directory that is being built, or was.
+#[derive(Debug)]
+pub(super) struct BuiltFiles<D> {
+    layout: Arc<Layout>,
+    root: Arc<D>,
+    /// Where they are once they were moved one by one; none where an earlier run built them.
+    moved: Option<D>,
+}
+
+impl<D: Directory> BuiltFiles<D> {
+    pub(super) fn new(layout: &Arc<Layout>, root: &Arc<D>, moved: Option<D>) -> BuiltFiles<D> {
+        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved }
+    }
+}
+
+impl<D: Directory> OpenEntry for BuiltFiles<D> {
+    type File = D::File;
+
+    fn open(&self, entry: usize) -> io::Result<D::File> {
+        let path = self.layout.manifest().path(entry);
+        let Some(moved) = &self.moved else {
+            let file = self.root.file(&path)?;
+            // What memory has of it may be what the disk does not: an error of writing it back is told once.
+            file.forget()?;
+            return Ok(file);
+        };
+        self.root.file(&path).or_else(|_| moved.file(&path))
+    }
+}
+
+/// Where a directory is built: what an earlier run left, or a new one.
+struct Site<D: Directory> {
+    hidden: Hidden<D>,
+    journal: Option<Journal<D::File>>,
+    leftover: Option<Hidden<D>>,
+    is_taken_up: bool,
+}
+
+impl<D: Directory> Site<D> {
+    /// What an earlier run left, if it is of the same manifest and in the right place; else a new one, with a journal
+    /// if it is known of which content.
+    fn find(
+        place: &Place<D>,
+        encoded: &[u8],
+        identity: Option<&Identity>,
+        leftover: Option<Leftover<D>>,
+    ) -> io::Result<Site<D>> {
+        let mut old = None;
+        if let Some(leftover) = leftover {
+            if *leftover.encoded == encoded && leftover.is_in(place.holder()) {
+                let Leftover { hidden, journal, .. } = leftover;
+                return Ok(Site { hidden, journal: Some(journal), leftover: None, is_taken_up: true });
+            }
+            let mut hidden = leftover.hidden;
+            hidden.give_up()?;
+            old = Some(hidden);
+        }
+        let new = |hidden, journal| Site { hidden, journal, leftover: old, is_taken_up: false };
+        let Some(identity) = identity else { return Ok(new(Hidden::create(place.holder())?, None)) };
+        let names = leftover::names(identity);
+        let hidden = match Hidden::create_named(place.holder(), &names) {
+            // Another process receives the same, or somebody has put something there.
+            Err(error) if crate::disk::is_taken(&error) => return Ok(new(Hidden::create(place.holder())?, None)),
+            created => created?,
+        };
+        drop(place.holder().remove(hidden.journal()));
+        let mut journal = Journal::begin(place.holder().create(hidden.journal(), PRIVATE_FILE)?, identity)?;
+        journal.keep_prologue(encoded)?;
+        hidden.keep();
+        Ok(new(hidden, Some(journal)))
+    }
+}
+
+impl<D: Directory> Work<D> {
+    /// Begins to build what the manifest says, which is `encoded`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn begin(
+        place: Place<D>,
+        manifest: Manifest,
+        encoded: &[u8],
+        identity: Option<&Identity>,
+        leftover: Option<Leftover<D>>,
+    ) -> io::Result<Work<D>> {
+        let mut work = Work::without_syncer(place, manifest, encoded, identity, leftover)?;
+        let syncing = work.0.syncing(work.1)?;
+        work.0.syncer = Some(Syncer::start(syncing)?);
+        Ok(work.0)
+    }
+
+    /// The same without a thread: it is synced each time so many bytes have been written.
+    #[cfg(test)]
+    pub(super) fn begin_at_once(
+        place: Place<D>,
+        manifest: Manifest,
+        encoded: &[u8],
+        identity: Option<&Identity>,
+        leftover: Option<Leftover<D>>,
+        sync_bytes: u64,
+    ) -> io::Result<Work<D>> {
+        let mut work = Work::without_syncer(place, manifest, encoded, identity, leftover)?;
+        let syncing = work.0.syncing(work.1)?;
+        (work.0.syncer, work.0.sync_bytes) = (Some(Syncer::at_once(syncing)), sync_bytes);
+        Ok(work.0)
+    }
+
+    fn without_syncer(
+        place: Place<D>,
+        manifest: Manifest,
+        encoded: &[u8],
+        identity: Option<&Identity>,
+        leftover: Option<Leftover<D>>,
+    ) -> io::Result<(Work<D>, Option<Journal<D::File>>)> {
+        let Site { hidden, journal, leftover: _leftover, is_taken_up } =
+            Site::find(&place, encoded, identity, leftover)?;
+        let layout = Arc::new(Layout::new(manifest, encoded.len() as u64));
+        let troubles = Troubles::default();
+        let root = Arc::clone(hidden.root());
+        let building =
+            Building::new(root, Arc::clone(&layout), encoded.len() as u64, Arc::clone(&troubles), is_taken_up);
+        let work = Work {
+            building,
+            syncer: None,
+            unsynced_bytes: 0,
+            sync_bytes: SYNC_BYTES,
+            written: Arc::default(),
+            layout,
+            troubles,
+            hidden,
+            _leftover,
+            place,
+        };
+        Ok((work, journal))
+    }
+
+    /// Puts on the disk what has been written, and says so in the journal.
+    fn syncing(
+        &self,
+        mut journal: Option<Journal<D::File>>,
+    ) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
+        let (root, written) = (self.hidden.root().try_clone()?, Arc::clone(&self.written));
+        Ok(move || {
+            // What is written from now on may be synced, too: no journal speaks of it yet.
+            let runs = std::mem::take(&mut *written.lock());
+            root.sync_file_system()?;
+            let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
+            if let Some(Err(error)) = noted {
+                log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
+                journal = None;
+            }
+            Ok(())
+        })
+    }
+
+    /// The stream as far as it is built, for those who lack a part of it.
+    pub(super) fn replay(&self, encoded: Vec<u8>) -> io::Result<Replay<BuiltFiles<D>>> {
+        let moved = Some(self.place.holder().try_clone()?);
+        let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved);
+        Ok(Replay::new(Arc::clone(&self.layout), Arc::new(encoded), Arc::clone(&self.troubles), files))
+    }
+
+    /// Takes the next bytes of the stream; they `are_here` if an earlier run wrote them.
+    pub(super) fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
+        let begin = self.building.at();
+        if are_here {
+            self.building.keep(bytes)?
+        } else {
+            self.building.write(bytes)?
+        }
+        self.written.lock().insert(begin..self.building.at());
+        self.unsynced_bytes += bytes.len() as u64;
+        if self.unsynced_bytes >= self.sync_bytes && self.syncer.as_mut().is_some_and(Syncer::tell) {
+            self.unsynced_bytes = 0;
+        }
+        // The first failed sync decides: the kernel reports it once.
+        match self.syncer.take_if(|syncer| syncer.has_ended()) {
+            Some(ended) => ended.finish().map_err(|error| trouble("sync", error)),
+            None => Ok(()),
+        }
+    }
+
+    /// All has come: makes it last.
+    pub(super) fn settle(&mut self) -> Result<(), StorageError> {
+        self.building.finish()?;
+        let synced = self.syncer.take().map_or_else(|| Err(io::Error::other("an earlier sync failed")), Syncer::finish);
+        let synced = synced.and_then(|()| self.hidden.root().sync_file_system());
+        synced.map_err(|error| trouble("sync", error))
+    }
+
+    /// Whether all files came whole.
+    pub(super) fn is_whole(&self) -> bool {
+        self.troubles.lock().is_empty()
+    }
+
+    /// Shows it, and says where it is and what was left out.
+    pub(super) fn publish(self) -> Result<(PathBuf, Vec<String>), StorageError> {
+        let manifest = self.layout.manifest();
+        let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
+        self.place.publish(&self.hidden, manifest, &lost)?;
+        // It has its name: of the hidden one nothing more is said.
+        drop(self.hidden.forget_journal());
+        let line = |entry: usize| format!("{}: {}", manifest.shown(entry), self.troubles.lock()[&entry].why);
+        let mut entries: Vec<usize> = lost.into_iter().collect();
+        entries.sort_unstable();
+        Ok((self.place.path(), entries.into_iter().map(line).collect()))
+    }
+}
