@@ -22,6 +22,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         payload_bytes: 1468,
         size: None,
         content: ContentKind::Tree,
+        selective: false,
         members: (0..count).map(member).collect(),
     }
 }
