@@ -15,6 +15,11 @@ pub trait Sink {
         Form::Plain
     }
 
+    /// Whether it may have some of what is sent already.
+    fn holds(&self) -> bool {
+        false
+    }
+
     /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
     fn has_room(&self) -> bool {
         true

@@ -94,7 +94,8 @@ impl<K: Sink> Checked<K> {
         loop {
             self.damages.extend(self.decoder.poll_damage());
             if let Some(content) = self.decoder.poll() {
-                self.own_bytes += content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum::<u64>();
+                self.own_bytes +=
+                    content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum::<u64>();
                 self.content.write(now, content.bytes(), false);
             }
             if self.decoder.failed().is_some() || self.decoder.wanted().is_some() {
@@ -124,6 +125,10 @@ impl<K: Sink> Checked<K> {
 impl<K: Sink> Sink for Checked<K> {
     fn form(&self) -> Form {
         Form::Ledgered
+    }
+
+    fn holds(&self) -> bool {
+        self.holdings.is_some()
     }
 
     fn has_room(&self) -> bool {

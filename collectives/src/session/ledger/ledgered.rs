@@ -110,9 +110,8 @@ impl<S: Source> Ledgered<S> {
                     SectionPart::Names(bytes) => vec![0; bytes as usize],
                     SectionPart::Whole(range) => {
                         let content_bytes = selecting.selector.sections().lock().content_bytes();
-                        let read = |begin, most, span: &mut SpanBuffer| {
-                            fill(span, self.content.read_again(now, begin, most))
-                        };
+                        let read =
+                            |begin, most, span: &mut SpanBuffer| fill(span, self.content.read_again(now, begin, most));
                         match read_again(&mut self.again, content_bytes, range, read) {
                             Again::Bytes(bytes) => bytes.to_vec(),
                             other => return Next::Failed(format!("a content that is all there: {other:?}")),

@@ -38,6 +38,15 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
+    /// The next bytes, which stand already where they belong: whoever [holds](crate::session::ledger::Holdings) them has
+    /// read them from there.
+    ///
+    /// # Errors
+    /// As for [`write`](Storage::write), which it is unless it is told otherwise.
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.write(bytes)
+    }
+
     /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
     /// nobody.
     ///

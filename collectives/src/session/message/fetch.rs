@@ -43,8 +43,7 @@ impl Fetch {
     /// Whether it asks for something, and for no more than anybody may at a time.
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
-        bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes))
-            && self.attempt <= MOST_ATTEMPTS
+        bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes)) && self.attempt <= MOST_ATTEMPTS
     }
 }
 

@@ -88,7 +88,7 @@ mod tests {
         let (mut needs, limit) = (Needs::default(), Duration::from_secs(10));
         let ranks = [1, 2, 3].map(Rank);
         let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
-        let mut tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
+        let tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
             needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT)
         };
         assert!(tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
@@ -109,7 +109,9 @@ mod tests {
     fn words_of_stretches_that_are_not_asked_for_and_what_is_no_set_are_refused() {
         let mut needs = Needs::default();
         assert!(!needs.on_word(Rank(1), &word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
-        assert!(!needs.on_word(Rank(1), &word(10, &[]), CONTENT) && !needs.on_word(Rank(1), &word(u64::MAX, &[]), CONTENT));
+        assert!(
+            !needs.on_word(Rank(1), &word(10, &[]), CONTENT) && !needs.on_word(Rank(1), &word(u64::MAX, &[]), CONTENT)
+        );
         assert!(!needs.on_word(Rank(1), &Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));
         assert!(!needs.on_word(Rank(1), &word(0, &[4]), 3 * 65_536), "the content has three chunks");
         assert!(needs.said.is_empty());

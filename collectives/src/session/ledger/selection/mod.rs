@@ -19,7 +19,10 @@ pub use completer::{Completed, Completer};
 pub use composer::{Composed, Composer, PartialSpan};
 pub use holdings::{HeldOffer, Holdings, Origin};
 pub use pieces::{Cut, Cutter, Piece, name as piece_name};
-pub use sections::{Due, SectionPart, Sections};
 pub(in crate::session) use sections::MOST_AHEAD;
+pub use sections::{Due, SectionPart, Sections};
 pub use selector::Selector;
 pub use stretch::{STRETCH_BYTES, STRETCH_CHUNKS, StretchLedger, StretchPlace, stretches};
+
+#[cfg(test)]
+mod tests;

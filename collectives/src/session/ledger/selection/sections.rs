@@ -44,9 +44,7 @@ impl Head {
         let (short, long) = rest.split_first_chunk::<2>()?;
         let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
         match kind {
-            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => {
-                Some(Head::Ledgers { before: short, pieces: long })
-            }
+            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => Some(Head::Ledgers { before: short, pieces: long }),
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
