@@ -187,6 +187,7 @@ pub fn hosts_of<S: Source, K: Sink>(
     let config = RootConfig {
         size: Some(case.bytes as u64),
         form: source.form(),
+        selects: source.selects(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: Route::Via(case.via),
         tuning: tuning.clone(),
@@ -203,7 +204,7 @@ pub fn hosts_of<S: Source, K: Sink>(
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
         let sink = sink(host);
-        let config = ReceiverConfig { form: sink.form(), patience, tuning, timing, ..config };
+        let config = ReceiverConfig { form: sink.form(), holds: sink.holds(), patience, tuning, timing, ..config };
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()

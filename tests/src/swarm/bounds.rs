@@ -152,6 +152,7 @@ mod tests {
                 payload_bytes: 268,
                 size: None,
                 content: ContentKind::default(),
+                selective: false,
                 members: members.collect(),
             }
         };

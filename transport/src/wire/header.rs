@@ -14,7 +14,7 @@ pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 const MAGIC: u16 = 0x4542;
 /// The version of the protocol that this build speaks: one more with every change of a layout. Magic, version and kind
 /// keep their places in the header, so that hosts of different builds can tell that they are.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Where the parts of the Ethernet header lie in a frame.
 const DESTINATION: std::ops::Range<usize> = 0..6;
 const SOURCE: std::ops::Range<usize> = 6..12;

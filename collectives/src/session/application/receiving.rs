@@ -2,7 +2,7 @@
 
 use super::Again;
 use crate::session::ledger::Form;
-use crate::session::{Arrival, Done, End, Outcome, Receiver, ReceiverEvent, Trailer};
+use crate::session::{Arrival, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use std::ops::Range;
@@ -13,6 +13,11 @@ pub trait Sink {
     /// How the stream that it takes carries its content.
     fn form(&self) -> Form {
         Form::Plain
+    }
+
+    /// Whether it may have some of what is sent already.
+    fn holds(&self) -> bool {
+        false
     }
 
     /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
@@ -54,6 +59,22 @@ pub trait Sink {
     /// again. Only the first such range; what was named before and is not any more is not fetched on.
     fn wanted(&mut self) -> Option<Range<u64>> {
         None
+    }
+
+    /// Whether what is [wanted](Sink::wanted) was never sent to this receiver, and did not come damaged. It is counted
+    /// as in the ledgered form of the whole content then, and in any case where only what somebody lacks is sent.
+    fn is_lacking(&self) -> bool {
+        false
+    }
+
+    /// What it lacks of the next stretch whose ledgers have come, if only what somebody lacks is sent.
+    fn poll_needs(&mut self) -> Option<Needs> {
+        None
+    }
+
+    /// Below this stretch it is decided what all are sent.
+    fn decided(&self) -> u64 {
+        0
     }
 
     /// Takes bytes that were wanted, from `at` on: all of the range, or its first 128 KiB. They may be damaged again.
@@ -121,6 +142,7 @@ impl<K: Sink> Receiving<K> {
             while self.fetch(receiver, now) {
                 self.take(receiver, now);
             }
+            self.say_needs(receiver, now);
         }
         self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
@@ -174,13 +196,22 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
+    /// Says what the sink lacks of what is about to come.
+    fn say_needs(&mut self, receiver: &mut Receiver, now: Instant) {
+        while let Some(needs) = self.sink.poll_needs() {
+            receiver.say_needs(now, needs);
+        }
+        receiver.settle_needs(self.sink.decided());
+    }
+
     /// Asks for what the sink wants again, and gives it what has come of it; whether anything has.
     fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
-        receiver.fetch(now, self.sink.wanted());
+        let wanted = self.sink.wanted();
+        receiver.fetch(now, wanted, self.sink.is_lacking());
         let fetched = receiver.poll_fetched();
         match &fetched {
             Some(Ok((at, bytes))) => {
-                self.pieces_again += 1;
+                self.pieces_again += u64::from(!self.sink.is_lacking());
                 self.sink.supply(now, *at, bytes);
             }
             Some(Err(why)) => self.sink.deny(now, why),

@@ -1,6 +1,6 @@
 //! The application at a root: moves bytes from a source into the stream.
 
-use crate::session::ledger::Form;
+use crate::session::ledger::{ChunkSet, Form};
 use crate::session::{Root, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
@@ -11,6 +11,23 @@ pub trait Source {
     fn form(&self) -> Form {
         Form::Plain
     }
+
+    /// Whether it can show only a part of its content ([`select`](Source::select)): any part of it can be had at any
+    /// time.
+    fn selects(&self) -> bool {
+        false
+    }
+
+    /// Receivers have some of the content already: from the first byte on it shows only what somebody lacks.
+    fn select(&mut self) {}
+
+    /// The stretch of which it has to know what somebody lacks before it can go on.
+    fn wants_choice(&self) -> Option<u64> {
+        None
+    }
+
+    /// These chunks of that stretch are sent to all.
+    fn choose(&mut self, _stretch: u64, _chunks: ChunkSet) {}
 
     /// What comes next. Asked only while there is room for it. `consumed` says whether every application has consumed
     /// all that was pushed ([`Root::is_consumed`]), for sources that wait for that.
@@ -23,6 +40,11 @@ pub trait Source {
     /// keeps them any more. Asked again and again for the same ones while they are [`Again::Pending`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("the source cannot be read again".to_owned())
+    }
+
+    /// As [`read_again`](Source::read_again), of the ledgered form of the whole content, whatever of it was shown.
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.read_again(now, offset, bytes)
     }
 
     /// Something has happened at the root. A break gives up: all are told this sentence.
@@ -68,12 +90,13 @@ pub struct Sending<S> {
     source: S,
     trailer: Option<Trailer>,
     failed: Option<String>,
+    selected: bool,
 }
 
 impl<S: Source> Sending<S> {
     /// Will send what `source` has.
     pub fn new(source: S) -> Sending<S> {
-        Sending { source, trailer: None, failed: None }
+        Sending { source, trailer: None, failed: None, selected: false }
     }
 
     /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it
@@ -84,6 +107,7 @@ impl<S: Source> Sending<S> {
         }
         self.supply(root, now);
         while root.wants_data() {
+            self.select(root, now);
             match self.source.next(now, root.is_consumed()) {
                 Next::Bytes(bytes) => {
                     let taken = root.push(bytes);
@@ -105,10 +129,27 @@ impl<S: Source> Sending<S> {
         None
     }
 
+    /// Tells the source that only what somebody lacks is sent, and what that is.
+    fn select(&mut self, root: &mut Root, now: Instant) {
+        if root.is_selective() && !std::mem::replace(&mut self.selected, true) {
+            self.source.select();
+        }
+        while let Some(stretch) = self.source.wants_choice()
+            && let Some(chunks) = root.chosen(now, stretch)
+        {
+            self.source.choose(stretch, chunks);
+        }
+    }
+
     /// Reads again what members lack, as far as it is there already.
     fn supply(&mut self, root: &mut Root, now: Instant) {
         while let Some(wanted) = root.wants_again() {
-            match self.source.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+            let bytes = (wanted.end - wanted.start) as usize;
+            let again = match root.wants_of_whole() {
+                true => self.source.read_whole(now, wanted.start, bytes),
+                false => self.source.read_again(now, wanted.start, bytes),
+            };
+            match again {
                 Again::Bytes(bytes) => root.supply(bytes),
                 Again::Pending => break,
                 Again::Impossible(text) => root.deny(now, &text),

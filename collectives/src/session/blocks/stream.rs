@@ -33,7 +33,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
 
 /// How many frames come before the trailer, if the size is known: the root fills every one but the last of them.
 fn frames(view: &View) -> Option<u64> {
-    Some(view.size?.div_ceil(u64::from(view.payload_bytes.max(1))))
+    Some(view.size.filter(|_| !view.selective)?.div_ceil(u64::from(view.payload_bytes.max(1))))
 }
 
 /// Slots of the feed from which one member is served alone: enough for the link's rate over a round trip.

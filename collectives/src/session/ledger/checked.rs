@@ -3,12 +3,14 @@
 use super::decoder::{Damage, Decoder};
 use super::layout::{Form, overlap};
 use super::ledgered::{fill, read_again};
+use super::selection::{Completer, HeldOffer, Holdings};
 use super::spans::Spans;
 use crate::session::application::{Again, Sink};
-use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
+use crate::session::{Done, Needs, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Spans that may wait for one that is damaged.
 const SPANS_WAITING: usize = 2;
@@ -29,6 +31,12 @@ pub struct Checked<K> {
     damages: Vec<Damage>,
     /// What another receiver is given.
     again: Vec<u8>,
+    holdings: Option<Arc<dyn Holdings>>,
+    /// Only what somebody lacks is sent.
+    completer: Option<Box<Completer>>,
+    offer: HeldOffer,
+    /// Content bytes that were this receiver's own.
+    own_bytes: u64,
 }
 
 impl<K: Sink> Checked<K> {
@@ -44,7 +52,21 @@ impl<K: Sink> Checked<K> {
             failed: None,
             damages: Vec::new(),
             again: Vec::new(),
+            holdings: None,
+            completer: None,
+            offer: HeldOffer::default(),
+            own_bytes: 0,
         }
+    }
+
+    /// The same at a receiver that may have some of the content already.
+    pub fn holding(self, holdings: Arc<dyn Holdings>) -> Checked<K> {
+        Checked { holdings: Some(holdings), ..self }
+    }
+
+    /// Content bytes that were this receiver's own.
+    pub fn own_bytes(&self) -> u64 {
+        self.own_bytes
     }
 
     /// The sink of the content.
@@ -72,10 +94,16 @@ impl<K: Sink> Checked<K> {
         loop {
             self.damages.extend(self.decoder.poll_damage());
             if let Some(content) = self.decoder.poll() {
+                self.own_bytes +=
+                    content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum::<u64>();
                 self.content.write(now, content.bytes(), false);
             }
             if self.decoder.failed().is_some() || self.decoder.wanted().is_some() {
                 break;
+            }
+            if let Some(completed) = self.completer.as_mut().and_then(|completer| completer.poll(Vec::new)) {
+                self.decoder.take_partly(completed.span, completed.here, completed.own);
+                continue;
             }
             let Some(span) = self.waiting.pop_front() else { break };
             self.decoder.take(span);
@@ -99,11 +127,20 @@ impl<K: Sink> Sink for Checked<K> {
         Form::Ledgered
     }
 
+    fn holds(&self) -> bool {
+        self.holdings.is_some()
+    }
+
     fn has_room(&self) -> bool {
-        self.waiting.len() < SPANS_WAITING && self.trailer.is_none() && self.content.has_room()
+        let held = self.completer.is_some() && self.decoder.wanted().is_some();
+        self.waiting.len() < SPANS_WAITING && !held && self.trailer.is_none() && self.content.has_room()
     }
 
     fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
+        if let Some(completer) = &mut self.completer {
+            completer.take(bytes);
+            return self.go_on(now);
+        }
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = self.spans.take(rest);
@@ -118,6 +155,7 @@ impl<K: Sink> Sink for Checked<K> {
         if !self.spans.is_empty() {
             self.waiting.push_back(self.spans.end());
         }
+        self.completer.iter_mut().for_each(|completer| completer.finish());
         self.trailer = Some(trailer);
         self.go_on(now);
     }
@@ -148,6 +186,18 @@ impl<K: Sink> Sink for Checked<K> {
         self.decoder.wanted()
     }
 
+    fn is_lacking(&self) -> bool {
+        self.decoder.is_lacking()
+    }
+
+    fn poll_needs(&mut self) -> Option<Needs> {
+        self.completer.as_mut()?.poll_needs()
+    }
+
+    fn decided(&self) -> u64 {
+        self.completer.as_ref().map_or(0, |completer| completer.decided())
+    }
+
     fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
         self.decoder.supply(at, bytes);
         self.go_on(now);
@@ -172,6 +222,16 @@ impl<K: Sink> Sink for Checked<K> {
     }
 
     fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
+        match event {
+            ReceiverEvent::Invited { source, content, .. } => {
+                self.offer = HeldOffer { source: source.clone(), size: 0, content: *content };
+            }
+            ReceiverEvent::Started { size: Some(size), selective: true, .. } => {
+                let offer = HeldOffer { size: *size, ..self.offer.clone() };
+                self.completer = Some(Box::new(Completer::new(&offer, self.holdings.clone())));
+            }
+            _ => {}
+        }
         self.content.on_event(now, event);
     }
 }

@@ -70,6 +70,11 @@ impl SpanBuffer {
         to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
     }
 
+    /// The content that is in it.
+    pub(super) fn content(&self) -> &[u8] {
+        &self.bytes[MOST_LEDGER_BYTES..MOST_LEDGER_BYTES + self.content_bytes]
+    }
+
     /// The ledger, once it is sealed; empty before.
     pub(super) fn ledger(&self) -> &[u8] {
         self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES])

@@ -3,9 +3,11 @@
 use super::encoder::{Encoder, SpanBuffer};
 use super::layout::{Form, SpanPlace};
 use super::recent::Recent;
+use super::selection::{ChunkSet, Cut, Due, SectionPart, Selector};
 use crate::session::RootEvent;
 use crate::session::application::{Again, Next, Source};
 use ethbcast_transport::Instant;
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 
 /// A [`Source`] of the ledgered form of what another has, which must not have messages. For simulations: on real hosts
@@ -23,6 +25,23 @@ pub struct Ledgered<S> {
     recent: Option<Recent>,
     /// What is sent again.
     again: Vec<u8>,
+    /// How many bytes the content has, and how its pieces are named, if any part of it can be had.
+    selects: Option<(u64, Cut)>,
+    selecting: Option<Box<Selecting>>,
+}
+
+/// Only what somebody lacks is sent.
+#[derive(Clone, Debug)]
+struct Selecting {
+    selector: Selector,
+    /// What is sent of the stretches that are next.
+    chosen: VecDeque<ChunkSet>,
+    /// Of how many that was said.
+    choices: u64,
+    section: VecDeque<SectionPart>,
+    /// The part that is being sent, and how much of it has been taken.
+    part: Vec<u8>,
+    taken: usize,
 }
 
 impl<S: Source> Ledgered<S> {
@@ -30,12 +49,19 @@ impl<S: Source> Ledgered<S> {
     pub fn new(content: S) -> Ledgered<S> {
         let span = SpanBuffer::empty(SpanBuffer::default());
         let (encoder, recent) = (Encoder::default(), Some(Recent::default()));
-        Ledgered { content, encoder, span, taken: 0, ended: false, recent, again: Vec::new() }
+        let (again, selects, selecting) = (Vec::new(), None, None);
+        Ledgered { content, encoder, span, taken: 0, ended: false, recent, again, selects, selecting }
     }
 
     /// The same, of which nothing is kept that has been sent.
     pub fn forgetting(self) -> Ledgered<S> {
         Ledgered { recent: None, ..self }
+    }
+
+    /// The same of a content of so many bytes any part of which can be read again: where receivers have some of it,
+    /// only what somebody lacks is shown. Its pieces are named as `cut` says.
+    pub fn selecting(self, content_bytes: u64, cut: Cut) -> Ledgered<S> {
+        Ledgered { selects: Some((content_bytes, cut)), ..self }
     }
 
     /// The source of the content.
@@ -69,6 +95,71 @@ impl<S: Source> Ledgered<S> {
             self.encoder.seal(&mut self.span);
         }
         Ok(())
+    }
+}
+
+impl<S: Source> Ledgered<S> {
+    /// What comes next of what somebody lacks.
+    fn next_selected(&mut self, now: Instant) -> Next<'_> {
+        let Some(selecting) = &mut self.selecting else { return Next::Nothing };
+        while selecting.taken == selecting.part.len() {
+            selecting.taken = 0;
+            if let Some(part) = selecting.section.pop_front() {
+                selecting.part = match part {
+                    SectionPart::Bytes(bytes) => bytes,
+                    SectionPart::Names(bytes) => vec![0; bytes as usize],
+                    SectionPart::Whole(range) => {
+                        let content_bytes = selecting.selector.sections().lock().content_bytes();
+                        let read =
+                            |begin, most, span: &mut SpanBuffer| fill(span, self.content.read_again(now, begin, most));
+                        match read_again(&mut self.again, content_bytes, range, read) {
+                            Again::Bytes(bytes) => bytes.to_vec(),
+                            other => return Next::Failed(format!("a content that is all there: {other:?}")),
+                        }
+                    }
+                };
+                continue;
+            }
+            selecting.part = Vec::new();
+            match selecting.selector.due() {
+                Due::Ledgers(place) => {
+                    let content = &mut self.content;
+                    let section = selecting.selector.ledgers(&place, |place, span| {
+                        fill(span, content.read_again(now, place.content_begin(), place.content_bytes()))
+                    });
+                    match section {
+                        Ok(section) => selecting.part = section,
+                        Err(other) => return Next::Failed(format!("a content that is all there: {other:?}")),
+                    }
+                }
+                Due::Chunks(_) => {
+                    let Some(chunks) = selecting.chosen.pop_front() else { return Next::Nothing };
+                    selecting.section = selecting.selector.chunks(chunks).into();
+                }
+                Due::End => return Next::End(selecting.selector.trailer()),
+            }
+        }
+        Next::Bytes(&selecting.part[selecting.taken..])
+    }
+
+    /// Makes parts of sections again.
+    fn read_parts(&mut self, now: Instant, parts: Vec<SectionPart>) -> Again<'_> {
+        let mut bytes = Vec::new();
+        for part in parts {
+            match part {
+                SectionPart::Bytes(part) => bytes.extend(part),
+                SectionPart::Names(count) => bytes.resize(bytes.len() + count as usize, 0),
+                SectionPart::Whole(range) => {
+                    match self.read_whole(now, range.start, (range.end - range.start) as usize) {
+                        Again::Bytes(part) => bytes.extend_from_slice(part),
+                        Again::Pending => return Again::Pending,
+                        Again::Impossible(why) => return Again::Impossible(why),
+                    }
+                }
+            }
+        }
+        self.again = bytes;
+        Again::Bytes(&self.again)
     }
 }
 
@@ -112,7 +203,42 @@ impl<S: Source> Source for Ledgered<S> {
         Form::Ledgered
     }
 
+    fn selects(&self) -> bool {
+        self.selects.is_some()
+    }
+
+    fn select(&mut self) {
+        let Some((content_bytes, cut)) = self.selects else { return };
+        let selector = Selector::new(content_bytes, cut);
+        let (chosen, section) = (VecDeque::new(), VecDeque::new());
+        let part = Vec::new();
+        self.selecting = Some(Box::new(Selecting { selector, chosen, choices: 0, section, part, taken: 0 }));
+    }
+
+    fn wants_choice(&self) -> Option<u64> {
+        let selecting = self.selecting.as_ref()?;
+        Some(selecting.choices).filter(|&next| next < selecting.selector.sections().lock().ledgers())
+    }
+
+    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
+        if let Some(selecting) = &mut self.selecting {
+            selecting.choices += 1;
+            selecting.chosen.push_back(chunks);
+        }
+    }
+
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let Some(selecting) = &self.selecting else { return self.read_again(now, offset, bytes) };
+        let content_bytes = selecting.selector.sections().lock().content_bytes();
+        read_again(&mut self.again, content_bytes, offset..offset + bytes as u64, |begin, most, span| {
+            fill(span, self.content.read_again(now, begin, most))
+        })
+    }
+
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        if self.selecting.is_some() {
+            return self.next_selected(now);
+        }
         if self.taken == self.span.as_bytes().len() {
             if self.taken > 0 {
                 let sent = std::mem::take(&mut self.span);
@@ -131,12 +257,20 @@ impl<S: Source> Source for Ledgered<S> {
     }
 
     fn advance(&mut self, bytes: usize) {
+        if let Some(selecting) = &mut self.selecting {
+            selecting.taken += bytes;
+            return;
+        }
         self.taken += bytes;
     }
 
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let content_bytes = self.encoder.content_bytes();
         let part = offset..offset + bytes as u64;
+        if let Some(selecting) = &self.selecting {
+            let parts = selecting.selector.sections().lock().parts_of(&part);
+            return self.read_parts(now, parts);
+        }
+        let content_bytes = self.encoder.content_bytes();
         if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
             return Again::Bytes(&self.again);
         }

@@ -39,8 +39,10 @@ pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::Ledgered;
 pub use recent::Recent;
+pub(in crate::session) use selection::MOST_AHEAD;
 pub use selection::{
-    ChunkSet, Composed, Composer, Cut, Cutter, Due, HeldOffer, Holdings, Origin, PartialSpan, Piece, STRETCH_BYTES,
-    STRETCH_CHUNKS, SectionPart, Sections, StretchLedger, StretchPlace, piece_name, stretches,
+    ChunkSet, Completed, Completer, Composed, Composer, Cut, Cutter, Due, HeldOffer, Holdings, Origin, PartialSpan,
+    Piece, STRETCH_BYTES, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger, StretchPlace, piece_name,
+    stretches,
 };
 pub use spans::Spans;

@@ -30,6 +30,7 @@ mod progress;
 mod read_again;
 mod read_ahead;
 mod report;
+mod select_ahead;
 mod storage;
 mod write_behind;
 mod writer;
@@ -182,7 +183,10 @@ impl Session {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
         let form = sending.source().form();
-        let root = Root::new(began, options.root_config(&self.station, session, form, &self.tuning)?);
+        let root = Root::new(
+            began,
+            options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?,
+        );
         let mut root = Limited::new(root, began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
@@ -248,7 +252,7 @@ impl Session {
     ) -> Result<Receiver, Error> {
         let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
         let form = receiving.sink().form();
-        let config = options.receiver_config(&self.station, nonce, form, &self.tuning);
+        let config = options.receiver_config(&self.station, nonce, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());

@@ -128,7 +128,7 @@ impl Options {
         &self,
         station: &Station,
         session: u32,
-        form: Form,
+        (form, selects): (Form, bool),
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
@@ -141,6 +141,7 @@ impl Options {
             size: self.size,
             content: self.content,
             form,
+            selects,
             wanted: self.wanted().ok_or(Error::ForWhom)?,
             hosts: self.hosts.clone(),
             route: self.route.clone(),
@@ -172,10 +173,17 @@ impl Options {
     }
 
     /// A receiver's configuration.
-    pub(super) fn receiver_config(&self, station: &Station, nonce: u64, form: Form, port: &Tuning) -> ReceiverConfig {
+    pub(super) fn receiver_config(
+        &self,
+        station: &Station,
+        nonce: u64,
+        (form, holds): (Form, bool),
+        port: &Tuning,
+    ) -> ReceiverConfig {
         ReceiverConfig {
             free_bytes: self.free_bytes,
             form,
+            holds,
             patience: self.max_wait,
             once: self.once,
             timing: self.timing,
@@ -195,7 +203,8 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| {
-            let config = Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, Form::Plain, &port);
+            let config =
+                Options { preset, ..Options::new().receivers(1) }.root_config(&station, 1, (Form::Plain, false), &port);
             config.expect("a preset's numbers are right").tuning
         };
         let paper = tuning(Preset::Paper);
@@ -209,7 +218,7 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let pushed = |preset, push_bytes| {
             let options = Options { preset, push_bytes, ..Options::new().receivers(1) };
-            let config = options.root_config(&station, 1, Form::Plain, &Tuning::default());
+            let config = options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
             config.expect("a preset's numbers are right").tuning.cast.push_frames
         };
         let frames = [None, Some(0), Some(860), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
@@ -224,7 +233,7 @@ mod tests {
         wrong.window.min_frames = 0;
         let options = Options { tuning: Some(wrong), ..Options::new() };
         let error = options
-            .root_config(&station, 1, Form::Plain, &Tuning::default())
+            .root_config(&station, 1, (Form::Plain, false), &Tuning::default())
             .expect_err("no frame would be on its way");
         assert!(error.to_string().starts_with("window.min_frames = "), "{error}");
         assert!(matches!(error, Error::Tuning(_)));
@@ -233,7 +242,7 @@ mod tests {
     #[test]
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = |options: &Options| options.root_config(&station, 1, Form::Plain, &Tuning::default());
+        let config = |options: &Options| options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
         let wanted =
             |options: Options| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
         assert!(matches!(config(&Options::new()), Err(Error::ForWhom)));
@@ -255,8 +264,12 @@ mod tests {
         let station = |host: &str, mtu_bytes| Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes);
         let check = |host_bytes, source_bytes, mtu_bytes| {
             let options = Options { source: "s".repeat(source_bytes), ..Options::new().receivers(1) };
-            let config =
-                options.root_config(&station(&"h".repeat(host_bytes), mtu_bytes), 1, Form::Plain, &Tuning::default());
+            let config = options.root_config(
+                &station(&"h".repeat(host_bytes), mtu_bytes),
+                1,
+                (Form::Plain, false),
+                &Tuning::default(),
+            );
             config.map(drop).map_err(|error| error.to_string())
         };
         assert_eq!((check(255, 255, 1500), check(255, 255, 576)), (Ok(()), Ok(())));

@@ -23,7 +23,7 @@ const SECTOR_BYTES: usize = 4096;
 const MOST_FAILURES: u32 = 32;
 
 /// Bytes that can be read at any position, as often as one likes.
-pub trait ReadAt: Send + 'static {
+pub trait ReadAt: Send + Sync + 'static {
     /// Reads from `offset` on, and says how many bytes that were; none at the end.
     ///
     /// # Errors
@@ -34,6 +34,22 @@ pub trait ReadAt: Send + 'static {
 impl ReadAt for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         FileExt::read_at(self, buffer, offset)
+    }
+}
+
+/// The same for several threads.
+#[derive(Clone)]
+pub(super) struct Positions(pub(super) Arc<dyn ReadAt>);
+
+impl std::fmt::Debug for Positions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Positions")
+    }
+}
+
+impl ReadAt for Positions {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
     }
 }
 

@@ -1,10 +1,11 @@
 //! A reader on a thread of its own, which reads ahead of the stream and puts the ledgers before what it has read.
 
 use super::Error;
-use super::read_again::{ReadAgain, ReadAt};
+use super::read_again::{Positions, ReadAgain, ReadAt};
+use super::select_ahead::SelectAhead;
 use crate::session::Trailer;
 use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{Encoder, Form, Recent, SpanBuffer};
+use crate::session::ledger::{ChunkSet, Cut, Encoder, Form, Recent, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
@@ -36,6 +37,12 @@ pub struct ReadAhead {
     part: Vec<u8>,
     what: String,
     size: Option<u64>,
+    /// The same bytes at any position, how they are named, and what is selected of them.
+    positions: Option<Positions>,
+    cut: Cut,
+    selecting: Option<SelectAhead>,
+    /// Why nothing can be selected.
+    unselected: Option<Error>,
     waker: Arc<Waker>,
 }
 
@@ -67,6 +74,10 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         part: Vec::new(),
         what: what.clone(),
         size,
+        positions: None,
+        cut: Cut::None,
+        selecting: None,
+        unselected: None,
         waker: Arc::clone(&waker),
     };
     (Reader { input, what, size, progress: to_machine, used: recycled, waker }, source)
@@ -129,10 +140,19 @@ impl ReadAhead {
     /// the last 4 MiB can be had again, because the source is a pipe.
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
         self.again = match positions {
-            Ok(positions) => Ok(ReadAgain::new(positions, &self.waker)),
+            Ok(positions) => {
+                let positions = Positions(Arc::new(positions));
+                self.positions = Some(positions.clone());
+                Ok(ReadAgain::new(positions, &self.waker))
+            }
             Err(_) => Err(format!("{} is a pipe: what was read once cannot be read again", self.what)),
         };
         self
+    }
+
+    /// Where receivers have some of the content, its pieces are named as `cut` says, so that they are found elsewhere.
+    pub fn naming(self, cut: Cut) -> ReadAhead {
+        ReadAhead { cut, ..self }
     }
 
     /// Why there were no more bytes, if that was not their end.
@@ -152,7 +172,47 @@ impl Source for ReadAhead {
         Form::Ledgered
     }
 
+    fn selects(&self) -> bool {
+        self.positions.is_some() && self.size.is_some()
+    }
+
+    fn select(&mut self) {
+        let (Some(positions), Some(size)) = (&self.positions, self.size) else { return };
+        // What was read ahead is not sent: its reader ends when it sees that nobody wants it.
+        (_, self.progress) = sync_channel(0);
+        match SelectAhead::begin(positions.clone(), (&self.what, size), self.cut, &self.waker) {
+            Ok(selecting) => self.selecting = Some(selecting),
+            Err(error) => self.unselected = Some(Error::Resources(error)),
+        }
+    }
+
+    fn wants_choice(&self) -> Option<u64> {
+        self.selecting.as_ref()?.wants_choice()
+    }
+
+    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
+        self.selecting.iter_mut().for_each(|selecting| selecting.choose(chunks));
+    }
+
+    fn read_whole(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        match &mut self.again {
+            Ok(again) => again.read(offset..offset + bytes as u64, self.size.unwrap_or(u64::MAX)),
+            Err(why) => Again::Impossible(why.clone()),
+        }
+    }
+
     fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
+        if let Some(error) = self.unselected.take() {
+            return self.fail(error);
+        }
+        if let Some(next) = self.selecting.as_mut().map(SelectAhead::next) {
+            return match next {
+                Ok(next) => {
+                    next.unwrap_or_else(|| Next::Bytes(self.selecting.as_ref().map_or(&[], SelectAhead::bytes)))
+                }
+                Err(error) => self.fail(error),
+            };
+        }
         if self.pushed == self.span.as_bytes().len() {
             if self.pushed > 0 {
                 let sent = std::mem::take(&mut self.span);
@@ -179,11 +239,17 @@ impl Source for ReadAhead {
     }
 
     fn advance(&mut self, bytes: usize) {
+        if let Some(selecting) = &mut self.selecting {
+            return selecting.advance(bytes);
+        }
         self.pushed += bytes;
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let part = offset..offset + bytes as u64;
+        if let (Some(selecting), Ok(again)) = (&mut self.selecting, &mut self.again) {
+            return selecting.read_again(&part, again);
+        }
         match &mut self.again {
             Ok(again) => again.read(part, self.size.unwrap_or(u64::MAX)),
             Err(_) if self.recent.copy_part(&self.span, &part, &mut self.part) => Again::Bytes(&self.part),

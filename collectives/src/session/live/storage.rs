@@ -38,11 +38,11 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// Takes the next bytes, which this host had, and which stand where they belong already, if what it
-    /// [holds](crate::session::ledger::Holdings) said so. Whoever does not know that writes them.
+    /// The next bytes, which stand already where they belong: whoever [holds](crate::session::ledger::Holdings) them has
+    /// read them from there.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// As for [`write`](Storage::write), which it is unless it is told otherwise.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.write(bytes)
     }

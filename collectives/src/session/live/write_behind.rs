@@ -4,8 +4,8 @@ use super::read_again::{ReadAgain, ReadAt};
 use super::storage::{Offered, Storage};
 use super::writer::{Order, Writer, WriterState};
 use crate::session::application::{Again, Sink, Tally};
-use crate::session::ledger::{Form, Spans, overlap};
-use crate::session::{Done, Outcome, ReceiverEvent, Trailer};
+use crate::session::ledger::{Form, HeldOffer, Spans, overlap};
+use crate::session::{Done, Needs, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io;
@@ -32,6 +32,10 @@ pub struct WriteBehind {
     /// What the storage keeps for others, once it is there.
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
+    /// Some of the content may be here.
+    holds: bool,
+    /// Only what somebody lacks comes.
+    is_selective: bool,
 }
 
 /// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
@@ -58,11 +62,18 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         publishing: false,
         kept,
         again: None,
+        holds: false,
+        is_selective: false,
     };
     (writer, sink)
 }
 
 impl WriteBehind {
+    /// The root is told that some of the content may be here: the writer must be [holding](Writer::holding) it.
+    pub fn holding(self) -> WriteBehind {
+        WriteBehind { holds: true, ..self }
+    }
+
     /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is.
     /// False if it is stuck.
     pub fn close(&mut self, limit: Duration) -> bool {
@@ -116,6 +127,30 @@ impl Sink for WriteBehind {
                 let span = self.spans.end();
                 self.order(Order::Write(span));
             }
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn is_lacking(&self) -> bool {
+        self.shared.is_lacking()
+    }
+
+    fn poll_needs(&mut self) -> Option<Needs> {
+        self.shared.poll_needs()
+    }
+
+    fn decided(&self) -> u64 {
+        self.shared.decided()
+    }
+
+    /// What has come of what somebody lacks is looked at at once: ledgers wait for an answer.
+    fn idle(&mut self, _now: Instant) {
+        if self.is_selective && !self.spans.is_empty() {
+            let bytes = self.spans.end();
+            self.order(Order::Write(bytes));
         }
     }
 
@@ -192,8 +227,13 @@ impl Sink for WriteBehind {
             ReceiverEvent::Invited { source, content, .. } => {
                 self.offered = Offered { source: source.clone(), size: None, content: *content };
             }
-            ReceiverEvent::Started { size, .. } => {
+            ReceiverEvent::Started { size, selective, .. } => {
                 self.order(Order::Begin(Offered { size: *size, ..self.offered.clone() }));
+                if let Some(size) = size.filter(|_| *selective) {
+                    let Offered { source, content, .. } = self.offered.clone();
+                    self.is_selective = true;
+                    self.order(Order::Complete(HeldOffer { source, size, content }));
+                }
             }
             _ => {}
         }

@@ -3,8 +3,8 @@
 
 use super::read_again::ReadAt;
 use super::storage::{Offered, Storage, StorageError};
-use crate::session::ledger::Decoder;
-use crate::session::{Done, Outcome, Trailer};
+use crate::session::ledger::{Completed, Completer, Decoder, HeldOffer, Holdings, Spans};
+use crate::session::{Done, Needs, Outcome, Trailer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -19,7 +19,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 pub(super) enum Order {
     /// The session has begun.
     Begin(Offered),
-    /// The next span.
+    /// Some of the content may be here: only what somebody lacks comes.
+    Complete(HeldOffer),
+    /// The next span, or the next bytes of what somebody lacks.
     Write(Vec<u8>),
     /// What was wanted again, from there on.
     Supply(u64, Vec<u8>),
@@ -39,8 +41,11 @@ pub(super) struct WriterState {
     waiting: AtomicUsize,
     /// The storage is settling or publishing.
     syncing: AtomicBool,
-    /// What of the stream is to come again.
-    wanted: Mutex<Option<Range<u64>>>,
+    /// What of the stream is to come again, and whether it has not come at all.
+    wanted: Mutex<Option<(Range<u64>, bool)>>,
+    /// What is lacking of the next stretches, and below which it is decided what comes.
+    needs: Mutex<VecDeque<Needs>>,
+    decided: AtomicU64,
     /// Content bytes that are right and with the storage.
     content_bytes: AtomicU64,
     /// How often something came damaged.
@@ -55,6 +60,8 @@ impl WriterState {
             waiting: AtomicUsize::new(0),
             syncing: AtomicBool::new(false),
             wanted: Mutex::default(),
+            needs: Mutex::default(),
+            decided: AtomicU64::new(0),
             content_bytes: AtomicU64::new(0),
             damages: AtomicU64::new(0),
             conclusion: Mutex::default(),
@@ -87,7 +94,22 @@ impl WriterState {
 
     /// What of the stream is to come again.
     pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        self.wanted.lock().clone()
+        self.wanted.lock().as_ref().map(|(wanted, _)| wanted.clone())
+    }
+
+    /// Whether it has not come at all.
+    pub(super) fn is_lacking(&self) -> bool {
+        self.wanted.lock().as_ref().is_some_and(|(_, lacking)| *lacking)
+    }
+
+    /// What is lacking of the next stretch.
+    pub(super) fn poll_needs(&self) -> Option<Needs> {
+        self.needs.lock().pop_front()
+    }
+
+    /// Below this stretch it is decided what comes.
+    pub(super) fn decided(&self) -> u64 {
+        self.decided.load(Ordering::Relaxed)
     }
 
     /// What was wanted is on its way to the writer, which says what else it wants.
@@ -122,6 +144,10 @@ pub struct Writer<S> {
     shared: Arc<WriterState>,
     storage: S,
     decoder: Decoder,
+    holdings: Option<Arc<dyn Holdings>>,
+    completer: Option<Completer>,
+    /// Chunks of the span that is being checked that stand where they belong.
+    in_place: u16,
     orders: Receiver<Order>,
     /// Orders behind a span that is damaged.
     waiting: VecDeque<Order>,
@@ -140,7 +166,13 @@ impl<S: Storage> Writer<S> {
         _alive: SyncSender<()>,
     ) -> Writer<S> {
         let (decoder, waiting) = (Decoder::default(), VecDeque::new());
-        Writer { shared, storage, decoder, orders, waiting, used, kept, _alive }
+        let (holdings, completer, in_place) = (None, None, 0);
+        Writer { shared, storage, decoder, holdings, completer, in_place, orders, waiting, used, kept, _alive }
+    }
+
+    /// What may be here of a content that is about to come.
+    pub fn holding(self, holdings: Arc<dyn Holdings>) -> Writer<S> {
+        Writer { holdings: Some(holdings), ..self }
     }
 
     /// Writes what comes until all is published, something fails, or the session ends.
@@ -189,9 +221,12 @@ impl<S: Storage> Writer<S> {
         loop {
             self.write_checked()?;
             if let Some(wanted) = self.decoder.wanted() {
-                *self.shared.wanted.lock() = Some(wanted);
+                *self.shared.wanted.lock() = Some((wanted, self.decoder.is_lacking()));
                 self.shared.waker.wake();
                 return Ok(false);
+            }
+            if self.complete() {
+                continue;
             }
             let Some(order) = self.waiting.pop_front() else { return Ok(false) };
             self.shared.obeyed(1);
@@ -208,7 +243,19 @@ impl<S: Storage> Writer<S> {
                 self.storage.begin(&offered)?;
                 self.storage.kept().map(|kept| self.kept.try_send(kept));
             }
-            Order::Write(span) => self.decoder.take(span),
+            Order::Complete(offer) => self.completer = Some(Completer::new(&offer, self.holdings.clone())),
+            Order::Write(bytes) => match &mut self.completer {
+                Some(completer) => {
+                    completer.take(&bytes);
+                    drop(self.used.try_send(bytes));
+                }
+                None => self.decoder.take(bytes),
+            },
+            Order::End(trailer) if self.completer.as_ref().is_some_and(|completer| !completer.is_done()) => {
+                self.completer.iter_mut().for_each(Completer::finish);
+                self.shared.order();
+                self.waiting.push_front(Order::End(trailer));
+            }
             Order::End(trailer) => {
                 if trailer != self.decoder.trailer() {
                     log::warn!("the end of the stream says something else than has come: the sender is asked");
@@ -221,6 +268,25 @@ impl<S: Storage> Writer<S> {
             Order::Supply(..) | Order::Deny(_) => {}
         }
         Ok(false)
+    }
+
+    /// Takes the next span of what has come and what is here; false if there is none.
+    fn complete(&mut self) -> bool {
+        let Some(completer) = &mut self.completer else { return false };
+        let completed = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
+        let mut told = false;
+        while let Some(needs) = completer.poll_needs() {
+            self.shared.needs.lock().push_back(needs);
+            told = true;
+        }
+        self.shared.decided.store(completer.decided(), Ordering::Relaxed);
+        if told {
+            self.shared.waker.wake();
+        }
+        let Some(Completed { span, here, own, in_place }) = completed else { return false };
+        self.in_place = in_place;
+        self.decoder.take_partly(span, here, own);
+        true
     }
 
     fn sync(&mut self, work: impl FnOnce(&mut S) -> Result<(), StorageError>) -> Result<(), StorageError> {
@@ -240,7 +306,14 @@ impl<S: Storage> Writer<S> {
             return Err(StorageError::new(Outcome::Damaged, text));
         }
         if let Some(content) = self.decoder.poll() {
-            self.storage.write(content.bytes())?;
+            if self.in_place == 0 {
+                self.storage.write(content.bytes())?;
+            } else {
+                for (number, (chunk, own)) in content.chunks().enumerate() {
+                    let stays = own && self.in_place >> number & 1 == 1;
+                    if stays { self.storage.keep(chunk)? } else { self.storage.write(chunk)? }
+                }
+            }
             self.shared.content_bytes.store(self.decoder.content_bytes(), Ordering::Release);
             drop(self.used.try_send(content.into_memory()));
             self.shared.waker.wake();

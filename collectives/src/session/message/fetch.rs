@@ -1,6 +1,7 @@
 //! Bytes of the stream that are asked for again, and how they come.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::session::ledger::ChunkSet;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
@@ -10,6 +11,9 @@ pub(in crate::session) const MOST_FETCH_BYTES: u64 = 128 << 10;
 /// So often a receiver may ask for the same bytes because they came damaged again.
 pub(in crate::session) const MOST_ATTEMPTS: u8 = 3;
 
+/// The longest set of chunks in a [`Needs`].
+const MOST_SET_BYTES: usize = ChunkSet::MOST_BYTES;
+
 /// A member asks the root for bytes of the stream, or the root another member that keeps them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
@@ -17,7 +21,8 @@ pub struct Fetch {
     pub rank: Rank,
     /// Which they are, counted from the first byte of the stream.
     pub bytes: Range<u64>,
-    /// How often they have been asked for, this time counted, because what came was damaged.
+    /// How often they have been asked for, this time counted, because what came was damaged; 0 if they were never sent
+    /// to it: it alone lacks them.
     pub attempt: u8,
     /// Who sent them to the one who lacks them; [`Rank::NONE`] if that is not known, or it was not one alone.
     pub blamed: Rank,
@@ -38,8 +43,27 @@ impl Fetch {
     /// Whether it asks for something, and for no more than anybody may at a time.
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
-        bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes))
-            && (1..=MOST_ATTEMPTS).contains(&self.attempt)
+        bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes)) && self.attempt <= MOST_ATTEMPTS
+    }
+}
+
+/// What a member lacks of a stretch of the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The stretch.
+    pub stretch: u64,
+    /// Its chunks that are lacking, as [`ChunkSet::write`] writes them.
+    pub set: Vec<u8>,
+}
+
+impl Needs {
+    pub(super) fn write(&self, out: &mut BodyWriter) {
+        out.u64(self.stretch).bytes(&self.set);
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Needs> {
+        let (stretch, set) = (from.u64()?, from.rest());
+        (set.len() <= MOST_SET_BYTES).then(|| Needs { stretch, set: set.to_vec() })
     }
 }
 

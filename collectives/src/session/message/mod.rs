@@ -7,7 +7,7 @@ mod word;
 
 pub use codes::{MemberState, Outcome, Refusal, Stage};
 pub use content::{ContentKind, FileAttributes};
-pub use fetch::{Fetch, Piece};
+pub use fetch::{Fetch, Needs, Piece};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
 pub use word::{Digest, Done, Status, Trailer, Verdict};
 
@@ -21,6 +21,8 @@ const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// In the features of a JOIN: no receiver asks to be a member, but another root whether this one is there.
 pub(super) const ROOT_ASKS: u32 = 1 << 31;
+/// The same: the receiver may have some of the content already.
+pub(super) const HOLDS: u32 = 1;
 
 /// A slice of an encoded view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +73,8 @@ pub enum Message {
         mtu_bytes: u16,
         /// Its room for data, in bytes.
         free_bytes: u64,
-        /// What it can do beside what every receiver of its version can: a bit for each, none so far. Bit 31: it is a
-        /// root that asks whether this one is there.
+        /// What it can do beside what every receiver of its version can: a bit for each, none so far. Bit 0: it may
+        /// have some of the content already. Bit 31: it is a root that asks whether this one is there.
         features: u32,
     },
     /// A receiver has ended, or a process that outlives it says so for it.
@@ -115,6 +117,8 @@ pub enum Message {
     Fetch(Fetch),
     /// Some of them.
     Piece(Piece),
+    /// What a member lacks of a part of the content.
+    Needs(Needs),
     /// What became of the stream at a member.
     Done(Done),
     /// What the root knows of all members' reports.
@@ -172,6 +176,10 @@ impl Message {
                 piece.write(out);
                 (kind::PIECE, out)
             }
+            Message::Needs(needs) => {
+                needs.write(out);
+                (kind::NEEDS, out)
+            }
         };
         (kind, body.into_bytes())
     }
@@ -222,6 +230,7 @@ impl Message {
             kind::ABORT => Message::Abort { text: from.text()? },
             kind::FETCH => Message::Fetch(Fetch::read(from)?),
             kind::PIECE => Message::Piece(Piece::read(from)?),
+            kind::NEEDS => Message::Needs(Needs::read(from)?),
             _ => return None,
         })
     }
@@ -280,6 +289,8 @@ mod tests {
             }),
             (any::<[u64; 2]>(), prop::collection::vec(any::<u8>(), 0..99))
                 .prop_map(|([from, end], bytes)| Message::Piece(Piece { from, end, bytes })),
+            (any::<u64>(), prop::collection::vec(any::<u8>(), 0..129))
+                .prop_map(|(stretch, set)| Message::Needs(Needs { stretch, set })),
             (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {
                 Message::Orphan { stream: StreamId(stream), gap: Orphan { rank: Rank(rank), from, to } }
             }),

@@ -2,7 +2,7 @@
 
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
-use crate::session::message::Message;
+use crate::session::message::{HOLDS, Message};
 use ethbcast_transport::Tuning;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct ReceiverConfig {
     pub free_bytes: u64,
     /// How the stream carries the data.
     pub form: Form,
+    /// Whether this host may have some of what is sent already.
+    pub holds: bool,
     /// How long to wait for a root; `None` for as long as it takes.
     pub patience: Option<Duration>,
     /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
@@ -31,7 +33,8 @@ impl ReceiverConfig {
     /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
-        ReceiverConfig { station, nonce, free_bytes: u64::MAX, form, patience: None, once: false, tuning, timing }
+        let (free_bytes, holds, patience, once) = (u64::MAX, false, None, false);
+        ReceiverConfig { station, nonce, free_bytes, form, holds, patience, once, tuning, timing }
     }
 
     /// What asks a root to take this host in.
@@ -43,7 +46,7 @@ impl ReceiverConfig {
             host: host.clone(),
             mtu_bytes: *mtu_bytes,
             free_bytes: self.form.stream_bytes(self.free_bytes),
-            features: 0,
+            features: if self.holds { HOLDS } else { 0 },
         }
     }
 }

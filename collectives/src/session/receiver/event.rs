@@ -39,6 +39,8 @@ pub enum ReceiverEvent {
         via: Via,
         /// How many bytes, if known in advance.
         size: Option<u64>,
+        /// Whether only what somebody lacks is sent.
+        selective: bool,
     },
     /// The root has confirmed that what was verified here is what it sent: it may become visible.
     Accepted,

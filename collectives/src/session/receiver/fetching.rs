@@ -2,6 +2,7 @@
 //! for bytes that another lacks.
 
 use super::ReceiverEndpoint;
+use super::needing::Needing;
 use crate::membership::timers::Wait;
 use crate::session::fetch::{Answering, Asking};
 use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
@@ -24,12 +25,24 @@ pub(super) struct Fetching {
     /// What has come, or why it cannot be had, until the application takes it.
     fetched: Option<Result<(u64, Vec<u8>), String>>,
     answering: Answering,
+    needing: Needing,
 }
 
 impl Fetching {
-    /// What the application wants; of what it did before and does not want any more nothing is asked. `blamed` says who
+    /// What this host lacks.
+    pub(super) fn needing_mut(&mut self) -> &mut Needing {
+        &mut self.needing
+    }
+
+    /// What the application wants, because it is `lacking` or came damaged; of what it did before and does not want any more nothing is asked. `blamed` says who
     /// sent bytes.
-    pub(super) fn want(&mut self, now: Instant, wanted: Option<Range<u64>>, blamed: impl Fn(&Range<u64>) -> Rank) {
+    pub(super) fn want(
+        &mut self,
+        now: Instant,
+        wanted: Option<Range<u64>>,
+        lacking: bool,
+        blamed: impl Fn(&Range<u64>) -> Rank,
+    ) {
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else { return self.stop() };
         if self.fetched.is_some() || self.asking.as_ref().is_some_and(|asking| asking.first() == wanted.start) {
             return;
@@ -39,7 +52,7 @@ impl Fetching {
             self.fetched = Some(Err(format!("what was sent again was damaged, too, {before} times")));
             return;
         }
-        self.attempts = Some((wanted.start, before + 1));
+        self.attempts = Some((wanted.start, if lacking { 0 } else { before + 1 }));
         let asking = Asking::new(now, &wanted);
         self.blamed = blamed(&asking.range());
         self.asking = Some(asking);
@@ -80,6 +93,7 @@ impl Fetching {
         limit: Duration,
         endpoint: &mut ReceiverEndpoint,
     ) {
+        self.needing.handle_timeout(now, root, endpoint);
         let Some(asking) = &mut self.asking else { return };
         if is_silent {
             asking.pause(now);
@@ -133,6 +147,7 @@ impl Fetching {
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let again = self.asking.as_ref().and_then(Asking::again_at);
-        again.into_iter().chain(self.answering.free_at(now)).min().map(|at| Wait::Fetch.at(at))
+        let again = again.into_iter().chain(self.answering.free_at(now)).min().map(|at| Wait::Fetch.at(at));
+        again.into_iter().chain(self.needing.poll_timeout()).min()
     }
 }

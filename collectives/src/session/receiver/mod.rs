@@ -9,6 +9,7 @@ mod fetching;
 mod givers;
 mod joining;
 mod known_root;
+mod needing;
 mod roots;
 mod running;
 mod waiting;
@@ -19,7 +20,7 @@ pub use event::{Arrival, End, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
-use super::message::{Done, Message, Outcome, Stage, Trailer};
+use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::measure::kind::PROBE;
@@ -134,10 +135,25 @@ impl Receiver {
         }
     }
 
-    /// The bytes of the stream that are to be fetched again; none: nothing is, any more. To be called in every turn.
-    pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
+    /// The bytes of the stream that are to be fetched again, or of the whole content those that this host alone lacks:
+    /// these are `lacking`, the others came damaged; none: nothing is, any more. To be called in every turn.
+    pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         if let Phase::Running(running) = &mut self.phase {
-            running.fetch(now, wanted);
+            running.fetch(now, wanted, lacking);
+        }
+    }
+
+    /// Says what this host lacks of a stretch, until [`settle_needs`](Receiver::settle_needs) is called for it.
+    pub fn say_needs(&mut self, now: Instant, needs: Needs) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.say_needs(now, needs);
+        }
+    }
+
+    /// What all are sent of the stretches below this one is decided.
+    pub fn settle_needs(&mut self, below: u64) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.settle_needs(below);
         }
     }
 

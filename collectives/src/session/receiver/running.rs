@@ -8,7 +8,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{
-    Digest, Done, Fetch, MemberState, Message, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
+    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
 use ethbcast_transport::planted;
@@ -65,7 +65,7 @@ impl Running {
         let (receivers, via) = (view.members.len() - 1, view.via);
         let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
-        endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size });
+        endpoint.tell(ReceiverEvent::Started { rank, receivers, via, size, selective: view.selective });
         Running { joining: Some(joining), ..Running::begin(now, view, rank, endpoint) }
     }
 
@@ -118,9 +118,22 @@ impl Running {
     }
 
     /// The bytes of the stream that the application wants to be fetched again.
-    pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>) {
+    pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         let (givers, view) = (&self.givers, &self.view);
-        self.fetching.want(now, wanted, |bytes| givers.of(bytes, self.rank, view));
+        // What is counted as in the whole content came in frames of other numbers.
+        let giver = |bytes: &Range<u64>| if view.selective { Rank::NONE } else { givers.of(bytes, self.rank, view) };
+        self.fetching.want(now, wanted, lacking, giver);
+    }
+
+    /// Says what this host lacks of a stretch, in its turn.
+    pub(super) fn say_needs(&mut self, now: Instant, needs: Needs) {
+        let at = now + self.turn();
+        self.fetching.needing_mut().say(at, needs);
+    }
+
+    /// What all are sent of the stretches below this one is decided.
+    pub(super) fn settle_needs(&mut self, below: u64) {
+        self.fetching.needing_mut().settle(below);
     }
 
     /// What has been fetched, or why it cannot be had.

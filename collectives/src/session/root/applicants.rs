@@ -6,7 +6,7 @@
 use super::TurnedAway;
 use super::offer::{Offer, namesake_text, twin_text};
 use crate::membership::codec::MAX_NAME_BYTES;
-use crate::session::message::{Message, Refusal};
+use crate::session::message::{HOLDS, Message, Refusal};
 use ethbcast_planning::natural_order;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +26,8 @@ pub(super) struct Applicant {
     pub mac: MacAddr,
     /// Names this run of its receiver.
     pub nonce: u64,
+    /// Whether it may have some of the content already.
+    pub holds: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl Applicants {
         offer: Offer<'_>,
         greet_every: Duration,
     ) -> Answer {
-        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return Answer::Wait };
+        let Message::Join { nonce, host, mtu_bytes, free_bytes, features, .. } = join else { return Answer::Wait };
         if let Some(candidate) = self.candidates.get_mut(&mac) {
             if candidate.applicant.nonce == *nonce {
                 return candidate.hear_again(now, greet_every);
@@ -104,7 +106,8 @@ impl Applicants {
         if let Some((why, text)) = offer.refusal(host, *mtu_bytes, *free_bytes) {
             return Answer::Refused(why, text);
         }
-        let applicant = Applicant { host: host.clone(), mac, nonce: *nonce };
+        let holds = features & HOLDS != 0;
+        let applicant = Applicant { host: host.clone(), mac, nonce: *nonce, holds };
         let (standing, rival) = (Standing::Unreached, None);
         self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, greeted_at: now });
         self.unreached.push_back((mac, *nonce));

@@ -84,6 +84,9 @@ pub struct RootConfig {
     pub content: ContentKind,
     /// How the stream carries the content.
     pub form: Form,
+    /// Whether any part of the content can be had at any time: then only what somebody lacks is sent where receivers
+    /// have some of it already.
+    pub selects: bool,
     /// How many receivers, and how long to wait for them.
     pub wanted: Wanted,
     /// The only hosts that are let in, if there are any here.
@@ -119,6 +122,7 @@ impl RootConfig {
             size: None,
             content: ContentKind::default(),
             form: Form::default(),
+            selects: false,
             wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
             hosts: Vec::new(),
             route: Route::default(),

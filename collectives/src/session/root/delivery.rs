@@ -39,6 +39,10 @@ pub(super) struct Delivery {
     /// Bytes pushed that do not fill a frame yet.
     partial: Vec<u8>,
     trailer: Option<Trailer>,
+    /// Bytes that have been pushed.
+    pushed: u64,
+    /// How many there are to be, if that is what the trailer says.
+    is_whole: bool,
     sides: Sides,
     refills: Refills,
     answering: Answering,
@@ -59,6 +63,8 @@ impl Delivery {
             flow: Flow::Held,
             partial: Vec::new(),
             trailer,
+            pushed: 0,
+            is_whole: !view.selective,
             sides: Sides::default(),
             refills: Refills::default(),
             answering: Answering::default(),
@@ -145,6 +151,7 @@ impl Delivery {
             self.partial.extend_from_slice(&rest[..fits]);
             taken += fits;
         }
+        self.pushed += taken as u64;
         taken
     }
 
@@ -179,14 +186,20 @@ impl Delivery {
         self.blocks.push(&trailer.encode(), Ending::Stream);
     }
 
+    /// Bytes of the whole stream, once its end is known.
+    fn end(&self) -> Option<u64> {
+        self.trailer.map(|trailer| if self.is_whole { trailer.bytes } else { self.pushed })
+    }
+
     fn extent(&self, dealing: Dealing) -> Extent {
-        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer)
+        let end = self.trailer.zip(self.end());
+        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), end)
     }
 
     /// How many bytes of the source so many frames are; of a last one that is not full no more than have been pushed.
     pub(super) fn bytes_of(&self, frames: u64) -> u64 {
         let bytes = frames.saturating_mul(self.blocks.payload_bytes() as u64);
-        self.trailer.map_or(bytes, |trailer| bytes.min(trailer.bytes))
+        self.end().map_or(bytes, |end| bytes.min(end))
     }
 
     /// Bytes of the source that have been pushed, in whole frames.

@@ -53,6 +53,8 @@ pub enum RootEvent {
         via: Via,
         /// How many bytes, if known in advance.
         size: Option<u64>,
+        /// Whether only what somebody lacks is sent.
+        selective: bool,
     },
     /// The session is held up by a member.
     HeldUp {

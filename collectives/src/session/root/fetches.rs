@@ -4,18 +4,20 @@
 use super::damage::{Damage, Damages};
 use super::delivery::Delivery;
 use super::members::{Entry, Members};
+use super::needs::Needs;
 use super::questions::{Questions, Step};
 use super::rereading::Needy;
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
-use crate::session::ledger::Form;
-use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
+use crate::session::ledger::{ChunkSet, Form};
+use crate::session::message::{self, Fetch, MOST_ATTEMPTS, Message, Piece};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// So many members are asked for the same bytes.
 const MOST_KEEPERS: usize = 64;
@@ -25,8 +27,10 @@ const MOST_KEEPERS: usize = 64;
 pub(super) struct Fetches {
     questions: Questions,
     damages: Damages,
-    /// How far each member has come with what it asks for, for the first, second and third time.
-    furthest: BTreeMap<Rank, [Option<u64>; MOST_ATTEMPTS as usize]>,
+    /// How far each member has come with what it asks for: what it alone lacks, and what came damaged for the first,
+    /// second and third time.
+    furthest: BTreeMap<Rank, [Option<u64>; 1 + MOST_ATTEMPTS as usize]>,
+    needs: Needs,
 }
 
 impl Fetches {
@@ -46,18 +50,61 @@ impl Fetches {
         let Fetch { rank, bytes, attempt, blamed } = fetch;
         let asks = |entry: &Entry| entry.standing() != Standing::Gone && !entry.is_reported();
         let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
-        let sound = fetch.is_bounded() && may_have_sent;
-        if !sound || bytes.end > delivery.pushed_bytes() || !members.entry(*rank).is_some_and(asks) {
+        let sound = fetch.is_bounded() && may_have_sent && (view.selective || *attempt > 0);
+        let end = if view.selective { view.size.unwrap_or_default() } else { delivery.pushed_bytes() };
+        if !sound || bytes.end > end || !members.entry(*rank).is_some_and(asks) {
             endpoint.count_malformed();
             return;
         }
-        let furthest = &mut self.furthest.entry(*rank).or_default()[usize::from(attempt - 1)];
+        let furthest = &mut self.furthest.entry(*rank).or_default()[usize::from(*attempt)];
         if furthest.is_none_or(|before| bytes.start > before) {
             *furthest = Some(bytes.start);
             members.entry_mut(*rank).into_iter().for_each(|entry| entry.moved(now));
         }
-        self.damages.note(now, fetch);
+        if *attempt > 0 {
+            self.damages.note(now, fetch);
+        }
         delivery.fetch(fetch);
+    }
+
+    /// Takes a member's word of what it lacks.
+    pub(super) fn on_needs(
+        &mut self,
+        now: Instant,
+        (rank, word): (Rank, &message::Needs),
+        (view, members): (&View, &mut Members),
+        endpoint: &mut RootEndpoint,
+    ) {
+        let bytes = view.size.filter(|_| view.selective).map(|size| endpoint.config().form.content_bytes(size));
+        if !bytes.is_some_and(|bytes| self.needs.on_word(rank, word, bytes)) {
+            return endpoint.count_malformed();
+        }
+        members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
+    }
+
+    /// What is sent to all of a stretch, once that is known; members that say nothing of it are waited for so long.
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        stretch: u64,
+        (view, members): (&View, &Members),
+        limit: Duration,
+    ) -> Option<ChunkSet> {
+        let open = |entry: &&Entry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let open: Vec<&Entry> = members.entries().iter().filter(open).collect();
+        let in_place = open.iter().filter(|entry| entry.standing() == Standing::InPlace);
+        let waited_for: Vec<Rank> = in_place.map(|entry| entry.rank()).collect();
+        let (chosen, silent) = self.needs.decide(now, stretch, &waited_for, open.len(), limit)?;
+        for rank in silent {
+            let (host, seconds) = (&view.members[rank.index()].host, limit.as_secs());
+            log::warn!("{host} has not said for {seconds} s what it lacks of stretch {stretch}: it fetches that alone");
+        }
+        Some(chosen)
+    }
+
+    /// Whether what is wanted is a part of the ledgered form of the whole content.
+    pub(super) fn wants_of_whole(&self, view: &View, delivery: &Delivery) -> bool {
+        view.selective && matches!(delivery.needy(), Some((Needy::Fetch(_), _)))
     }
 
     /// Takes what a member was asked for.
@@ -71,12 +118,20 @@ impl Fetches {
     }
 
     /// The source cannot be read again, as `text` says: the members are asked.
-    pub(super) fn on_denial(&mut self, now: Instant, text: &str, members: &Members, delivery: &Delivery) {
+    pub(super) fn on_denial(
+        &mut self,
+        now: Instant,
+        text: &str,
+        (view, members): (&View, &Members),
+        delivery: &Delivery,
+    ) {
         let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else { return };
+        // What members keep is the content; what was sent is not.
+        let kept = !view.selective || matches!(need, Needy::Fetch(_));
         let may_have = |entry: &&Entry| {
             let sound = entry.is_accepted() || !entry.is_reported();
             let here = entry.standing() != Standing::Gone && members.is_here(entry.rank());
-            sound && here && entry.rank() != need.rank()
+            kept && sound && here && entry.rank() != need.rank()
         };
         let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
         // Whoever lacks them itself comes last, and before it who sent them damaged: it may still have sound ones, and
@@ -91,7 +146,7 @@ impl Fetches {
         keepers.truncate(MOST_KEEPERS);
         if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
             // What came again was damaged, too: it is another's turn.
-            let first = usize::from(fetch.attempt - 1) % keepers.len();
+            let first = usize::from(fetch.attempt.saturating_sub(1)) % keepers.len();
             keepers.rotate_left(first);
         }
         self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);

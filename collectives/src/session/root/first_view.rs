@@ -45,6 +45,7 @@ pub(super) fn first_view(
         payload_bytes,
         size: config.stream_size(),
         content: config.content,
+        selective: config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds),
         members: members.collect(),
     };
     // The report names the segment that is really used.

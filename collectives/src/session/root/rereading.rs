@@ -15,20 +15,21 @@ pub(super) struct Extent {
     payload_bytes: u64,
     /// Full frames that have been pushed so far.
     frames: u64,
-    trailer: Option<Trailer>,
+    /// What the end says, and how many bytes there are before it.
+    end: Option<(Trailer, u64)>,
 }
 
 impl Extent {
-    /// A stream of which so many frames have been pushed; all of them once the trailer is known.
-    pub(super) fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, trailer: Option<Trailer>) -> Extent {
+    /// A stream of which so many frames have been pushed; all of them once its end is known.
+    pub(super) fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, end: Option<(Trailer, u64)>) -> Extent {
         let payload_bytes = payload_bytes as u64;
-        let frames = trailer.map_or(pushed, |trailer| trailer.bytes.div_ceil(payload_bytes));
-        Extent { dealing, payload_bytes, frames, trailer }
+        let frames = end.map_or(pushed, |(_, bytes)| bytes.div_ceil(payload_bytes));
+        Extent { dealing, payload_bytes, frames, end }
     }
 
     /// The trailer, if frame `sequence` of the stream at place `at` carries it.
     pub(super) fn trailer_at(&self, at: usize, sequence: u64) -> Option<Trailer> {
-        self.trailer.filter(|_| sequence == self.dealing.of_stream(at, self.frames))
+        self.end.map(|(trailer, _)| trailer).filter(|_| sequence == self.dealing.of_stream(at, self.frames))
     }
 
     /// Where frame `sequence` of the stream at place `at`, and at most `frames` that follow it there, are in the
@@ -40,7 +41,7 @@ impl Extent {
         let end = (whole + in_a_row).min(self.frames);
         let bytes = |frame: u64| {
             let at = frame * self.payload_bytes;
-            self.trailer.map_or(at, |trailer| at.min(trailer.bytes))
+            self.end.map_or(at, |(_, bytes)| at.min(bytes))
         };
         (whole < end).then(|| bytes(whole)..bytes(end))
     }

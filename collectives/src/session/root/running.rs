@@ -1,5 +1,7 @@
 //! The session: the root's view of its members, what it sends them, and their reports.
 
+mod watching;
+
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
@@ -8,11 +10,10 @@ use super::planner::Planner;
 use super::replanning::Replanning;
 use super::slow::Slow;
 use super::telling::Telling;
-use super::watch::{Finding, Scene};
-use super::{OnSlow, RootConfig, RootEndpoint, RootEvent};
-use crate::membership::presence::Change;
+use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
+use crate::session::ledger::ChunkSet;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::planted;
@@ -148,9 +149,14 @@ impl Running {
         }
     }
 
+    /// What is sent to all of a stretch, once that is known.
+    pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration) -> Option<ChunkSet> {
+        self.fetches.choose(now, stretch, (&self.view, &self.members), limit)
+    }
+
     /// Bytes of the source that are wanted cannot be read again: the members are asked for them.
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
-        self.fetches.on_denial(now, text, &self.members, &self.delivery);
+        self.fetches.on_denial(now, text, (&self.view, &self.members), &self.delivery);
         self.follow_up(now, endpoint);
     }
 
@@ -198,6 +204,9 @@ impl Running {
                 self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
+            Message::Needs(word) => {
+                self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
+            }
             _ => {}
         }
     }
@@ -308,8 +317,9 @@ impl Running {
             self.timers.clear(Wait::View);
         }
         if self.members.all_ready(epoch) && self.delivery.open() {
-            let (via, size) = (self.view.via, endpoint.config().size);
-            endpoint.tell(RootEvent::Started { receivers: self.members.present(), via, size });
+            let (View { via, selective, .. }, size) = (&self.view, endpoint.config().size);
+            let (receivers, via, selective) = (self.members.present(), *via, *selective);
+            endpoint.tell(RootEvent::Started { receivers, via, size, selective });
         }
     }
 
@@ -352,49 +362,5 @@ impl Running {
             // The others are given time anew: what they waited for has changed.
             self.members.all_tried(now, rank);
         }
-    }
-
-    fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        for change in self.members.look(now) {
-            match change {
-                Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
-                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
-                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
-                Change::Left(_) => {}
-            }
-        }
-        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some() {
-            self.timers.set(Wait::View, now);
-        }
-    }
-
-    fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        let RootConfig { timing, on_slow, .. } = *endpoint.config();
-        self.members.rates_mut().sent(now, self.delivery.frames_sent());
-        let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
-        let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
-        let mut findings = scene.look(&mut self.members, since_last);
-        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
-        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
-        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
-        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
-        for finding in findings {
-            match finding {
-                Finding::Tell(rank, text) => {
-                    endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
-                }
-                Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
-                Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
-            }
-        }
-    }
-
-    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
-    fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        let Some(entry) = self.members.in_place(rank) else { return };
-        if !entry.is_reported() {
-            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
-        }
-        self.place(now, rank, Standing::Aside);
     }
 }

@@ -82,6 +82,8 @@ pub struct View {
     pub size: Option<u64>,
     /// What the content is.
     pub content: ContentKind,
+    /// Some members have a part of it already: only what somebody lacks is sent, and nobody knows how much that is.
+    pub selective: bool,
     /// The members, by rank.
     pub members: Vec<ViewMember>,
 }
@@ -109,7 +111,8 @@ impl View {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
-        self.content.write(out.u64(self.size.unwrap_or(u64::MAX))).u16(self.members.len() as u16);
+        self.content.write(out.u64(self.size.unwrap_or(u64::MAX))).u8(self.selective.into());
+        out.u16(self.members.len() as u16);
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
@@ -124,12 +127,13 @@ impl View {
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
-        let (content, count) = (ContentKind::read(&mut from)?, from.u16()?);
+        let (content, selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
-        let view = View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, content, members };
-        view.is_rooted_at_zero().then_some(view)
+        let view =
+            View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, content, selective, members };
+        (view.is_rooted_at_zero() && (size.is_some() || !selective)).then_some(view)
     }
 
     /// Policy and pushed frames as a byte: 0, or one more than are pushed.
@@ -260,7 +264,7 @@ impl View {
 
     /// What never changes from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
-        let offered = (self.size, self.content);
+        let offered = (self.size, self.content, self.selective);
         (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, offered)
     }
 

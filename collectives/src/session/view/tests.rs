@@ -22,6 +22,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         payload_bytes: 1468,
         size: None,
         content: ContentKind::Tree,
+        selective: false,
         members: (0..count).map(member).collect(),
     }
 }
@@ -78,7 +79,7 @@ fn the_documented_example_is_what_is_sent() {
     let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let documented = [
         "00 00 00 01 01 00 00 00 00 01 00 05 bc 00 00 00 00 00 00 00 00",
-        "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
+        "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
         "02 00 00 00 00 01 00 00 00 00 00 00 00 00 ff ff 00 00 01 02 6e 30",
         "02 00 00 00 00 02 11 22 33 44 55 66 77 88 00 00 00 00 01 02 6e 31",
     ];

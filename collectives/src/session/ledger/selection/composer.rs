@@ -35,7 +35,7 @@ enum State {
     /// A section is to begin.
     Begin,
     /// Ledgers are coming, so many bytes of them and the pieces.
-    Ledgers { place: StretchPlace, first_piece: u16, bytes: usize },
+    Ledgers { place: StretchPlace, before: u16, bytes: usize },
     /// It is being said which chunks come.
     Set { head: [u8; HEAD_BYTES], bytes: usize },
     /// Chunks of a stretch are coming.
@@ -126,10 +126,10 @@ impl Composer {
                     }
                 }
                 _ if self.ended => self.state = self.without_data()?,
-                State::Ledgers { place, first_piece, bytes } => {
+                State::Ledgers { place, before, bytes } => {
                     let ledger = self.input[self.at..].get(..*bytes)?;
                     self.at += *bytes;
-                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*first_piece), ledger));
+                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*before), ledger));
                     (self.state, self.next_ledger) = (State::Begin, self.next_ledger + 1);
                     self.ledgers.push_back(Arc::clone(&ledger));
                     return Some(Composed::Ledger(ledger));
@@ -158,12 +158,12 @@ impl Composer {
     /// A section that begins so; none if none can.
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<State> {
         match Head::read(head)? {
-            Head::Ledgers { first_piece, pieces } => {
+            Head::Ledgers { before, pieces } => {
                 let place = StretchPlace::of(self.next_ledger, self.content_bytes)?;
                 let sound = head[8..] == Head::seal(head, &[], place.number())
                     && self.next_ledger < self.next_chunks + MOST_AHEAD;
                 let bytes = place.ledger_bytes() + pieces as usize * PIECE_BYTES;
-                sound.then_some(State::Ledgers { place, first_piece, bytes })
+                sound.then_some(State::Ledgers { place, before, bytes })
             }
             Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
         }

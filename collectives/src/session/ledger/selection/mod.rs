@@ -6,15 +6,23 @@
 //! stream; [`Composer`] makes spans of it again.
 
 mod chunk_set;
+mod completer;
 mod composer;
 mod holdings;
 mod pieces;
 mod sections;
+mod selector;
 mod stretch;
 
 pub use chunk_set::ChunkSet;
+pub use completer::{Completed, Completer};
 pub use composer::{Composed, Composer, PartialSpan};
 pub use holdings::{HeldOffer, Holdings, Origin};
 pub use pieces::{Cut, Cutter, Piece, name as piece_name};
+pub(in crate::session) use sections::MOST_AHEAD;
 pub use sections::{Due, SectionPart, Sections};
+pub use selector::Selector;
 pub use stretch::{STRETCH_BYTES, STRETCH_CHUNKS, StretchLedger, StretchPlace, stretches};
+
+#[cfg(test)]
+mod tests;

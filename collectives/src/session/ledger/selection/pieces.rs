@@ -83,7 +83,7 @@ impl Cutter {
     }
 
     /// That was all.
-    pub fn finish(mut self, mut found: impl FnMut(Piece, &[u8])) {
+    pub fn finish(&mut self, mut found: impl FnMut(Piece, &[u8])) {
         self.cut_while(1, &mut found);
     }
 

@@ -10,15 +10,15 @@ use std::ops::Range;
 /// sent.
 pub(super) const AHEAD: u64 = 4;
 /// A receiver holds the ledgers of so many.
-pub(super) const MOST_AHEAD: u64 = 8;
+pub(in crate::session) const MOST_AHEAD: u64 = 8;
 /// What begins every section: its kind, two lengths and a seal over them.
 pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 
 /// What a section begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The ledgers of the next stretch, and so many pieces, the first of which begins so far behind the stretch.
-    Ledgers { first_piece: u16, pieces: u32 },
+    /// The ledgers of the next stretch, and so many pieces, the first of which begins so far before the stretch.
+    Ledgers { before: u16, pieces: u32 },
     /// Chunks of the next stretch, said in so many bytes.
     Chunks { set_bytes: u16 },
 }
@@ -29,7 +29,7 @@ impl Head {
 
     fn write(self) -> [u8; 8] {
         let (kind, short, long) = match self {
-            Head::Ledgers { first_piece, pieces } => (Head::LEDGERS, first_piece, pieces),
+            Head::Ledgers { before, pieces } => (Head::LEDGERS, before, pieces),
             Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
         };
         let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
@@ -44,9 +44,7 @@ impl Head {
         let (short, long) = rest.split_first_chunk::<2>()?;
         let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
         match kind {
-            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => {
-                Some(Head::Ledgers { first_piece: short, pieces: long })
-            }
+            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => Some(Head::Ledgers { before: short, pieces: long }),
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
@@ -116,15 +114,15 @@ struct Section {
 
 #[derive(Clone, Debug)]
 enum What {
-    Ledgers { first_piece: u16, pieces: u32 },
+    Ledgers { before: u16, pieces: u32 },
     Chunks(Box<ChunkSet>),
 }
 
 impl Section {
     fn parts(&self) -> Vec<SectionPart> {
         match &self.what {
-            What::Ledgers { first_piece, pieces } => {
-                let head = Head::Ledgers { first_piece: *first_piece, pieces: *pieces }.write();
+            What::Ledgers { before, pieces } => {
+                let head = Head::Ledgers { before: *before, pieces: *pieces }.write();
                 let head = [&head[..], &Head::seal(&head, &[], self.place.number())].concat();
                 let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
                 let names = SectionPart::Names(u64::from(*pieces) * PIECE_BYTES as u64);
@@ -172,14 +170,14 @@ impl Sections {
         ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
     }
 
-    /// The next section has ledgers and so many pieces, the first of which begins so far behind the stretch; its parts.
+    /// The next section has ledgers and so many pieces, the first of which begins so far before the stretch; its parts.
     ///
     /// # Panics
     /// If ledgers are not due.
-    pub fn add_ledgers(&mut self, first_piece: u16, pieces: u32) -> Vec<SectionPart> {
+    pub fn add_ledgers(&mut self, before: u16, pieces: u32) -> Vec<SectionPart> {
         let Due::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
         self.ledgers += 1;
-        self.add(place, What::Ledgers { first_piece, pieces })
+        self.add(place, What::Ledgers { before, pieces })
     }
 
     /// The next section has these chunks; its parts.
@@ -198,6 +196,11 @@ impl Sections {
         self.end += parts.iter().map(SectionPart::bytes).sum::<u64>();
         self.list.push(section);
         parts
+    }
+
+    /// Of so many stretches the ledgers have been made.
+    pub fn ledgers(&self) -> u64 {
+        self.ledgers
     }
 
     /// Bytes of the stream so far.

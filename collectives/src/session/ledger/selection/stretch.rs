@@ -112,17 +112,17 @@ impl StretchLedger {
             buffer.seal(span.index());
             bytes.extend_from_slice(buffer.ledger());
         }
-        let first = pieces.first().map_or(0, |first| first.offset - place.begin());
+        let before = pieces.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
         pieces.iter().for_each(|piece| piece.write(&mut bytes));
-        StretchLedger::read(place, first, &bytes)
+        StretchLedger::read(place, before, &bytes)
     }
 
     /// From its ledgers and, behind them, the pieces, as they stand in the stream; the first piece begins so many bytes
-    /// behind the stretch.
+    /// before the stretch.
     ///
     /// # Panics
     /// If they are not as long as those of the place are.
-    pub(super) fn read(place: StretchPlace, first_piece: u64, bytes: &[u8]) -> StretchLedger {
+    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8]) -> StretchLedger {
         let (ledgers, pieces) = bytes.split_at(place.ledger_bytes());
         let mut sound = ChunkSet::default();
         for (at, (span, ledger)) in place.spans().zip(ledgers.chunks(MOST_LEDGER_BYTES)).enumerate() {
@@ -130,7 +130,7 @@ impl StretchLedger {
                 (0..span.chunks()).for_each(|chunk| sound.insert(at * SPAN_CHUNKS + chunk));
             }
         }
-        let pieces = pieces.chunks_exact(PIECE_BYTES).scan(place.begin() + first_piece, Piece::read).collect();
+        let pieces = pieces.chunks_exact(PIECE_BYTES).scan(place.begin().saturating_sub(before), Piece::read).collect();
         StretchLedger { place, ledgers: ledgers.to_vec(), pieces, sound }
     }
 
@@ -172,8 +172,8 @@ impl StretchLedger {
             && ChunkHash::of(self.chunk_offset(chunk), bytes).value() == self.value(chunk)
     }
 
-    /// Pieces of the content by name, in order of their offsets, if names were asked for: none is certain, only
-    /// [`matches`](StretchLedger::matches) is.
+    /// Pieces of the content by name, in order of their offsets, if names were asked for: those that end in the stretch,
+    /// or nearly. None is certain, only [`matches`](StretchLedger::matches) is.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }

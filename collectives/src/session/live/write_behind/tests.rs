@@ -12,7 +12,10 @@ use std::thread;
 
 /// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
-    sink.on_event(Instant::START, &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None });
+    sink.on_event(
+        Instant::START,
+        &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None, selective: false },
+    );
     stream.chunks(1468).for_each(|frame| {
         while !sink.has_room() {
             mend(sink, truth);
@@ -194,7 +197,7 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
         let (writer, mut sink) = write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
         scope.spawn(move || writer.run());
         let size = Some(3_000_000);
-        let started = ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size };
+        let started = ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size, selective: false };
         sink.on_event(Instant::START, &started);
         stream.chunks(9000).for_each(|frame| sink.write(Instant::START, frame, false));
         sink.finish(Instant::START, trailer);

@@ -1,0 +1,105 @@
+//! Puts together what has come and what a receiver has already.
+
+use super::{ChunkSet, Composed, Composer, HeldOffer, Holdings, Origin, PartialSpan, StretchPlace};
+use crate::session::Needs;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A span with what there is of it; what is in neither is to be fetched.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// Its ledger and content.
+    pub span: Vec<u8>,
+    /// Chunks that are here: a bit for each.
+    pub here: u16,
+    /// Those of them that are the receiver's own.
+    pub own: u16,
+    /// Those of these that stand already where they belong.
+    pub in_place: u16,
+}
+
+/// Makes spans of what a root sends and of what a receiver has already, and says what is lacking.
+#[derive(Clone, Debug)]
+pub struct Completer {
+    content_bytes: u64,
+    composer: Composer,
+    holdings: Option<Arc<dyn Holdings>>,
+    /// What is here of the stretches whose ledgers have come.
+    have: BTreeMap<u64, ChunkSet>,
+    needs: VecDeque<Needs>,
+}
+
+impl Completer {
+    /// For the content of this offer, of which `holdings` may have some.
+    pub fn new(offer: &HeldOffer, holdings: Option<Arc<dyn Holdings>>) -> Completer {
+        holdings.iter().for_each(|holdings| holdings.begin(offer));
+        let (content_bytes, composer) = (offer.size, Composer::new(offer.size));
+        Completer { content_bytes, composer, holdings, have: BTreeMap::new(), needs: VecDeque::new() }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.composer.take(bytes);
+    }
+
+    /// That was all.
+    pub fn finish(&mut self) {
+        self.composer.finish();
+    }
+
+    /// Whether all spans have been given.
+    pub fn is_done(&self) -> bool {
+        self.composer.is_done()
+    }
+
+    /// Below this stretch it is decided what all are sent.
+    pub fn decided(&self) -> u64 {
+        self.composer.decided()
+    }
+
+    /// What is lacking of the next stretch whose ledgers have come.
+    pub fn poll_needs(&mut self) -> Option<Needs> {
+        self.needs.pop_front()
+    }
+
+    /// The next span; `memory` gives memory for one. Reads what is here: as slow as its disk.
+    pub fn poll(&mut self, mut memory: impl FnMut() -> Vec<u8>) -> Option<Completed> {
+        loop {
+            match self.composer.poll(&mut memory)? {
+                Composed::Ledger(ledger) => {
+                    let all = ChunkSet::first(ledger.chunks());
+                    let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&ledger));
+                    let have = have.and(&all);
+                    self.have.insert(ledger.number(), have);
+                    let mut set = Vec::new();
+                    all.without(&have).write(ledger.chunks(), &mut set);
+                    self.needs.push_back(Needs { stretch: ledger.number(), set });
+                }
+                Composed::Span(span) => return Some(self.complete(span)),
+            }
+        }
+    }
+
+    /// Reads what of a span has not come and is here.
+    fn complete(&mut self, span: PartialSpan) -> Completed {
+        let PartialSpan { place, bytes, here, stretch: (stretch, first) } = span;
+        let mut completed = Completed { span: bytes, here, own: 0, in_place: 0 };
+        let have = self.have.get(&stretch).copied().unwrap_or_default();
+        for chunk in (0..place.chunks()).filter(|&chunk| here >> chunk & 1 == 0 && have.contains(first + chunk)) {
+            let to = &mut completed.span[place.chunk(chunk)];
+            let Some(origin) = self.holdings.as_ref().and_then(|own| own.read(stretch, first + chunk, to)) else {
+                continue;
+            };
+            completed.own |= 1 << chunk;
+            completed.in_place |= u16::from(origin == Origin::InPlace) << chunk;
+        }
+        completed.here |= completed.own;
+        let is_last = StretchPlace::of(stretch, self.content_bytes)
+            .is_none_or(|place| first + super::stretch::SPAN_CHUNKS >= place.chunks());
+        if is_last {
+            self.have.remove(&stretch);
+            self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));
+        }
+        completed
+    }
+}

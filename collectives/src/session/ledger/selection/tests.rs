@@ -1,0 +1,163 @@
+//! Sections of a content, and the spans that are made of them.
+
+use super::super::encoder::SpanBuffer;
+use super::super::tests::encoded;
+use super::*;
+use proptest::prelude::*;
+use std::convert::Infallible;
+
+const CHUNK: usize = 64 << 10;
+
+fn content(bytes: usize) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    blake3::Hasher::new().update(&bytes.to_be_bytes()).finalize_xof().fill(&mut content);
+    content
+}
+
+/// All sections of a content of which these chunks are sent, and who made them.
+fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
+    let (whole, trailer) = encoded(content);
+    let (mut selector, mut stream) = (Selector::new(content.len() as u64, cut), Vec::new());
+    loop {
+        match selector.due() {
+            Due::Ledgers(place) => {
+                let read = |place: &super::super::SpanPlace, buffer: &mut SpanBuffer| {
+                    let (begin, count) = (place.content_begin() as usize, place.content_bytes());
+                    buffer.room()[..count].copy_from_slice(&content[begin..][..count]);
+                    buffer.filled(count);
+                    Ok::<(), Infallible>(())
+                };
+                let Ok(section) = selector.ledgers(&place, read);
+                stream.extend(section);
+            }
+            Due::Chunks(place) => {
+                let sent = sent.and(&ChunkSet::first(place.chunks()));
+                for part in selector.chunks(sent) {
+                    match part {
+                        SectionPart::Bytes(bytes) => stream.extend(bytes),
+                        SectionPart::Whole(range) => stream.extend(&whole[range.start as usize..range.end as usize]),
+                        SectionPart::Names(_) => unreachable!("chunks have no names"),
+                    }
+                }
+            }
+            Due::End => break,
+        }
+    }
+    assert_eq!(selector.trailer(), trailer);
+    assert_eq!(selector.sections().lock().stream_bytes(), stream.len() as u64);
+    (stream, selector)
+}
+
+/// The spans that come of it, and the ledgers before them.
+fn composed(stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
+    let mut composer = Composer::new(content_bytes as u64);
+    let (mut spans, mut ledgers) = (Vec::new(), 0);
+    let mut drain = |composer: &mut Composer| {
+        while let Some(step) = composer.poll(Vec::new) {
+            match step {
+                Composed::Ledger(_) => ledgers += 1,
+                Composed::Span(span) => spans.push(span),
+            }
+        }
+    };
+    for piece in stream.chunks(pieces) {
+        composer.take(piece);
+        drain(&mut composer);
+    }
+    composer.finish();
+    drain(&mut composer);
+    assert!(composer.is_done());
+    (spans, ledgers)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_is_sent_is_here_and_the_rest_is_known_to_be_lacking(
+        bytes in 1..4_000_000_usize,
+        runs in prop::collection::vec((0..64_usize, 1..9_usize), 0..6),
+        pieces in 1..200_000_usize,
+    ) {
+        let content = content(bytes);
+        let chunks = bytes.div_ceil(CHUNK);
+        let sent: ChunkSet = runs.iter().flat_map(|&(from, count)| from..(from + count).min(chunks)).collect();
+        let (stream, _) = selected(&content, &sent, Cut::Fixed);
+        let (spans, ledgers) = composed(&stream, bytes, pieces);
+        prop_assert_eq!(ledgers, 1);
+        let (whole, _) = encoded(&content);
+        let mut at = 0;
+        for (number, span) in spans.iter().enumerate() {
+            let ledger = span.place.ledger_bytes();
+            prop_assert_eq!(&span.bytes[..ledger], &whole[at..at + ledger]);
+            for chunk in 0..span.place.chunks() {
+                let here = span.here >> chunk & 1 == 1;
+                prop_assert_eq!(here, sent.contains(number * 16 + chunk));
+                let part = span.place.chunk(chunk);
+                let expected = &whole[at + part.start..at + part.end];
+                let bytes = &span.bytes[part];
+                let sound = if here { bytes == expected } else { bytes.iter().all(|byte| *byte == 0) };
+                prop_assert!(sound);
+            }
+            at += span.place.bytes();
+        }
+        prop_assert_eq!(at, whole.len());
+    }
+
+    #[test]
+    fn any_part_of_the_stream_is_made_again_but_names(
+        bytes in 1..3_000_000_usize, sent in prop::collection::vec(0..46_usize, 0..9),
+        ends in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let content = content(bytes);
+        let sent: ChunkSet = sent.into_iter().filter(|chunk| chunk * CHUNK < bytes).collect();
+        let (stream, selector) = selected(&content, &sent, Cut::None);
+        let (one, other) = (ends.0.index(stream.len() + 1), ends.1.index(stream.len() + 1));
+        let range = one.min(other) as u64..one.max(other) as u64;
+        let (whole, mut again) = (encoded(&content).0, Vec::new());
+        for part in selector.sections().lock().parts_of(&range) {
+            match part {
+                SectionPart::Bytes(bytes) => again.extend(bytes),
+                SectionPart::Whole(range) => again.extend(&whole[range.start as usize..range.end as usize]),
+                SectionPart::Names(bytes) => again.resize(again.len() + bytes as usize, 0),
+            }
+        }
+        prop_assert!(again == stream[range.start as usize..range.end as usize]);
+    }
+
+    #[test]
+    fn whatever_comes_all_spans_are_given_and_no_more_than_a_stretch_is_held(
+        damages in prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..5),
+        keep in any::<prop::sample::Index>(),
+    ) {
+        let content = content(1_500_000);
+        let (mut stream, _) = selected(&content, &ChunkSet::first(5), Cut::ContentDefined);
+        damages.iter().for_each(|(at, bits)| stream[at.index(2000)] ^= bits);
+        stream.truncate(keep.index(stream.len()));
+        let (spans, _) = composed(&stream, content.len(), 9000);
+        prop_assert_eq!(spans.len(), 2);
+    }
+}
+
+#[test]
+fn ledgers_go_four_stretches_ahead_and_never_further() {
+    let mut sections = Sections::new(10 * STRETCH_BYTES);
+    let mut order = String::new();
+    loop {
+        match sections.due() {
+            Due::Ledgers(place) => {
+                order += &format!("l{} ", place.number());
+                sections.add_ledgers(0, 0);
+            }
+            Due::Chunks(place) => {
+                order += &format!("c{} ", place.number());
+                sections.add_chunks(ChunkSet::default());
+            }
+            Due::End => break,
+        }
+    }
+    let documented = "l0 l1 l2 l3 c0 l4 c1 l5 c2 l6 c3 l7 c4 l8 c5 l9 c6 c7 c8 c9 ";
+    assert_eq!(order, documented);
+    let ledgers = sections.stream_bytes() as f64 / (10 * STRETCH_BYTES) as f64;
+    assert!(ledgers < 0.000_52, "{ledgers}: 0.05 %, less than 0.1 %");
+}

@@ -1,0 +1,53 @@
+//! What this host lacks of a content of which it may have a part: said until it is decided what is sent to all.
+
+use super::ReceiverEndpoint;
+use crate::membership::timers::Wait;
+use crate::session::ledger::MOST_AHEAD;
+use crate::session::message::{Message, Needs};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A word is repeated after so long, and each time after twice as much, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(40);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+struct Word {
+    needs: Needs,
+    at: Instant,
+    pause: Duration,
+}
+
+/// What has been said and not decided yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needing {
+    open: VecDeque<Word>,
+}
+
+impl Needing {
+    /// Says what is lacking of the next stretch.
+    pub(super) fn say(&mut self, at: Instant, needs: Needs) {
+        if self.open.len() as u64 == MOST_AHEAD {
+            self.open.pop_front();
+        }
+        self.open.push_back(Word { needs, at, pause: FIRST_PAUSE });
+    }
+
+    /// What is sent of the stretches below this one is decided.
+    pub(super) fn settle(&mut self, below: u64) {
+        self.open.retain(|word| word.needs.stretch >= below);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, root: MacAddr, endpoint: &mut ReceiverEndpoint) {
+        for word in self.open.iter_mut().filter(|word| word.at <= now) {
+            endpoint.send(root, &Message::Needs(word.needs.clone()));
+            word.at = now + word.pause;
+            word.pause = (word.pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        self.open.iter().map(|word| word.at).min().map(|at| Wait::Fetch.at(at))
+    }
+}

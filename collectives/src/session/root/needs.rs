@@ -1,0 +1,119 @@
+//! What members lack of a content of which some have a part already: gathered stretch by stretch, until it is known
+//! what is sent to all.
+
+use crate::session::ledger::{ChunkSet, MOST_AHEAD, StretchPlace};
+use crate::session::message::Needs as Word;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What each member has said of the stretches that are next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needs {
+    /// Below this it is decided.
+    decided: u64,
+    said: BTreeMap<u64, BTreeMap<Rank, ChunkSet>>,
+    /// Since when the stretch that is next has been waited for.
+    since: Option<Instant>,
+    /// What was decided last, until the source has taken it.
+    decision: Option<(u64, ChunkSet)>,
+}
+
+impl Needs {
+    /// Takes a member's word; whether it can be one. What it has said before holds, too: a word in its name costs bytes
+    /// and nothing else.
+    pub(super) fn on_word(&mut self, rank: Rank, word: &Word, content_bytes: u64) -> bool {
+        let Word { stretch, set } = word;
+        let place = StretchPlace::of(*stretch, content_bytes);
+        let Some(set) = place.and_then(|place| ChunkSet::read(place.chunks(), set)) else { return false };
+        if *stretch >= self.decided + MOST_AHEAD {
+            return false;
+        }
+        if *stretch >= self.decided {
+            let said = self.said.entry(*stretch).or_default().entry(rank).or_default();
+            *said = said.or(&set);
+        }
+        true
+    }
+
+    /// What is sent to all of a stretch, once all who are waited for have spoken, or it has been waited for so long
+    /// that the others go on; who had not spoken then. `served` are those who may lack something.
+    pub(super) fn decide(
+        &mut self,
+        now: Instant,
+        stretch: u64,
+        waited_for: &[Rank],
+        served: usize,
+        limit: Duration,
+    ) -> Option<(ChunkSet, Vec<Rank>)> {
+        if let Some((_, decision)) = self.decision.filter(|(decided, _)| *decided == stretch) {
+            return Some((decision, Vec::new()));
+        }
+        let since = *self.since.get_or_insert(now);
+        let said = self.said.get(&stretch);
+        let silent = |rank: &&Rank| said.is_none_or(|said| !said.contains_key(*rank));
+        let silent: Vec<Rank> = waited_for.iter().filter(silent).copied().collect();
+        if !silent.is_empty() && now.since(since) < limit {
+            return None;
+        }
+        let said = self.said.remove(&stretch).unwrap_or_default();
+        let (mut some, mut several) = (ChunkSet::default(), ChunkSet::default());
+        for set in said.values() {
+            several = several.or(&some.and(set));
+            some = some.or(set);
+        }
+        // A single one is served by the stream, too: nobody is beside it.
+        let decision = if served > 1 { several } else { some };
+        (self.decided, self.since, self.decision) = (stretch + 1, None, Some((stretch, decision)));
+        self.said.retain(|said, _| *said > stretch);
+        Some((decision, silent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTENT: u64 = 10 * 64 << 20;
+
+    fn word(stretch: u64, chunks: &[usize]) -> Word {
+        let mut set = Vec::new();
+        chunks.iter().copied().collect::<ChunkSet>().write(1024, &mut set);
+        Word { stretch, set }
+    }
+
+    #[test]
+    fn what_two_lack_is_sent_to_all_what_one_lacks_is_not_and_what_is_said_twice_counts_once() {
+        let (mut needs, limit) = (Needs::default(), Duration::from_secs(10));
+        let ranks = [1, 2, 3].map(Rank);
+        let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
+        let tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
+            needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT)
+        };
+        assert!(tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
+        assert_eq!(needs.decide(at(0), 0, &ranks, 3, limit), None, "rank 3 has not spoken");
+        assert!(tell(&mut needs, 3, 0, &[3]) && tell(&mut needs, 3, 1, &[5]));
+        let union = ChunkSet::from_iter([2, 3]);
+        assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])));
+        assert!(tell(&mut needs, 1, 0, &[9]), "too late is no fault");
+        assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])), "and changes nothing");
+        assert_eq!(needs.decide(at(2), 1, &ranks, 3, limit), None);
+        let late = Some((ChunkSet::default(), vec![Rank(1), Rank(2)]));
+        assert_eq!(needs.decide(at(12), 1, &ranks, 3, limit), late, "the others go on");
+        assert!(tell(&mut needs, 1, 2, &[7]));
+        assert_eq!(needs.decide(at(12), 2, &[Rank(1)], 1, limit), Some((ChunkSet::from_iter([7]), vec![])));
+    }
+
+    #[test]
+    fn words_of_stretches_that_are_not_asked_for_and_what_is_no_set_are_refused() {
+        let mut needs = Needs::default();
+        assert!(!needs.on_word(Rank(1), &word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
+        assert!(
+            !needs.on_word(Rank(1), &word(10, &[]), CONTENT) && !needs.on_word(Rank(1), &word(u64::MAX, &[]), CONTENT)
+        );
+        assert!(!needs.on_word(Rank(1), &Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));
+        assert!(!needs.on_word(Rank(1), &word(0, &[4]), 3 * 65_536), "the content has three chunks");
+        assert!(needs.said.is_empty());
+    }
+}

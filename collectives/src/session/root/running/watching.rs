@@ -1,0 +1,57 @@
+//! Who is silent, and who makes no progress: what becomes of them.
+
+use super::Running;
+use crate::membership::presence::Change;
+use crate::membership::timers::Wait;
+use crate::session::message::Outcome;
+use crate::session::root::watch::{Finding, Scene};
+use crate::session::root::{OnSlow, RootConfig, RootEndpoint, RootEvent};
+use crate::session::view::Standing;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+
+impl Running {
+    pub(super) fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        for change in self.members.look(now) {
+            match change {
+                Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
+                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
+                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
+                Change::Left(_) => {}
+            }
+        }
+        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some() {
+            self.timers.set(Wait::View, now);
+        }
+    }
+
+    pub(super) fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
+        let RootConfig { timing, on_slow, .. } = *endpoint.config();
+        self.members.rates_mut().sent(now, self.delivery.frames_sent());
+        let scene = Scene { now, view: &self.view, timing: &timing, delivery: &self.delivery };
+        let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
+        let mut findings = scene.look(&mut self.members, since_last);
+        let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
+        findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
+        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
+        for finding in findings {
+            match finding {
+                Finding::Tell(rank, text) => {
+                    endpoint.tell(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
+                }
+                Finding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+            }
+        }
+    }
+
+    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
+    pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
+            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
+        }
+        self.place(now, rank, Standing::Aside);
+    }
+}

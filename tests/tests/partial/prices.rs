@@ -1,0 +1,145 @@
+//! What is sent, and how much of it.
+
+use super::scene::{CHUNK, Have, Played, Price, Scene};
+use ethbcast_collectives::session::Outcome;
+use ethbcast_collectives::session::ledger::{Cut, Form};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, data};
+use std::sync::Arc;
+
+fn case(via: Via, receivers: usize, bytes: usize) -> Case {
+    Case { mtu_bytes: 1500, ..Case::new(via, receivers, bytes).with_feed(512) }
+}
+
+fn content(bytes: usize) -> Arc<[u8]> {
+    data(bytes, 7).into()
+}
+
+/// An older version: these chunks are others.
+fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
+    let mut bytes = content.to_vec();
+    chunks.into_iter().for_each(|chunk| bytes[chunk * CHUNK + 5] ^= 1);
+    Have::new(&bytes.into())
+}
+
+/// What is sent to all beside chunks: ledgers, heads, the trailer.
+fn overhead(content: usize) -> u64 {
+    Form::Ledgered.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40
+}
+
+fn all_have_it(played: &Played, receivers: usize) {
+    assert_eq!(played.fates, vec![Outcome::Delivered; receivers], "{played:?}");
+    assert_eq!((played.damages.len(), played.price.again), (0, 0), "{played:?}");
+}
+
+#[test]
+fn where_nobody_has_anything_everything_is_as_if_nobody_could() {
+    let content = content(3_000_000);
+    let play = |selects: bool| {
+        let have = (0..3).map(|_| None).collect();
+        Scene { selects, ..Scene::new(case(Via::Chain, 3, 3_000_000), Arc::clone(&content), have) }.play(1, "nobody")
+    };
+    let (one, other) = (play(true), play(false));
+    all_have_it(&one, 3);
+    assert_eq!((one.price, one.took), (other.price, other.took));
+    assert_eq!(one.price.words, 0);
+}
+
+#[test]
+fn the_union_of_what_two_lack_is_sent_once_and_what_a_single_one_lacks_to_it_alone() {
+    for via in [Via::Chain, Via::Cast, Via::Binary] {
+        let content = content(48 * CHUNK - 1000);
+        let have = vec![
+            Some(older(&content, [1, 2, 3, 20])),
+            Some(older(&content, [2, 3, 4, 47])),
+            Some(older(&content, [])),
+            Some(older(&content, [3, 20, 30])),
+        ];
+        let played = Scene::new(case(via, 4, content.len()), content, have).play(1, "union");
+        all_have_it(&played, 4);
+        // 2, 3 and 20 are lacked by several; 1, 4, 30 and the shorter 47 by one each.
+        let Price { data, pieces, words, .. } = played.price;
+        assert_eq!(pieces, 4 * CHUNK as u64 - 1000, "{via}");
+        assert!((3 * CHUNK as u64..3 * CHUNK as u64 + overhead(48 * CHUNK)).contains(&data), "{via}: {data}");
+        assert!((4..=12).contains(&words), "{via}: {words}");
+        assert_eq!(played.own[2], 48 * CHUNK as u64 - 1000);
+    }
+}
+
+#[test]
+fn one_of_eight_that_misses_a_tenth_gets_that_and_nobody_else_anything() {
+    for via in [Via::Chain, Via::Cast] {
+        let content = content(320 * CHUNK);
+        let mut have: Vec<_> = (0..8).map(|_| Some(Have::new(&content))).collect();
+        have[4] = Some(Have::new(&content).without(100..132));
+        let played = Scene::new(case(via, 8, content.len()), content, have).play(2, "only missing");
+        all_have_it(&played, 8);
+        assert_eq!(played.price.pieces, 32 * CHUNK as u64, "a tenth, by unicast");
+        assert!(played.price.data <= overhead(320 * CHUNK), "{via}: {:?}", played.price);
+        assert!(played.price.data < CHUNK as u64);
+    }
+}
+
+#[test]
+fn a_single_receiver_gets_what_it_lacks_by_the_stream() {
+    let content = content(40 * CHUNK);
+    let have = vec![Some(Have::new(&content).without(10..40))];
+    let played = Scene::new(case(Via::Chain, 1, content.len()), content, have).play(3, "one");
+    all_have_it(&played, 1);
+    assert_eq!(played.price.pieces, 0);
+    assert!(played.price.data >= 30 * CHUNK as u64 && played.price.data <= 30 * CHUNK as u64 + overhead(40 * CHUNK));
+}
+
+#[test]
+fn thirty_one_hosts_with_four_old_versions_get_the_exact_union() {
+    let content = content(400 * CHUNK);
+    // Two in a hundred chunks are new; in each of the versions half of these, others each time.
+    let changed: Vec<usize> = (0..8).map(|one| one * 50 + 3).collect();
+    let version = |version: usize| {
+        changed.iter().copied().enumerate().filter_map(move |(at, chunk)| ((at + version) % 4 < 2).then_some(chunk))
+    };
+    let have = (0..31).map(|host| Some(older(&content, version(host % 4)))).collect();
+    let played = Scene::new(case(Via::Cast, 31, content.len()), content, have).play(4, "versions");
+    all_have_it(&played, 31);
+    let Price { data, pieces, .. } = played.price;
+    assert_eq!(pieces, 0);
+    assert!(data <= 8 * CHUNK as u64 + overhead(400 * CHUNK), "{data}");
+    assert!((data as f64) < 0.021 * (400 * CHUNK) as f64, "{data}");
+}
+
+#[test]
+fn what_was_moved_is_found_by_whole_chunks_or_anywhere() {
+    let old = content(100 * CHUNK);
+    let by_chunks: Arc<[u8]> = [&old[3 * CHUNK..], &old[..3 * CHUNK]].concat().into();
+    let by_bytes: Arc<[u8]> = [&old[..10_000], b"new", &old[10_000..]].concat().into();
+    let play = |content: &Arc<[u8]>, cut: Cut| {
+        let have = (0..2).map(|_| Some(Have::new(&old).anywhere(cut))).collect();
+        let scene = Scene::new(case(Via::Chain, 2, content.len()), Arc::clone(content), have);
+        let played = Scene { cut, ..scene }.play(5, "moved");
+        all_have_it(&played, 2);
+        played.price.data - overhead(content.len())
+    };
+    assert!(play(&by_chunks, Cut::Fixed) < 12 * 110, "names alone");
+    assert!(play(&by_bytes, Cut::Fixed) > 99 * CHUNK as u64, "nothing is at its place");
+    // The chunks around what is new, the names of all pieces.
+    let found = play(&by_bytes, Cut::ContentDefined);
+    assert!(found < 4 * CHUNK as u64 + 8 * 1024, "{found}");
+}
+
+/// 400 MB: more stretches than ledgers go ahead.
+#[test]
+fn ledgers_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_words() {
+    let content = content(400_000_000);
+    let chunks = content.len().div_ceil(CHUNK);
+    let have = (0..2).map(|_| Some(Have::new(&content).without(0..700).without(chunks / 2..chunks / 2 + 900)));
+    let case = Case { mtu_bytes: 9000, ..case(Via::Chain, 2, content.len()) };
+    let have = have.collect();
+    let length = content.len();
+    let played = Scene::new(case, content, have).play(6, "long");
+    all_have_it(&played, 2);
+    let data = played.price.data;
+    let least = 1600 * CHUNK as u64;
+    assert!((least..least + overhead(length) + 6 * 200).contains(&data), "{data} of {least}");
+    // At 1 Gbit/s on two hops: 0.84 s, and what simulated time the first words take.
+    assert!(played.took.as_secs_f64() < 0.84 * 1.05 + 0.05, "{:?}", played.took);
+}

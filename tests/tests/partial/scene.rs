@@ -1,0 +1,256 @@
+//! A session whose receivers have something, and what it costs.
+
+use ethbcast_collectives::session::application::{Participant, Sink, Tally};
+use ethbcast_collectives::session::ledger::{
+    Checked, ChunkSet, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
+};
+use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, Trailer, kind};
+use ethbcast_tests::session::{Case, Sent, hosts_of, star, strike};
+use ethbcast_transport::Instant;
+use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation};
+use ethbcast_transport::wire::{Kind, parse};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub const CHUNK: usize = 64 << 10;
+
+/// What a host has: bytes, of which some may be the content's, at their place or elsewhere.
+#[derive(Debug, Default)]
+pub struct Have {
+    bytes: Arc<[u8]>,
+    /// Chunks of it that are not there.
+    without: Vec<Range<usize>>,
+    /// Says that it has everything.
+    lies: bool,
+    /// From that many reads on its bytes are others.
+    changes_after: Option<u64>,
+    reads: AtomicU64,
+    /// Where pieces are, by name.
+    pieces: BTreeMap<[u8; 8], Range<usize>>,
+}
+
+impl Have {
+    pub fn new(bytes: &Arc<[u8]>) -> Have {
+        Have { bytes: Arc::clone(bytes), ..Have::default() }
+    }
+
+    pub fn without(mut self, chunks: Range<usize>) -> Have {
+        self.without.push(chunks);
+        self
+    }
+
+    pub fn lying(self) -> Have {
+        Have { lies: true, ..self }
+    }
+
+    pub fn changing_after(self, reads: u64) -> Have {
+        Have { changes_after: Some(reads), ..self }
+    }
+
+    /// Finds pieces wherever they are.
+    pub fn anywhere(mut self, cut: Cut) -> Have {
+        let (mut cutter, bytes) = (Cutter::new(cut), Arc::clone(&self.bytes));
+        let mut found = |piece: ethbcast_collectives::session::ledger::Piece, _: &[u8]| {
+            let at = piece.offset as usize;
+            self.pieces.insert(piece.name, at..at + piece.bytes as usize);
+        };
+        cutter.feed(&bytes, &mut found);
+        cutter.finish(&mut found);
+        self
+    }
+
+    fn at(&self, chunk: usize, length: usize) -> Option<&[u8]> {
+        let missing = self.without.iter().any(|without| without.contains(&chunk));
+        self.bytes.get(chunk * CHUNK..chunk * CHUNK + length).filter(|_| !missing)
+    }
+
+    /// A chunk put together of pieces that are somewhere.
+    fn of_pieces(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
+        let (begin, mut found) = (ledger.chunk_offset(chunk), vec![0; ledger.chunk_bytes(chunk)]);
+        let (end, mut to) = (begin + found.len() as u64, begin);
+        for piece in ledger.pieces() {
+            let (from, until) = (piece.offset.max(begin), (piece.offset + u64::from(piece.bytes)).min(end));
+            if from < until && from == to {
+                let place = self.pieces.get(&piece.name)?;
+                let bytes = &self.bytes[place.start + (from - piece.offset) as usize..][..(until - from) as usize];
+                found[(from - begin) as usize..(until - begin) as usize].copy_from_slice(bytes);
+                to = until;
+            }
+        }
+        (to == end && ledger.matches(chunk, &found)).then_some(found)
+    }
+}
+
+/// What was found of each stretch.
+#[derive(Debug)]
+struct Found {
+    have: Have,
+    moved: std::sync::Mutex<BTreeMap<(u64, usize), Vec<u8>>>,
+}
+
+impl Holdings for Found {
+    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
+        let first = (ledger.chunk_offset(0) / CHUNK as u64) as usize;
+        let here = |chunk: &usize| {
+            let at = self.have.at(first + chunk, ledger.chunk_bytes(*chunk));
+            self.have.lies || at.is_some_and(|bytes| ledger.matches(*chunk, bytes)) || {
+                let moved = self.have.of_pieces(ledger, *chunk);
+                let mut all = self.moved.lock().expect("no panic");
+                moved.map(|bytes| all.insert((ledger.number(), *chunk), bytes)).is_some()
+            }
+        };
+        (0..ledger.chunks()).filter(here).collect()
+    }
+
+    fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
+        let reads = self.have.reads.fetch_add(1, Ordering::Relaxed);
+        if let Some(moved) = self.moved.lock().expect("no panic").remove(&(stretch, chunk)) {
+            to.copy_from_slice(&moved);
+            return Some(Origin::Elsewhere);
+        }
+        let bytes = self.have.at(stretch as usize * 1024 + chunk, to.len())?;
+        to.copy_from_slice(bytes);
+        if self.have.changes_after.is_some_and(|after| reads >= after) {
+            to[0] ^= 1;
+        }
+        Some(Origin::InPlace)
+    }
+}
+
+/// Counts what comes; it is what was sent if it adds up to that.
+#[derive(Debug, Default)]
+pub struct Counted {
+    tally: Tally,
+    verdict: Option<Done>,
+}
+
+impl Sink for Counted {
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.tally.add(bytes);
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        assert_eq!(trailer, self.tally.trailer(), "what was checked is what was written");
+        self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
+    }
+
+    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+        self.verdict.take()
+    }
+}
+
+/// What went over the root's own link, and what was said of needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Payload of the stream, the first time that each frame is sent, and of all other times.
+    pub data: u64,
+    pub again: u64,
+    /// Content and ledgers in pieces.
+    pub pieces: u64,
+    pub words: u64,
+}
+
+struct Meter {
+    price: Rc<RefCell<Price>>,
+    next: u64,
+    others: RandomFaults,
+}
+
+impl Faults for Meter {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        let Ok(frame) = parse(delivery.frame) else { return self.others.fate(delivery) };
+        let (mut price, bytes) = (self.price.borrow_mut(), frame.payload.len() as u64);
+        match frame.header.kind {
+            Kind::DATA if delivery.from == Some(0) && frame.header.sequence >= self.next => {
+                self.next = frame.header.sequence + 1;
+                price.data += bytes;
+            }
+            Kind::DATA if delivery.from == Some(0) => price.again += bytes,
+            kind::PIECE if !frame.payload.is_empty() => price.pieces += bytes - 16,
+            kind::NEEDS => price.words += 1,
+            _ => {}
+        }
+        drop(price);
+        self.others.fate(delivery)
+    }
+}
+
+/// A session whose receivers have something.
+pub struct Scene {
+    pub case: Case,
+    pub content: Arc<[u8]>,
+    /// What receiver *i* + 1 has.
+    pub have: Vec<Option<Have>>,
+    pub cut: Cut,
+    pub loss: f64,
+    /// Whether the root can send a part only.
+    pub selects: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Played {
+    pub fates: Vec<Outcome>,
+    pub price: Price,
+    pub damages: Vec<Damage>,
+    /// Content bytes that each receiver had.
+    pub own: Vec<u64>,
+    pub took: Duration,
+}
+
+impl Scene {
+    pub fn new(case: Case, content: Arc<[u8]>, have: Vec<Option<Have>>) -> Scene {
+        assert_eq!((case.receivers + case.late.0, case.bytes), (have.len(), content.len()));
+        Scene { case, content, have, cut: Cut::None, loss: 0.0, selects: true }
+    }
+
+    pub fn play(self, seed: u64, replay: &str) -> Played {
+        let Scene { case, content, have, cut, loss, selects } = self;
+        let price = Rc::new(RefCell::new(Price::default()));
+        let faults = Meter { price: Rc::clone(&price), next: 0, others: RandomFaults::new(seed).loss(loss) };
+        let source = Ledgered::new(Sent::new(Arc::clone(&content), false));
+        let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
+        let have = RefCell::new(have);
+        let sink = |host: usize| {
+            let sink = Checked::new(Counted::default());
+            match have.borrow_mut()[host - 1].take() {
+                Some(have) => sink.holding(Arc::new(Found { have, moved: std::sync::Mutex::default() })),
+                None => sink,
+            }
+        };
+        let (hosts, network) = (hosts_of(&case, seed, source, sink), star(&case, 1_000_000_000));
+        let mut simulation = Simulation::new(&network, hosts, faults);
+        simulation.set_event_limit(50_000_000);
+        strike(&case, &network, &mut simulation);
+        let end = simulation.run(Instant::START + Duration::from_secs(300), |number, host, now| {
+            let again = Participant::turn(host, now);
+            let sound = host.streams().map_or(Ok(()), Blocks::audit);
+            sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
+            again
+        });
+        assert!(end.is_quiet(), "{replay}: {end:?}, next {:?}", simulation.next_deadline());
+        let hosts = simulation.machines();
+        let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
+        let digest = *blake3::hash(&content).as_bytes();
+        let whole = Form::Ledgered.stream_bytes(content.len() as u64);
+        for receiving in hosts.iter().filter_map(Participant::receiving) {
+            if let Some(verdict) = receiving.verdict().filter(|verdict| verdict.outcome == Outcome::Delivered) {
+                assert_eq!((verdict.bytes, verdict.digest), (whole, digest), "{replay}: another content");
+                assert!(matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)), "{replay}");
+            }
+        }
+        let price = *price.borrow();
+        Played {
+            fates: root.reports().map(|report| report.outcome).collect(),
+            price,
+            damages: root.damages(),
+            own: hosts.iter().filter_map(|host| Some(host.receiving()?.sink().own_bytes())).collect(),
+            took: root.took(),
+        }
+    }
+}
