@@ -75,6 +75,11 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
 }
 
+/// Whether there is something in a directory that can be taken up again.
+pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
+    directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
+}
+
 /// How many bytes of what may come are in a directory already, by the journals there.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();

@@ -9,7 +9,7 @@ pub use arrival::{Arrival, Landed};
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
-use crate::hidden_names::{left_bytes, remove_stale};
+use crate::hidden_names::{has_left, left_bytes, remove_stale};
 use crate::partial::PartialFile;
 use device::Device;
 use nix::sys::statvfs::statvfs;
@@ -85,15 +85,9 @@ impl Dest {
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
             return fail(text);
         }
-        // A directory that takes the place of DEST is built beside it.
-        let beside = path_beside(&resolved);
-        for directory in [Some(directory.to_owned()), beside].into_iter().flatten() {
-            match Beneath::open(&directory).map_or(0, |directory| remove_stale(&directory)) {
-                0 => {}
-                count => {
-                    log::warn!("removed {count} unfinished files that dead receivers left in {}", directory.display())
-                }
-            }
+        match resolved.holders().map(|holder| remove_stale(&holder)).sum() {
+            0 => {}
+            count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
         }
         // The only honest test of being able to write there.
         let made = Beneath::open(directory).and_then(|holder| PartialFile::fleeting(Arc::new(holder), directory));
@@ -152,6 +146,23 @@ impl Dest {
         }
     }
 
+    /// Whether some of what comes may be there: what an earlier run left, or what this takes the place of, if it
+    /// `replaces` something.
+    pub fn may_have_some(&self, replaces: bool) -> bool {
+        match self {
+            Dest::Stdout | Dest::Command(_) => false,
+            Dest::Device { .. } => true,
+            Dest::File { path, .. } => path.exists() || self.holders().any(|holder| has_left(&holder)),
+            Dest::Directory { .. } => replaces || self.holders().any(|holder| has_left(&holder)),
+        }
+    }
+
+    /// The directories in which something unfinished may be.
+    fn holders(&self) -> impl Iterator<Item = Beneath> + use<> {
+        let paths = [self.directory().map(Path::to_owned), path_beside(self)];
+        paths.into_iter().flatten().filter_map(|path| Beneath::open(&path).ok())
+    }
+
     /// Bytes that can be written there.
     pub fn free_bytes(&self) -> u64 {
         if let Dest::Device { bytes, .. } = self {
@@ -160,13 +171,12 @@ impl Dest {
         let Some(directory) = self.directory() else { return u64::MAX };
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
         // What an earlier run left needs no room again.
-        let left = [Some(directory.to_owned()), path_beside(self)].into_iter().flatten();
-        let left = left.filter_map(|path| Beneath::open(&path).ok()).map(|directory| left_bytes(&directory));
-        stat.blocks_available().saturating_mul(stat.fragment_size()).saturating_add(left.sum())
+        let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
+        stat.blocks_available().saturating_mul(stat.fragment_size()).saturating_add(left)
     }
 }
 
-/// The directory in which an existing one is.
+/// The directory in which an existing one is: what takes its place is built there.
 fn path_beside(dest: &Dest) -> Option<PathBuf> {
     let Dest::Directory { path, .. } = dest else { return None };
     path.canonicalize().ok()?.parent().map(Path::to_owned)

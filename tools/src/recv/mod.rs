@@ -14,8 +14,10 @@ use ethbcast_collectives::session::live::{WriteBehind, write_behind};
 use ethbcast_collectives::session::{ReceiveReport, Session};
 use ethbcast_content::command::Signal;
 use ethbcast_content::dest::{Arrival, Dest, Landed};
+use ethbcast_content::holdings::Held;
 use ethbcast_content::storage::Target;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the disk thread may take to end.
@@ -45,8 +47,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         in_place: args.in_place,
         delete: args.delete,
     };
+    let at_dest = target.dest.clone();
+    let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
+    let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
     let (arrival, landed) = Arrival::new(dest, target, read_back);
-    let (writer, sink) = write_behind(arrival, session.waker());
+    let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
+    // Who has nothing is sent all, and nobody asks which chunks he lacks.
+    let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
     std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
     interrupt.heed();

@@ -6,7 +6,7 @@ mod report;
 mod settings;
 mod source;
 
-use crate::args::SendArgs;
+use crate::args::{Delta, SendArgs};
 use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::Bar;
@@ -14,8 +14,9 @@ use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
+use ethbcast_collectives::session::ledger::Cut;
 use ethbcast_collectives::session::live::read_ahead;
-use ethbcast_collectives::session::{Error, Route, SendReport};
+use ethbcast_collectives::session::{ContentKind, Error, Route, SendReport};
 use report::Report;
 use settings::Settings;
 use source::Input;
@@ -38,7 +39,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     (options.source, options.size, options.content) = (input.name, input.size, input.content);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
-    let source = source.reading_again_from(input.rest);
+    let source = source.reading_again_from(input.rest).naming(cut(args.delta, input.content));
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;
@@ -84,4 +85,13 @@ fn files_left_out(lines: &[String]) -> String {
     let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
     let help = "send again, or as they come with --allow-changing";
     format!("{} {noun} left out, all else arrived: {}; when {they} at rest {help}", lines.len(), lines.join("; "))
+}
+
+/// How what was moved is found; in a directory, everything behind the first change is moved.
+fn cut(delta: Option<Delta>, content: ContentKind) -> Cut {
+    match (delta, content) {
+        (Some(Delta::None), _) => Cut::None,
+        (Some(Delta::Cdc), _) | (None, ContentKind::Tree) => Cut::ContentDefined,
+        (Some(Delta::Fixed), _) | (None, _) => Cut::Fixed,
+    }
 }
