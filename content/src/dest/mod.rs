@@ -152,9 +152,14 @@ impl Dest {
         match self {
             Dest::Stdout | Dest::Command(_) => false,
             Dest::Device { .. } => true,
-            Dest::File { path, .. } => path.exists() || self.holders().any(|holder| has_left(&holder)),
-            Dest::Directory { .. } => replaces || self.holders().any(|holder| has_left(&holder)),
+            Dest::File { path, .. } => path.exists() || self.has_left(),
+            Dest::Directory { .. } => replaces || self.has_left(),
         }
+    }
+
+    /// Whether a run has left something where DEST is that the next one can go on with.
+    pub fn has_left(&self) -> bool {
+        self.holders().any(|holder| has_left(&holder))
     }
 
     /// The directories in which something unfinished may be.

@@ -23,7 +23,7 @@ fn written(disk: &Model) -> Vec<u8> {
     journal.keep_prologue(&vec![7; PROLOGUE_PART_BYTES + 3]).expect("room");
     [131_072..262_144, 65_536..131_072].iter().try_for_each(|run| journal.claim(run)).expect("room");
     journal.sync().expect("room");
-    disk.durable().file("journal").unwrap_or_default().to_vec()
+    disk.current().file("journal").unwrap_or_default().to_vec()
 }
 
 fn read(bytes: &[u8]) -> Result<Recovered, JournalError> {

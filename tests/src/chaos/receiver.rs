@@ -6,7 +6,7 @@ use anyhow::Context;
 use ethbcast_lab::Lab;
 
 use super::stage::Stage;
-use crate::lab::{Process, Stdout, names_in};
+use crate::lab::{Process, Stdout, shown_in};
 
 /// The name of the file of a host's first program, and of the one after a reboot.
 const DESTS: [&str; 2] = ["received.bin", "again.bin"];
@@ -40,7 +40,7 @@ impl Receiver {
 
     /// What lies beside its file and ought not to.
     pub fn strays(&self) -> Vec<String> {
-        let mut names = self.dest.parent().map(names_in).unwrap_or_default();
+        let mut names = self.dest.parent().map(shown_in).unwrap_or_default();
         names.retain(|name| !DESTS.contains(&name.as_str()) && !NOT_OURS.contains(&name.as_str()));
         names
     }

@@ -83,3 +83,15 @@ pub fn names_in(directory: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// What a user sees in a directory: all but what a receiver hides there, so that the next one goes on with it.
+pub fn shown_in(directory: &Path) -> Vec<String> {
+    let mut names = names_in(directory);
+    names.retain(|name| !is_hidden(name));
+    names
+}
+
+/// Whether a name is that of something that a receiver hides.
+pub fn is_hidden(name: &str) -> bool {
+    name.starts_with(".ethbcast-") && [".part", ".tree", ".journal"].iter().any(|suffix| name.ends_with(suffix))
+}

@@ -39,7 +39,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     options.free_bytes = dest.free_bytes();
     options.once = args.once;
     bar.wait_for(sender_of(&session));
-    let (left, is_quiet) = (left_by(&dest), args.wire.quiet || matches!(dest, Dest::Stdout));
+    let is_quiet = args.wire.quiet || matches!(dest, Dest::Stdout);
     let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
     let target = Target {
         dest: args.dest.clone().unwrap_or_default().into(),
@@ -50,7 +50,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let at_dest = target.dest.clone();
     let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
     let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
-    let (arrival, landed) = Arrival::new(dest, target, read_back);
+    let (arrival, landed) = Arrival::new(dest.clone(), target, read_back);
     let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
     // Who has nothing is sent all, and nobody asks which chunks he lacks.
     let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };
@@ -65,7 +65,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     receiving.ask_verdict(session.now());
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
     report::print(&report, landed.path(), args.wire.json, is_quiet)?;
-    verdict(&report, &interrupt, left).map_err(|failed| match landed.command().failed_with() {
+    verdict(&report, &interrupt, left_by(&dest)).map_err(|failed| match landed.command().failed_with() {
         Some(code) => Failure::new(Code::Command(code), failed).into(),
         None => failed,
     })?;
@@ -105,6 +105,7 @@ fn left_by(dest: &Dest) -> &'static str {
     match dest {
         Dest::Device { .. } => "DEST is overwritten in part",
         Dest::Command(_) => "the command was ended",
+        _ if dest.has_left() => "DEST is as it was; what came is kept beside it, and the next recv goes on with it",
         _ => "nothing was left at DEST",
     }
 }

@@ -1,7 +1,7 @@
 //! Directories over real frames: they come out as they went in, whole or not at all, and what goes wrong with one file
 //! or at one receiver stays there.
 
-use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
+use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs::{self, Permissions};
@@ -126,8 +126,8 @@ fn what_happens_to_dest_at_one_receiver_fails_there_alone() {
     stdout.end(LIMIT).assert_refusal(4, &["a directory comes", "tar c DIR"]);
     good.end(LIMIT).assert_code(0);
     assert_eq!(seen(&site.path("good")), seen(&source));
-    assert_eq!((names_in(&elsewhere), names_in(&site.path("away"))), (Vec::new(), Vec::new()));
-    assert_eq!(names_in(&site.path("full")), ["of-somebody-else"]);
+    assert_eq!((names_in(&elsewhere), shown_in(&site.path("away"))), (Vec::new(), Vec::new()));
+    assert_eq!(shown_in(&site.path("full")), ["of-somebody-else"]);
     let root = sender.end(LIMIT);
     root.assert_code(1);
     assert!(root.stderr.contains("3 of 4 receivers failed"), "{}", root.stderr);

@@ -41,20 +41,38 @@ impl Moment {
     }
 }
 
-/// Which data is kept: all, none, all but one, only one, the first ones, and each of these with a write that is torn.
+/// So many ways in which data is kept are all tried; of more, those in which one change is unlike the others.
+const MOST_WAYS: usize = 800;
+
+/// Which data is kept: each change whole, in part or not at all.
 fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
+    let ways = |change: &Change| {
+        let mut ways = vec![None, Some(change.clone())];
+        ways.extend(change.torn().map(Some));
+        ways
+    };
+    if data.iter().map(|change| ways(change).len()).product::<usize>() > MOST_WAYS {
+        return one_unlike_the_others(data);
+    }
+    data.iter().fold(vec![Vec::new()], |patterns, change| {
+        let with = |pattern: &Vec<Change>| {
+            let pattern = pattern.clone();
+            ways(change).into_iter().map(move |kept| pattern.iter().cloned().chain(kept).collect())
+        };
+        patterns.iter().flat_map(with).collect()
+    })
+}
+
+/// All, none, all but one, only one, the first ones, and each of these with a write that is torn.
+fn one_unlike_the_others(data: &[&Change]) -> Vec<Vec<Change>> {
     let all = || data.iter().map(|change| (*change).clone());
     let mut patterns = vec![all().collect(), Vec::new()];
     for (at, change) in data.iter().enumerate() {
-        let others: Vec<Change> =
-            all().enumerate().filter(|(number, _)| *number != at).map(|(_, other)| other).collect();
-        let first: Vec<Change> = all().take(at).collect();
         for kept in [None, Some((*change).clone()), change.torn()] {
-            let with = |known: &[Change]| {
-                let (before, behind) = known.split_at(known.len().min(at));
-                [before, kept.as_slice(), behind].concat()
-            };
-            patterns.extend([with(&others), with(&first), kept.iter().cloned().collect()]);
+            let (before, behind): (Vec<_>, Vec<_>) = (all().take(at).collect(), all().skip(at + 1).collect());
+            patterns.push([&before[..], kept.as_slice(), &behind[..]].concat());
+            patterns.push([&before[..], kept.as_slice()].concat());
+            patterns.push(kept.into_iter().collect());
         }
     }
     patterns

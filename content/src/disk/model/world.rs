@@ -162,30 +162,32 @@ impl World {
                 _ => {}
             },
             Change::Name { directory, name, inode } => {
-                self.rename(*directory, |names| drop(names.insert(name.clone(), *inode)));
+                self.rename(*directory, |names| names.insert(name.clone(), *inode));
             }
-            Change::Unname { directory, name } => self.rename(*directory, |names| drop(names.remove(name))),
+            Change::Unname { directory, name } => self.rename(*directory, |names| names.remove(name)),
             Change::Move { from, to } => {
                 let mut moved = None;
-                self.rename(from.0, |names| moved = names.remove(&from.1));
+                self.rename(from.0, |names| {
+                    moved = names.remove(&from.1);
+                    moved
+                });
                 if let Some(inode) = moved {
-                    self.rename(to.0, |names| drop(names.insert(to.1.clone(), inode)));
+                    self.rename(to.0, |names| names.insert(to.1.clone(), inode));
                 }
             }
             Change::Exchange { directory, one, other } => self.rename(*directory, |names| exchange(names, one, other)),
         }
     }
 
-    fn rename(&mut self, directory: u64, work: impl FnOnce(&mut BTreeMap<OsString, u64>)) {
+    fn rename(&mut self, directory: u64, work: impl FnOnce(&mut BTreeMap<OsString, u64>) -> Option<u64>) {
         if let Some(Inode::Directory { names, .. }) = self.0.get_mut(&directory) {
             work(names);
         }
     }
 }
 
-fn exchange(names: &mut BTreeMap<OsString, u64>, one: &OsStr, other: &OsStr) {
-    if let (Some(first), Some(second)) = (names.get(one).copied(), names.get(other).copied()) {
-        names.insert(one.to_owned(), second);
-        names.insert(other.to_owned(), first);
-    }
+fn exchange(names: &mut BTreeMap<OsString, u64>, one: &OsStr, other: &OsStr) -> Option<u64> {
+    let (first, second) = (*names.get(one)?, *names.get(other)?);
+    names.insert(one.to_owned(), second);
+    names.insert(other.to_owned(), first)
 }

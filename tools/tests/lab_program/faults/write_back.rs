@@ -2,7 +2,7 @@
 
 use crate::harness::Ethbcast;
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{LIMIT, Site, ThinDisk, content, names_in, one_switch, within};
+use ethbcast_tests::lab::{LIMIT, Site, ThinDisk, content, one_switch, shown_in, within};
 use std::fs;
 
 #[test]
@@ -29,6 +29,6 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
     sound_run.assert_code(0);
     root.end(LIMIT).assert_code(1);
     disk.reread().expect("mounted anew");
-    assert_eq!(names_in(disk.mount()), ["lost+found"], "nothing is shown that may lack blocks");
+    assert_eq!(shown_in(disk.mount()), ["lost+found"], "nothing is shown that may lack blocks");
     assert!(fs::read(&sound).is_ok_and(|file| file == bytes));
 }

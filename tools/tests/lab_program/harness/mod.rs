@@ -4,7 +4,8 @@ mod outcome;
 mod transfer;
 
 pub use ethbcast_tests::lab::{
-    Ended, LIMIT, PAYLOAD_BYTES, Run, Site, content, lab_name, names_in, one_switch, require_root, scratch, within,
+    Ended, LIMIT, PAYLOAD_BYTES, Run, Site, content, lab_name, names_in, one_switch, require_root, scratch, shown_in,
+    within,
 };
 pub use outcome::Outcome;
 pub use transfer::{Reader, Session, Transfer};

@@ -1,6 +1,6 @@
 //! A transfer that is over, and what must be true of it.
 
-use super::{Ended, names_in};
+use super::{Ended, names_in, shown_in};
 use ethbcast_planning::plan::Via;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -56,12 +56,18 @@ impl Outcome {
         assert_eq!(report["blake3"], self.digest().as_str(), "{report}");
     }
 
-    /// Fails unless a receiver ended with this code and left nothing where its file would have been.
+    /// Fails unless a receiver ended with this code and left nothing that a user sees where its file would have been.
     #[track_caller]
     pub fn assert_nothing(&self, host: &str, code: i32) {
         let (_, ended, directory) = self.of(host);
         ended.assert_code(code);
-        assert_eq!(names_in(directory), [""; 0], "on {host}");
+        assert_eq!(shown_in(directory), [""; 0], "on {host}");
+    }
+
+    /// Fails unless a receiver left nothing that the next one could go on with.
+    #[track_caller]
+    pub fn assert_nothing_hidden(&self, host: &str) {
+        assert_eq!(names_in(&self.of(host).2), [""; 0], "on {host}");
     }
 
     /// Fails unless every receiver but one has exactly the bytes that were sent, and that one has them too or failed
@@ -104,7 +110,7 @@ impl Outcome {
         found.unwrap_or_else(|| panic!("{host} is not in {report}")).clone()
     }
 
-    /// Fails unless a host was killed and has left nothing.
+    /// Fails unless a host was killed and has left nothing that a user sees.
     pub fn forget_dead(&self, host: &str) {
         self.assert_nothing(host, 128 + Signal::SIGKILL as i32);
     }

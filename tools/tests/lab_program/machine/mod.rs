@@ -3,6 +3,7 @@
 mod outage;
 mod part_files;
 mod reading_back;
+mod resuming;
 mod source;
 mod watcher;
 

@@ -1,7 +1,8 @@
-//! What a receiver leaves at DEST when it is killed, stopped twice, or may not write any more: nothing.
+//! What a receiver leaves when it is killed, stopped twice, or may not write any more: at DEST nothing, and with
+//! `--no-resume` nowhere anything.
 
 use super::slow;
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Session, Site, Transfer, content, names_in};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Session, Site, Transfer, content, names_in, shown_in};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::process::Command;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 /// A transfer of 16 MiB from n0 to n1 and n2, half way.
 fn half_way(site: &Site) -> Session {
-    let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via("chain").start();
+    let transfer = Transfer::new(site, content(1, 16 * MEBIBYTE)).via("chain").receive_option("--no-resume");
+    let session = transfer.start();
     session.wait_for_bytes("n2", 4 << 20);
     session
 }
@@ -27,6 +29,7 @@ fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
     let code = outcome.receiver("n1").code();
     assert!([130, 143].contains(&code), "{code}");
     outcome.assert_nothing("n1", code);
+    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_nothing_hidden(host));
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn a_limit_on_the_size_of_files_is_a_reason_and_not_a_death() {
     limited.arg(directory.join("file"));
     let receiver = crate::harness::Run::start("n1", limited).end(LIMIT);
     receiver.assert_refusal(4, &["cannot write", "ulimit -f"]);
-    assert_eq!(names_in(&directory), [""; 0]);
+    assert_eq!(shown_in(&directory), [""; 0]);
     let root = root.end(LIMIT);
     root.assert_code(1);
     assert!(root.stderr.contains("n1 (no-space)"), "{}", root.stderr);

@@ -1,6 +1,6 @@
 //! Files that do not fit.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, shown_in};
 use ethbcast_lab::LabConfig;
 use std::fs;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
     receiver.end(LIMIT).assert_refusal(4, &["n1", "bytes free", "4194304", "make room"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
-    assert_eq!(names_in(&disk.path), [""; 0]);
+    assert_eq!(shown_in(&disk.path), [""; 0]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() 
         last.assert_code(0);
         root.assert_code(1);
         assert!(root.stderr.contains("1 of 3 receivers failed: n2 (no-space)"), "{}", root.stderr);
-        assert_eq!(names_in(&disk.path), [""; 0]);
+        assert_eq!(shown_in(&disk.path), [""; 0]);
         assert!([0, 2].into_iter().all(|at| fs::read(&paths[at]).is_ok_and(|file| file == bytes)), "{via}");
     }
 }

@@ -1,0 +1,89 @@
+//! A run that was cut off and the one that goes on with it; an update of what is there already: only what is lacking is
+//! sent.
+
+use super::slow;
+use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, shown_in, within};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::path::Path;
+
+const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
+
+/// Bytes of data that the root has sent, by its report.
+fn sent_bytes(root: &Ended) -> u64 {
+    let report = root.json();
+    let frames = |kind: &str| report["frames"][kind].as_u64().unwrap_or_else(|| panic!("no {kind} in {report}"));
+    (frames("data_sent") + frames("data_resent")) * 1500
+}
+
+fn send(site: &Site, options: &[&str], source: &Path) -> Ended {
+    let mut arguments = vec!["send", "-i", "eth0", "--json"];
+    arguments.extend(options);
+    site.start("n0", &arguments, source).end(LIMIT)
+}
+
+#[test]
+fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
+    let site = Site::alone("resume", slow(2));
+    let bytes = content(1, 16 * MEBIBYTE);
+    let (source, directory) = (site.file("source.bin", &bytes), site.directory("dest"));
+    let dest = directory.join("file");
+    for (options, most) in [(&[][..], 10 << 20), (&["--no-resume"][..], 18 << 20)] {
+        let arguments = [&RECV[..], options].concat();
+        let receiver = site.start("n1", &RECV, &dest);
+        let root = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--via", "chain"], &source);
+        let written = || receiver.open_bytes(&directory).filter(|&bytes| bytes > 9 << 20);
+        within(LIMIT, written).expect("it is written to");
+        receiver.signal(Signal::SIGKILL);
+        drop((receiver, root));
+        assert_eq!((shown_in(&directory).len(), names_in(&directory).len()), (0, 2), "data and journal");
+        let receiver = site.start("n1", &arguments, &dest);
+        let root = send(&site, &["-n", "1", "--via", "chain"], &source);
+        receiver.end(LIMIT).assert_code(0);
+        root.assert_code(0);
+        assert!(fs::read(&dest).is_ok_and(|file| file == bytes));
+        assert_eq!(names_in(&directory), ["file"]);
+        assert!(sent_bytes(&root) <= most, "{options:?}: {} bytes", sent_bytes(&root));
+        fs::remove_file(&dest).expect("ours");
+    }
+}
+
+#[test]
+fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
+    let site = Site::alone("update", slow(4));
+    let bytes = content(2, 16 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let dests = ["n1", "n2", "n3"].map(|host| {
+        let mut old = bytes.clone();
+        // The same change for all, and one that only n3 has.
+        old[5_000_000] ^= 1;
+        old[12_000_000] ^= u8::from(host == "n3");
+        (host, site.file(host, old))
+    });
+    let runs = dests.each_ref().map(|(host, dest)| site.start(host, &[&RECV[..], &["--force"]].concat(), dest));
+    let root = send(&site, &["-n", "3"], &source);
+    runs.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+    root.assert_code(0);
+    for (host, dest) in &dests {
+        assert!(fs::read(dest).is_ok_and(|file| file == bytes), "{host}");
+    }
+    assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes for two chunks and the ledgers", sent_bytes(&root));
+}
+
+#[test]
+fn what_was_moved_is_found_in_a_basis_of_another_name() {
+    let site = Site::alone("moved", slow(2));
+    let bytes = content(3, 8 * MEBIBYTE);
+    let source = site.file("source.tar", &bytes);
+    let old = site.file("old.tar", [&bytes[..MEBIBYTE], b"seventeen bytes  ", &bytes[MEBIBYTE..]].concat());
+    let dest = site.path("dest");
+    let basis = ["--basis", old.to_str().expect("ours")];
+    let receiver = site.start("n1", &[&RECV[..], &basis].concat(), &dest);
+    let root = send(&site, &["-n", "1", "--delta", "cdc"], &source);
+    receiver.end(LIMIT).assert_code(0);
+    root.assert_code(0);
+    assert!(fs::read(&dest).is_ok_and(|file| file == bytes));
+    assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes", sent_bytes(&root));
+    let missing = site.run("n1", &["recv", "-i", "eth0", "--basis", "/nowhere"], site.path("other"));
+    missing.assert_refusal(4, &["cannot read the basis /nowhere", "--basis"]);
+}
