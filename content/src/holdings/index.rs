@@ -37,7 +37,7 @@ impl Index {
     }
 
     pub(super) fn with_room(bases: &[Basis], cut: Cut, most_pieces: usize) -> Index {
-        let mut index = Index { cut, places: Vec::new(), left_out: 0 };
+        let mut index = Index { cut, places: Vec::with_capacity(most_pieces + 1), left_out: 0 };
         for (number, basis) in bases.iter().enumerate() {
             let mut cutter = Cutter::new(cut);
             let mut found = |piece: Piece, _: &[u8]| index.add(number, &piece, most_pieces);

@@ -16,6 +16,7 @@ use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
 use crate::hidden_names::{self, HiddenNames};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::runs::Runs;
+use crate::unfinished::Unfinished;
 use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::io::{self, Error, ErrorKind};
@@ -47,16 +48,24 @@ pub struct PartialFile<D: Directory> {
 }
 
 /// By which name an unfinished file is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Hidden {
     /// By none.
     Nameless,
     /// By one that goes with its process.
-    Fleeting(HiddenNames),
+    Fleeting(HiddenNames, Arc<Unfinished>),
     /// By one that is found again.
     Kept(HiddenNames),
     /// By its own.
     Published,
+}
+
+impl Hidden {
+    /// By a name in this directory that goes with its process, also if its user ends it at once.
+    fn fleeting(names: HiddenNames, holder_path: &Path) -> Hidden {
+        let unfinished = Unfinished::note(&holder_path.join(&names.part));
+        Hidden::Fleeting(names, Arc::new(unfinished))
+    }
 }
 
 /// What becomes of partial data that a file of the same name left.
@@ -105,11 +114,12 @@ impl<D: Directory> PartialFile<D> {
             return Ok(PartialFile::new(holder, holder_path, file, Hidden::Nameless));
         }
         for _ in 0..ATTEMPTS {
-            let names = HiddenNames::fleeting();
-            let file = holder.create(&names.part, COMMON_FILE)?;
+            let hidden = HiddenNames::fleeting();
+            let file = holder.create(&hidden.part, COMMON_FILE)?;
             // Before it was locked another receiver may have taken it for that of a dead one.
-            if file.try_lock() && holder.is_named(&file, &names.part) {
-                return Ok(PartialFile::new(holder, holder_path, file, Hidden::Fleeting(names)));
+            if file.try_lock() && holder.is_named(&file, &hidden.part) {
+                let hidden = Hidden::fleeting(hidden, holder_path);
+                return Ok(PartialFile::new(holder, holder_path, file, hidden));
             }
         }
         Err(Error::new(ErrorKind::AlreadyExists, "temporary files are removed as they are made"))
@@ -147,13 +157,13 @@ impl<D: Directory> PartialFile<D> {
     fn show(&mut self, name: &Path, replace: bool) -> io::Result<()> {
         let hidden = match &self.hidden {
             Hidden::Published => return Ok(()),
-            Hidden::Fleeting(names) | Hidden::Kept(names) => names.part.clone(),
+            Hidden::Fleeting(names, _) | Hidden::Kept(names) => names.part.clone(),
             Hidden::Nameless => match self.holder.name(&self.file, name) {
                 Err(error) if replace && error.kind() == ErrorKind::AlreadyExists => {
                     // Only a name can take the place of another.
                     let names = HiddenNames::fleeting();
                     self.holder.name(&self.file, &names.part)?;
-                    self.hidden = Hidden::Fleeting(names.clone());
+                    self.hidden = Hidden::fleeting(names.clone(), &self.holder_path);
                     names.part
                 }
                 named => {
@@ -305,7 +315,7 @@ impl<D: Directory> Drop for PartialFile<D> {
     fn drop(&mut self) {
         match &self.hidden {
             Hidden::Nameless | Hidden::Published => {}
-            Hidden::Fleeting(names) => drop(hidden_names::remove(&*self.holder, names)),
+            Hidden::Fleeting(names, _) => drop(hidden_names::remove(&*self.holder, names)),
             // Of nothing there is nothing to resume.
             Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
                 hidden_names::remove(&*self.holder, names);
