@@ -4,6 +4,7 @@ mod patience;
 mod perf;
 mod plan;
 mod probe;
+mod resume;
 mod simulate;
 mod topo;
 mod tree;
@@ -16,6 +17,7 @@ pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
+pub use resume::ResumeArgs;
 pub use simulate::SimulateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -160,6 +162,9 @@ pub struct SendArgs {
     /// and _RECEIVERS in its environment.
     #[arg(long, value_name = "COMMAND")]
     pub exec_after: Option<String>,
+    /// What receivers have already.
+    #[command(flatten)]
+    pub resume: ResumeArgs,
     /// What of a directory is sent.
     #[command(flatten)]
     pub tree: TreeArgs,

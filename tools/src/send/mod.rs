@@ -2,6 +2,7 @@
 
 mod audience;
 mod dry_run;
+mod last_run;
 mod report;
 mod settings;
 mod source;
@@ -30,6 +31,9 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let settings = Settings::resolve(&args)?;
+    if settings.options.hosts.is_empty() && args.resume.only_missing {
+        return report::say_nothing_missing(args.wire.json, args.wire.quiet);
+    }
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_station(session.station())?;
@@ -38,7 +42,10 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     (options.source, options.size, options.content) = (input.name, input.size, input.content);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
-    let source = source.reading_again_from(input.rest);
+    if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
+        last.check_source(input.size)?;
+    }
+    let source = source.reading_again_from(input.rest).naming(args.resume.delta.into());
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;
@@ -57,6 +64,9 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let report = Report { sent: &sent, preset: options.preset, verdict: settings.verdict.as_ref(), is_unjudged };
     report.print(args.wire.json, args.wire.quiet)?;
+    if let Some(path) = &args.resume.report {
+        last_run::save(path, &report.to_json().to_string())?;
+    }
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
