@@ -4,6 +4,7 @@ mod patience;
 mod perf;
 mod plan;
 mod probe;
+mod resume;
 mod simulate;
 mod topo;
 mod tree;
@@ -16,6 +17,7 @@ pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
+pub use resume::ResumeArgs;
 pub use simulate::SimulateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -160,11 +162,9 @@ pub struct SendArgs {
     /// and _RECEIVERS in its environment.
     #[arg(long, value_name = "COMMAND")]
     pub exec_after: Option<String>,
-    /// How receivers that have something like SOURCE find what was moved in it: fixed, by whole chunks of 64 KiB, as in
-    /// images; cdc, by any number of bytes (content-defined chunks), as in archives and directories; none, only what is
-    /// where it was. It costs 0.02 % of the bytes for fixed, 0.07 % for cdc, and only if somebody has something.
-    #[arg(long, value_enum, value_name = "fixed|cdc|none", hide_possible_values = true)]
-    pub delta: Option<Delta>,
+    /// What receivers have already.
+    #[command(flatten)]
+    pub resume: ResumeArgs,
     /// What of a directory is sent.
     #[command(flatten)]
     pub tree: TreeArgs,
@@ -223,17 +223,6 @@ pub struct RecvArgs {
     /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
     #[arg(required_unless_present = "pipe")]
     pub dest: Option<OsString>,
-}
-
-/// What `send --delta` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Delta {
-    /// Chunks.
-    Fixed,
-    /// Pieces that the content defines.
-    Cdc,
-    /// Nothing.
-    None,
 }
 
 /// What `recv --verify` compares.

@@ -2,11 +2,12 @@
 
 mod audience;
 mod dry_run;
+mod last_run;
 mod report;
 mod settings;
 mod source;
 
-use crate::args::{Delta, SendArgs};
+use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::Bar;
@@ -14,9 +15,8 @@ use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::ledger::Cut;
 use ethbcast_collectives::session::live::read_ahead;
-use ethbcast_collectives::session::{ContentKind, Error, Route, SendReport};
+use ethbcast_collectives::session::{Error, Route, SendReport};
 use report::Report;
 use settings::Settings;
 use source::Input;
@@ -31,6 +31,9 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let settings = Settings::resolve(&args)?;
+    if settings.options.hosts.is_empty() && args.resume.only_missing {
+        return report::say_nothing_missing(args.wire.json, args.wire.quiet);
+    }
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_station(session.station())?;
@@ -39,7 +42,10 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     (options.source, options.size, options.content) = (input.name, input.size, input.content);
     audience::show(&bar, &session, &options);
     let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
-    let source = source.reading_again_from(input.rest).naming(cut(args.delta, input.content));
+    if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
+        last.check_source(input.size)?;
+    }
+    let source = source.reading_again_from(input.rest).naming(args.resume.delta.into());
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;
@@ -58,6 +64,9 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let report = Report { sent: &sent, preset: options.preset, verdict: settings.verdict.as_ref(), is_unjudged };
     report.print(args.wire.json, args.wire.quiet)?;
+    if let Some(path) = &args.resume.report {
+        last_run::save(path, &report.to_json().to_string())?;
+    }
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
@@ -85,13 +94,4 @@ fn files_left_out(lines: &[String]) -> String {
     let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
     let help = "send again, or as they come with --allow-changing";
     format!("{} {noun} left out, all else arrived: {}; when {they} at rest {help}", lines.len(), lines.join("; "))
-}
-
-/// How what was moved is found; in a directory, everything behind the first change is moved.
-fn cut(delta: Option<Delta>, content: ContentKind) -> Cut {
-    match (delta, content) {
-        (Some(Delta::None), _) => Cut::None,
-        (Some(Delta::Cdc), _) | (None, ContentKind::Tree) => Cut::ContentDefined,
-        (Some(Delta::Fixed), _) | (None, _) => Cut::Fixed,
-    }
 }

@@ -1,5 +1,6 @@
 //! What the arguments of `send` mean.
 
+use super::last_run::LastRun;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
@@ -23,6 +24,8 @@ pub struct Settings {
     pub options: Options,
     /// What the judge found of a saved plan, if it was told of the switches.
     pub verdict: Option<CheckReport>,
+    /// What became of the last run, if that matters.
+    pub last_run: Option<LastRun>,
     topology_name: String,
 }
 
@@ -67,9 +70,10 @@ impl Settings {
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
-        read_audience(args, &mut options)?;
+        let last_run = LastRun::read(&args.resume)?;
+        read_audience(args, last_run.as_ref(), &mut options)?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { options, verdict, topology_name })
+        Ok(Settings { options, verdict, last_run, topology_name })
     }
 
     /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.
@@ -95,12 +99,15 @@ impl Settings {
 }
 
 /// For whom to wait.
-fn read_audience(args: &SendArgs, options: &mut Options) -> anyhow::Result<()> {
+fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Options) -> anyhow::Result<()> {
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {
         let named = nodeset::expand(hosts).map_err(|error| Failure::new(Code::Usage, format!("--hosts: {error}")))?;
         options.hosts = named.into_iter().collect::<BTreeSet<String>>().into_iter().collect();
+    }
+    if let Some(last) = last_run {
+        options.hosts = last.hosts(args.resume.only_missing);
     }
     let most = options.receivers.unwrap_or(usize::MAX);
     let named = if options.hosts.is_empty() { usize::MAX } else { options.hosts.len() };
@@ -116,7 +123,7 @@ fn read_audience(args: &SendArgs, options: &mut Options) -> anyhow::Result<()> {
             );
         }
     }
-    if options.receivers.is_some() || options.min_receivers.is_some() || args.hosts.is_some() {
+    if options.receivers.is_some() || options.min_receivers.is_some() || args.hosts.is_some() || last_run.is_some() {
         return Ok(());
     }
     if args.source.iter().any(|source| source == "-")

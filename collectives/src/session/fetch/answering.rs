@@ -20,6 +20,7 @@ pub(in crate::session) struct Answering {
     /// The answer to one, and to whom it goes.
     ready: VecDeque<(Rank, Piece)>,
     share: Share<MAIN_FRAMES>,
+    sent_bytes: u64,
 }
 
 impl Answering {
@@ -99,9 +100,15 @@ impl Answering {
         if !(over || self.share.may_go(now)) {
             return None;
         }
-        let piece = self.ready.pop_front()?;
+        let (rank, piece) = self.ready.pop_front()?;
         self.share.take();
-        Some(piece)
+        self.sent_bytes += piece.bytes.len() as u64;
+        Some((rank, piece))
+    }
+
+    /// Bytes that were sent.
+    pub(in crate::session) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// When a piece may go, if one waits for its turn.

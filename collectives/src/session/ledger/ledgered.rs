@@ -123,9 +123,12 @@ impl<S: Source> Ledgered<S> {
             selecting.part = Vec::new();
             match selecting.selector.due() {
                 Due::Ledgers(place) => {
-                    let content = &mut self.content;
-                    let section = selecting.selector.ledgers(&place, |place, span| {
-                        fill(span, content.read_again(now, place.content_begin(), place.content_bytes()))
+                    let (content, encoder) = (&mut self.content, &mut self.encoder);
+                    let section = selecting.selector.ledgers(&place, |place, used| {
+                        let mut span = SpanBuffer::empty(used);
+                        fill(&mut span, content.read_again(now, place.content_begin(), place.content_bytes()))?;
+                        encoder.seal(&mut span);
+                        Ok::<_, Again<'static>>(span)
                     });
                     match section {
                         Ok(section) => selecting.part = section,
@@ -136,7 +139,7 @@ impl<S: Source> Ledgered<S> {
                     let Some(chunks) = selecting.chosen.pop_front() else { return Next::Nothing };
                     selecting.section = selecting.selector.chunks(chunks).into();
                 }
-                Due::End => return Next::End(selecting.selector.trailer()),
+                Due::End => return Next::End(self.encoder.trailer()),
             }
         }
         Next::Bytes(&selecting.part[selecting.taken..])

@@ -230,6 +230,7 @@ impl Session {
             session,
             choice: root.choice().cloned(),
             trailer: sending.content(),
+            sent_bytes: root.sent_bytes(),
             took: root.took(),
             total: self.clock.now().since(began),
             stream: root.stream_stats(),

@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
-use super::select_ahead::SelectAhead;
+use super::select_ahead::{SealedSpans, SelectAhead};
 use crate::session::Trailer;
 use crate::session::application::{Again, Next, Source};
 use crate::session::ledger::{ChunkSet, Cut, Encoder, Form, Recent, SpanBuffer};
@@ -15,8 +15,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 /// Spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
 
+/// What a reader has.
 #[derive(Debug)]
-enum Progress {
+pub(super) enum Progress {
     Span(SpanBuffer),
     End(Trailer),
     Failed(Error),
@@ -178,9 +179,11 @@ impl Source for ReadAhead {
 
     fn select(&mut self) {
         let (Some(positions), Some(size)) = (&self.positions, self.size) else { return };
-        // What was read ahead is not sent: its reader ends when it sees that nobody wants it.
-        (_, self.progress) = sync_channel(0);
-        match SelectAhead::begin(positions.clone(), (&self.what, size), self.cut, &self.waker) {
+        // From here on that thread takes what the reader brings.
+        let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
+        let used = std::mem::replace(&mut self.used, used);
+        let spans = SealedSpans { progress: std::mem::replace(&mut self.progress, progress), used };
+        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), self.cut, &self.waker) {
             Ok(selecting) => self.selecting = Some(selecting),
             Err(error) => self.unselected = Some(Error::Resources(error)),
         }

@@ -19,6 +19,8 @@ pub struct SendReport {
     pub choice: Option<Choice>,
     /// What was sent: how many bytes, and their digest. None unless all were read.
     pub trailer: Option<Trailer>,
+    /// Bytes that went for it, ledgers included, if receivers had some already: to all, and to single ones.
+    pub sent_bytes: Option<u64>,
     /// From the first data frame to the last verdict.
     pub took: Duration,
     /// From the first invitation to the end.

@@ -1,10 +1,12 @@
-//! Only what somebody lacks of a content, made on a thread of its own: ledgers ahead of the chunks that were chosen.
+//! Only what somebody lacks of a content, made on a thread of its own: ledgers ahead of the chunks that were chosen. A
+//! reader brings the whole content once, from beginning to end; chunks are read again.
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
+use super::read_ahead::Progress;
 use crate::session::Trailer;
 use crate::session::application::{Again, Next};
-use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer, SpanPlace};
+use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind};
@@ -19,8 +21,8 @@ const PARTS_AHEAD: usize = 3;
 const PART_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-enum Progress {
-    Part(Vec<u8>),
+enum Part {
+    Bytes(Vec<u8>),
     End(Trailer),
     Failed(Error),
 }
@@ -28,7 +30,7 @@ enum Progress {
 /// What is being selected, and by whom.
 #[derive(Debug)]
 pub(super) struct SelectAhead {
-    progress: Receiver<Progress>,
+    parts: Receiver<Part>,
     choices: Sender<ChunkSet>,
     /// How many have been made.
     chosen: u64,
@@ -40,24 +42,25 @@ pub(super) struct SelectAhead {
 }
 
 impl SelectAhead {
-    /// Begins with a content of so many bytes, which errors call `what`.
+    /// Selects of what `spans` brings, which has so many bytes; chunks are read from `positions`.
     ///
     /// # Errors
     /// If there is no thread.
     pub(super) fn begin(
+        spans: SealedSpans,
         positions: Positions,
         (what, content_bytes): (&str, u64),
         cut: Cut,
         waker: &Arc<Waker>,
     ) -> io::Result<SelectAhead> {
-        let (to_machine, progress) = sync_channel(PARTS_AHEAD);
+        let (to_machine, parts) = sync_channel(PARTS_AHEAD);
         let (choices, chosen) = channel();
         let selector = Selector::new(content_bytes, cut);
         let sections = Arc::clone(selector.sections());
         let (what, waker) = (what.to_owned(), Arc::clone(waker));
-        let work = Work { positions, what, content_bytes, selector, chosen, progress: to_machine, waker };
+        let work = Work { spans, positions, what, content_bytes, selector, chosen, parts: to_machine, waker };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
-        Ok(SelectAhead { progress, choices, chosen: 0, sections, part: Vec::new(), pushed: 0, again: Vec::new() })
+        Ok(SelectAhead { parts, choices, chosen: 0, sections, part: Vec::new(), pushed: 0, again: Vec::new() })
     }
 
     /// The stretch of which it has to be known what is sent.
@@ -76,10 +79,10 @@ impl SelectAhead {
     /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more.
     pub(super) fn next(&mut self) -> Result<Option<Next<'static>>, Error> {
         if self.pushed == self.part.len() {
-            match self.progress.try_recv() {
-                Ok(Progress::Part(part)) => (self.part, self.pushed) = (part, 0),
-                Ok(Progress::End(trailer)) => return Ok(Some(Next::End(trailer))),
-                Ok(Progress::Failed(error)) => return Err(error),
+            match self.parts.try_recv() {
+                Ok(Part::Bytes(part)) => (self.part, self.pushed) = (part, 0),
+                Ok(Part::End(trailer)) => return Ok(Some(Next::End(trailer))),
+                Ok(Part::Failed(error)) => return Err(error),
                 Err(TryRecvError::Empty) => return Ok(Some(Next::Nothing)),
                 Err(TryRecvError::Disconnected) => return Err(Error::GaveUp("the reader panicked".to_owned())),
             }
@@ -119,14 +122,23 @@ impl SelectAhead {
     }
 }
 
+/// What is read of the content from its beginning to its end.
+#[derive(Debug)]
+pub(super) struct SealedSpans {
+    pub(super) progress: Receiver<Progress>,
+    /// Where used memory goes.
+    pub(super) used: SyncSender<SpanBuffer>,
+}
+
 /// What the thread does.
 struct Work {
+    spans: SealedSpans,
     positions: Positions,
     what: String,
     content_bytes: u64,
     selector: Selector,
     chosen: Receiver<ChunkSet>,
-    progress: SyncSender<Progress>,
+    parts: SyncSender<Part>,
     waker: Arc<Waker>,
 }
 
@@ -134,16 +146,16 @@ impl Work {
     /// Makes all sections, until nobody wants them.
     fn run(mut self) {
         let last = match self.make() {
-            Ok(Some(trailer)) => Progress::End(trailer),
+            Ok(Some(trailer)) => Part::End(trailer),
             Ok(None) => return,
-            Err(error) => Progress::Failed(error),
+            Err(error) => Part::Failed(error),
         };
         self.tell(last);
     }
 
     /// Whether it is still wanted.
-    fn tell(&self, progress: Progress) -> bool {
-        let wanted = self.progress.send(progress).is_ok();
+    fn tell(&self, part: Part) -> bool {
+        let wanted = self.parts.send(part).is_ok();
         self.waker.wake();
         wanted
     }
@@ -153,25 +165,25 @@ impl Work {
         loop {
             let wanted = match self.selector.due() {
                 Due::Ledgers(place) => {
-                    let (positions, what, size) = (&self.positions, &self.what, self.content_bytes);
-                    let read = |place: &SpanPlace, buffer: &mut SpanBuffer| {
-                        let room = &mut buffer.room()[..place.content_bytes()];
-                        read_exact(positions, room, place.content_begin(), what, size)?;
-                        buffer.filled(place.content_bytes());
-                        Ok::<(), Error>(())
-                    };
-                    let section = self.selector.ledgers(&place, read)?;
+                    let SealedSpans { progress, used } = &self.spans;
+                    let section = self.selector.ledgers(&place, |_, span| {
+                        drop(used.try_send(span));
+                        match next(progress)? {
+                            Progress::Span(span) => Ok(span),
+                            _ => Err(panicked()),
+                        }
+                    })?;
                     // It is asked at once what is lacking of it.
-                    self.tell(Progress::Part(section))
+                    self.tell(Part::Bytes(section))
                 }
                 Due::Chunks(_) => match self.chosen.recv() {
                     Ok(chunks) => self.send_chunks(chunks)?,
                     Err(_) => false,
                 },
-                Due::End => {
-                    self.check_end()?;
-                    return Ok(Some(self.selector.trailer()));
-                }
+                Due::End => match next(&self.spans.progress)? {
+                    Progress::End(trailer) => return Ok(Some(trailer)),
+                    _ => return Err(panicked()),
+                },
             };
             if !wanted {
                 return Ok(None);
@@ -191,49 +203,45 @@ impl Work {
                     let (content, _) = Form::Ledgered.content_of(&range, whole_bytes);
                     let begin = bytes.len();
                     bytes.resize(begin + (content.end - content.start) as usize, 0);
-                    let positions = &self.positions;
-                    read_exact(positions, &mut bytes[begin..], content.start, &self.what, self.content_bytes)?;
+                    self.read(&mut bytes[begin..], content.start)?;
                 }
             }
-            if bytes.len() >= PART_BYTES && !self.tell(Progress::Part(std::mem::take(&mut bytes))) {
+            if bytes.len() >= PART_BYTES && !self.tell(Part::Bytes(std::mem::take(&mut bytes))) {
                 return Ok(false);
             }
         }
-        Ok(bytes.is_empty() || self.tell(Progress::Part(bytes)))
+        Ok(bytes.is_empty() || self.tell(Part::Bytes(bytes)))
     }
 
-    /// The content ends where it was to end, and whoever watches over it finds it unchanged.
-    fn check_end(&self) -> Result<(), Error> {
-        match self.positions.read_at(&mut [0], self.content_bytes) {
-            Ok(0) => Ok(()),
-            Ok(more) => Err(changed(&self.what, self.content_bytes, self.content_bytes + more as u64)),
-            Err(cause) => Err(Error::Read { what: self.what.clone(), bytes: self.content_bytes, cause }),
-        }
-    }
-}
-
-fn changed(what: &str, announced: u64, read: u64) -> Error {
-    Error::SizeChanged { what: what.to_owned(), announced, read }
-}
-
-/// Fills `to` from `offset` on.
-fn read_exact(
-    positions: &Positions,
-    mut to: &mut [u8],
-    mut offset: u64,
-    what: &str,
-    announced: u64,
-) -> Result<(), Error> {
-    while !to.is_empty() {
-        match positions.read_at(to, offset) {
-            Ok(0) => return Err(changed(what, announced, offset)),
-            Ok(count) => {
-                to = &mut to[count..];
-                offset += count as u64;
+    /// Fills `to` from `offset` on.
+    fn read(&self, mut to: &mut [u8], mut offset: u64) -> Result<(), Error> {
+        while !to.is_empty() {
+            match self.positions.read_at(to, offset) {
+                Ok(0) => {
+                    let (what, announced) = (self.what.clone(), self.content_bytes);
+                    return Err(Error::SizeChanged { what, announced, read: offset });
+                }
+                Ok(count) => {
+                    to = &mut to[count..];
+                    offset += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => return Err(Error::Read { what: self.what.clone(), bytes: offset, cause }),
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(cause) => return Err(Error::Read { what: what.to_owned(), bytes: offset, cause }),
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// What the reader has next, unless it has failed.
+fn next(progress: &Receiver<Progress>) -> Result<Progress, Error> {
+    match progress.recv() {
+        Ok(Progress::Failed(error)) => Err(error),
+        Ok(progress) => Ok(progress),
+        Err(_) => Err(panicked()),
+    }
+}
+
+fn panicked() -> Error {
+    Error::GaveUp("the reader panicked".to_owned())
 }

@@ -131,8 +131,7 @@ impl Delivery {
         self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many; the last frame of them waits for more, or
-    /// for an end.
+    /// Takes as many of `bytes` as there is room for and returns how many; the last frame waits for more, or an end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
         let payload_bytes = self.blocks.payload_bytes();
         let mut taken = 0;
@@ -192,8 +191,7 @@ impl Delivery {
     }
 
     fn extent(&self, dealing: Dealing) -> Extent {
-        let end = self.trailer.zip(self.end());
-        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), end)
+        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer.zip(self.end()))
     }
 
     /// How many bytes of the source so many frames are; of a last one that is not full no more than have been pushed.
@@ -205,6 +203,11 @@ impl Delivery {
     /// Bytes of the source that have been pushed, in whole frames.
     pub(super) fn pushed_bytes(&self) -> u64 {
         self.bytes_of(self.blocks.frames())
+    }
+
+    /// Bytes that were pushed, and those of pieces that were sent.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.pushed + self.answering.sent_bytes()
     }
 
     /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.

@@ -16,6 +16,13 @@ impl Root {
         running.choose(now, stretch, self.endpoint.config().timing.stall)
     }
 
+    /// Bytes that went for the content, ledgers included, if only what somebody lacks is sent: to all, and to single
+    /// ones.
+    pub fn sent_bytes(&self) -> Option<u64> {
+        let running = self.phase.running().filter(|running| running.view().selective)?;
+        Some(running.delivery().sent_bytes())
+    }
+
     /// Whether [`wants_again`](Root::wants_again) counts bytes in the ledgered form of the whole content, not as they
     /// were pushed.
     pub fn wants_of_whole(&self) -> bool {

@@ -1,19 +1,17 @@
 //! Makes sections of a content.
 
-use super::super::encoder::{Encoder, SpanBuffer};
+use super::super::encoder::SpanBuffer;
 use super::super::layout::SpanPlace;
 use super::sections::Due;
 use super::{ChunkSet, Cut, Cutter, Piece, SectionPart, Sections, StretchPlace};
-use crate::session::Trailer;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Makes sections of a content that it is shown stretch by stretch, and adds it up to its digest.
+/// Makes sections of a content that it is shown stretch by stretch.
 #[derive(Debug, Clone)]
 pub struct Selector {
     /// What has been made: whoever reads it again looks there.
     sections: Arc<Mutex<Sections>>,
-    encoder: Encoder,
     cutter: Cutter,
 }
 
@@ -21,7 +19,7 @@ impl Selector {
     /// Of a content of so many bytes, whose pieces are named as `cut` says.
     pub fn new(content_bytes: u64, cut: Cut) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(content_bytes)));
-        Selector { sections, encoder: Encoder::default(), cutter: Cutter::new(cut) }
+        Selector { sections, cutter: Cutter::new(cut) }
     }
 
     /// What has been made.
@@ -34,21 +32,20 @@ impl Selector {
         self.sections.lock().due()
     }
 
-    /// The section with the ledgers of the stretch that is due, of which `read` fills span after span.
+    /// The section with the ledgers of the stretch that is due. `next` seals its spans, one after the other, and may use
+    /// the memory of the one before.
     ///
     /// # Errors
-    /// That of `read`.
+    /// That of `next`.
     pub fn ledgers<E>(
         &mut self,
         place: &StretchPlace,
-        mut read: impl FnMut(&SpanPlace, &mut SpanBuffer) -> Result<(), E>,
+        mut next: impl FnMut(&SpanPlace, SpanBuffer) -> Result<SpanBuffer, E>,
     ) -> Result<Vec<u8>, E> {
         let (mut ledgers, mut pieces, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
         for span in place.spans() {
-            buffer = SpanBuffer::empty(buffer);
-            read(&span, &mut buffer)?;
+            buffer = next(&span, buffer)?;
             self.cutter.feed(buffer.content(), |piece, _| pieces.push(piece));
-            self.encoder.seal(&mut buffer);
             ledgers.extend_from_slice(buffer.ledger());
         }
         let content_bytes = self.sections.lock().content_bytes();
@@ -68,11 +65,5 @@ impl Selector {
     /// The section with these chunks of the stretch that is due.
     pub fn chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
         self.sections.lock().add_chunks(chunks)
-    }
-
-    /// What the content adds up to, once all its ledgers have been made; the bytes are those of the ledgered form of all
-    /// of it.
-    pub fn trailer(&self) -> Trailer {
-        self.encoder.trailer()
     }
 }

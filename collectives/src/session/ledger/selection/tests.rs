@@ -1,6 +1,6 @@
 //! Sections of a content, and the spans that are made of them.
 
-use super::super::encoder::SpanBuffer;
+use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::encoded;
 use super::*;
 use proptest::prelude::*;
@@ -17,15 +17,18 @@ fn content(bytes: usize) -> Vec<u8> {
 /// All sections of a content of which these chunks are sent, and who made them.
 fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
     let (whole, trailer) = encoded(content);
+    let mut encoder = Encoder::default();
     let (mut selector, mut stream) = (Selector::new(content.len() as u64, cut), Vec::new());
     loop {
         match selector.due() {
             Due::Ledgers(place) => {
-                let read = |place: &super::super::SpanPlace, buffer: &mut SpanBuffer| {
+                let read = |place: &super::super::SpanPlace, used| {
+                    let mut buffer = SpanBuffer::empty(used);
                     let (begin, count) = (place.content_begin() as usize, place.content_bytes());
                     buffer.room()[..count].copy_from_slice(&content[begin..][..count]);
                     buffer.filled(count);
-                    Ok::<(), Infallible>(())
+                    encoder.seal(&mut buffer);
+                    Ok::<_, Infallible>(buffer)
                 };
                 let Ok(section) = selector.ledgers(&place, read);
                 stream.extend(section);
@@ -43,7 +46,7 @@ fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
             Due::End => break,
         }
     }
-    assert_eq!(selector.trailer(), trailer);
+    assert_eq!(encoder.trailer(), trailer);
     assert_eq!(selector.sections().lock().stream_bytes(), stream.len() as u64);
     (stream, selector)
 }

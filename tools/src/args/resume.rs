@@ -1,0 +1,45 @@
+//! Sending to receivers that have something already.
+
+use clap::{Args, ValueEnum};
+use ethbcast_collectives::session::ledger::Cut;
+use std::path::PathBuf;
+
+/// What `send` makes of receivers that have some of SOURCE, and of the last run.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Write the report of this run to FILE, as --json prints it; --resume and --only-missing read that of the last run
+    /// there before.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Send again to the hosts of the last run: who has everything verifies it, who has a part gets the rest.
+    #[arg(long, requires = "report", conflicts_with_all = ["hosts", "only_missing"])]
+    pub resume: bool,
+    /// Send to those hosts of the last run alone that had not verified everything.
+    #[arg(long, requires = "report", conflicts_with = "hosts")]
+    pub only_missing: bool,
+    /// What receivers with an older version find at another place: what was moved by whole chunks of 64 KiB (fixed), as
+    /// in images, or by any number of bytes (cdc), as in archives and directories; none: only what is where it was.
+    #[arg(long, value_enum, value_name = "fixed|cdc|none", default_value = "fixed", hide_possible_values = true)]
+    pub delta: Delta,
+}
+
+/// What `send --delta` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Delta {
+    /// By whole chunks.
+    Fixed,
+    /// By any number of bytes.
+    Cdc,
+    /// Nothing.
+    None,
+}
+
+impl From<Delta> for Cut {
+    fn from(delta: Delta) -> Cut {
+        match delta {
+            Delta::Fixed => Cut::Fixed,
+            Delta::Cdc => Cut::ContentDefined,
+            Delta::None => Cut::None,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The report of the last run: whom it was sent to, and who has not got it.
+
+use crate::args::ResumeArgs;
+use crate::exit::{Code, Failure, fail};
+use serde_json::Value;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The version of the reports that can be read.
+const SCHEMA: u64 = 1;
+/// What a receiver's status is that has everything.
+const VERIFIED: &str = "verified";
+
+/// What became of the last run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LastRun {
+    /// Bytes that were sent, if their end was reached.
+    pub bytes: Option<u64>,
+    /// Its receivers, and whether each verified them.
+    pub receivers: Vec<(String, bool)>,
+}
+
+impl LastRun {
+    /// Reads the report that the arguments name, if they need it.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if it cannot be read, 2 if it is none.
+    pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
+        let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|error| {
+            let help = "send once with --report FILE, or name the hosts with --hosts";
+            Failure::new(Code::System, format!("cannot read the last report {}: {error}; {help}", path.display()))
+        })?;
+        match LastRun::parse(&text) {
+            Ok(last) => Ok(Some(last)),
+            Err(why) => fail(
+                Code::Usage,
+                format!("{} {why}; name the hosts with --hosts, or send to all with -n", path.display()),
+            ),
+        }
+    }
+
+    fn parse(text: &str) -> Result<LastRun, String> {
+        let report: Value = serde_json::from_str(text).map_err(|error| format!("is no report of `send`: {error}"))?;
+        match report["schema"].as_u64() {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(format!("is a report of version {other}, this program reads version {SCHEMA}")),
+            None => return Err("is no report of `send`: it names no schema".to_owned()),
+        }
+        let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
+        let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
+        let receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
+        if receivers.is_empty() {
+            return Err("is the report of a run without receivers".to_owned());
+        }
+        Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
+    }
+
+    /// For whom this run is: all of them, or those who have not verified the bytes.
+    pub fn hosts(&self, only_missing: bool) -> Vec<String> {
+        let wanted = self.receivers.iter().filter(|(_, verified)| !(only_missing && *verified));
+        wanted.map(|(host, _)| host.clone()).collect()
+    }
+
+    /// Fails if SOURCE, of so many bytes, is not what was sent then: who verified that has not got this.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2.
+    pub fn check_source(&self, bytes: Option<u64>) -> anyhow::Result<()> {
+        match self.bytes.zip(bytes).filter(|(before, now)| before != now) {
+            Some((before, now)) => fail(
+                Code::Usage,
+                format!(
+                    "the last report is of {before} bytes, SOURCE has {now}: it is another; send it to all, without \
+                     --only-missing"
+                ),
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes a report to a file: whole, or not at all.
+///
+/// # Errors
+/// A [`Failure`] with code 4.
+pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let saved = write(&beside, report).and_then(|()| fs::rename(&beside, path));
+    saved.map_err(|error| {
+        Failure::new(Code::System, format!("cannot write the report to {}: {error}", path.display())).into()
+    })
+}
+
+fn write(path: &Path, report: &str) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    writeln!(file, "{report}")?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(schema: u64, blake3: &str) -> String {
+        format!(
+            r#"{{"schema":{schema},"bytes":7,"blake3":{blake3},"receivers":[
+                {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},{{"host":"n3","status":"verified"}}]}}"#
+        )
+    }
+
+    #[test]
+    fn a_report_says_who_is_missing_and_of_what() {
+        let last = LastRun::parse(&report(1, "\"ab\"")).expect("a report");
+        assert_eq!(last.hosts(true), ["n2"]);
+        assert_eq!(last.hosts(false), ["n1", "n2", "n3"]);
+        assert!(last.check_source(Some(7)).is_ok() && last.check_source(None).is_ok());
+        let text = last.check_source(Some(8)).expect_err("another").to_string();
+        assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");
+        let unfinished = LastRun::parse(&report(1, "null")).expect("a report");
+        assert!(unfinished.check_source(Some(8)).is_ok(), "its end was not reached");
+    }
+
+    #[test]
+    fn what_is_no_report_or_of_another_version_is_refused_by_name() {
+        for (text, word) in [
+            (report(2, "null"), "version 2"),
+            ("{}".to_owned(), "names no schema"),
+            ("no json".to_owned(), "no report of `send`"),
+            (r#"{"schema":1}"#.to_owned(), "names no receivers"),
+            (r#"{"schema":1,"receivers":[]}"#.to_owned(), "without receivers"),
+            (r#"{"schema":1,"receivers":[{"host":3}]}"#.to_owned(), "names no receivers"),
+        ] {
+            let why = LastRun::parse(&text).expect_err("it is none");
+            assert!(why.contains(word), "{why}");
+        }
+    }
+}
