@@ -23,7 +23,7 @@ pub struct Trouble {
 pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 
 /// Opens the file of an entry, to read.
-pub trait OpenEntry: Send + 'static {
+pub trait OpenEntry: Send + Sync + 'static {
     /// What is opened.
     type File: DiskFile;
 

@@ -2,7 +2,6 @@
 
 use crate::source::{Selection, Tree};
 use ethbcast_collectives::session::live::ReadAt;
-use parking_lot::Mutex;
 use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -30,7 +29,7 @@ pub enum BasisError {
 
 /// Bytes that are read for what comes; they may change at any time, as all that is found in them is checked.
 pub(super) struct Basis {
-    content: Mutex<Box<dyn ReadAt>>,
+    content: Box<dyn ReadAt>,
     bytes: u64,
 }
 
@@ -49,14 +48,14 @@ impl Basis {
             // As its sender would list it: what is the same in both is at the same place, or a little further.
             let tree = Tree::list(&[path.join("")], &Selection::default())
                 .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
-            return Ok(Basis { bytes: tree.bytes(), content: Mutex::new(Box::new(tree.again())) });
+            return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()) });
         }
         if !kind.is_file() && !kind.is_block_device() {
             return Err(BasisError::NoPositions { path: path.to_owned() });
         }
         let mut file = File::open(path).map_err(unreadable)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        Ok(Basis { bytes, content: Mutex::new(Box::new(file)) })
+        Ok(Basis { bytes, content: Box::new(file) })
     }
 
     /// How long it was when it was opened.
@@ -66,7 +65,7 @@ impl Basis {
 
     /// Reads all of `to` from `offset` on; false if there is less, or it cannot be read.
     pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
-        read_exactly(&**self.content.lock(), offset, to)
+        read_exactly(&*self.content, offset, to)
     }
 
     /// Reads as much as there is, in parts of at most so many bytes.
@@ -74,7 +73,7 @@ impl Basis {
         let mut buffer = vec![0; part_bytes];
         let mut at = 0;
         while at < self.bytes {
-            match self.content.lock().read_at(&mut buffer, at) {
+            match self.content.read_at(&mut buffer, at) {
                 Ok(0) => break,
                 Ok(count) => {
                     take(&buffer[..count]);
