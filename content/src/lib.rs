@@ -6,11 +6,14 @@
 
 pub mod command;
 pub mod dest;
+pub mod image;
 pub mod layout;
 pub mod manifest;
 pub mod name;
+pub mod page_cache;
 pub mod replay;
 pub mod source;
+pub mod sparse;
 pub mod storage;
 pub mod syncer;
 mod trouble;
