@@ -242,8 +242,9 @@ fn images_are_unpacked_once_at_the_sender_or_by_each_receiver() {
         assert_eq!(is_whole, by == "root", "{ending} by {by}: {report}");
         assert!(fs::read(dest.join("image")).is_ok_and(|found| found == bytes), "{ending} by {by}");
     }
+    let dest = site.directory("disks");
     for arguments in [&["-c"][..], &["-c", "-o", "compression_type=zstd"], &["-o", "cluster_size=4096"]] {
-        let (qcow2, dest) = (site.path("disk.qcow2"), site.directory("disks"));
+        let qcow2 = site.path("disk.qcow2");
         run(
             "qemu-img",
             &[&["convert", "-q", "-f", "raw", "-O", "qcow2"], arguments, &[text(&source), text(&qcow2)]].concat(),
