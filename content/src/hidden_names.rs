@@ -83,9 +83,11 @@ pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
 /// How many bytes of what may come are in a directory already, by the journals there.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    let journals = names.iter().filter(|name| with_suffix(name, JOURNAL).is_some());
-    let left = |name| Some(peek(&directory.file(Path::new(name)).ok()?)?.durable.bytes());
-    journals.filter_map(left).sum()
+    let left = |names: HiddenNames| {
+        let claimed = || Some(peek(&directory.file(&names.journal).ok()?)?.durable.bytes());
+        directory.allocated_bytes(&names.part).ok().or_else(claimed)
+    };
+    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).filter_map(left).sum()
 }
 
 /// Whether nobody will take it up.

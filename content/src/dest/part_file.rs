@@ -9,7 +9,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
-const SYNC_BYTES: u64 = 8 << 20;
+pub(super) const SYNC_BYTES: u64 = 8 << 20;
 
 /// A file that is written from its first byte to its last and then gets its name.
 pub trait WrittenFile {
@@ -24,6 +24,12 @@ pub trait WrittenFile {
     /// # Errors
     /// The system's.
     fn keep(&mut self, bytes: u64) -> Result<()>;
+
+    /// Leaves a hole of so many bytes behind what is there.
+    ///
+    /// # Errors
+    /// The system's.
+    fn skip(&mut self, bytes: u64) -> Result<()>;
 
     /// Another handle of the same open file, only to sync it from another thread.
     ///
@@ -127,6 +133,18 @@ impl<F: WrittenFile> PartFile<F> {
             self.unsynced_bytes = 0;
         }
         self.check_syncer()
+    }
+
+    /// Leaves a hole of so many bytes.
+    ///
+    /// # Errors
+    /// As for [`write_all`](PartFile::write_all).
+    pub fn skip(&mut self, bytes: u64) -> std::result::Result<(), DiskError> {
+        self.check_syncer()?;
+        self.file.skip(bytes).map_err(|error| {
+            self.syncer = None;
+            at("leave a hole")(error)
+        })
     }
 
     /// Puts everything on the disk, still under no name.

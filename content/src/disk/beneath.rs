@@ -152,6 +152,11 @@ impl Directory for Beneath {
         Ok(modified.elapsed().map_or(0, |age| age.as_secs()))
     }
 
+    fn allocated_bytes(&self, name: &Path) -> io::Result<u64> {
+        let stat = linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
+    }
+
     fn rename(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
         Ok(linux::renameat(&self.0, name, &other.0, to)?)
     }

@@ -189,6 +189,12 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn age_seconds(&self, name: &Path) -> io::Result<u64>;
 
+    /// How many bytes of the disk a file right in this one takes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn allocated_bytes(&self, name: &Path) -> io::Result<u64>;
+
     /// Moves what is right in this one to a place right in `other`, whatever has that name there.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ mod tests;
 
 use crate::disk::DiskFile;
 use crate::runs::Runs;
+use ethbcast_collectives::session::ledger::CHUNK_BYTES;
+use ethbcast_collectives::session::live::Offered;
 use record::{HEAD_BYTES, RECORD_BYTES, Record, Seal, read_head, write_head};
 use std::io;
 use std::ops::Range;
@@ -38,6 +40,14 @@ pub struct Identity {
     pub chunk_bytes: u32,
     /// What it was offered as: a digest of that.
     pub content: [u8; 32],
+}
+
+impl Identity {
+    /// Of what is offered, which has so many bytes.
+    pub(crate) fn of(offered: &Offered, bytes: u64) -> Identity {
+        let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
+        Identity { bytes, chunk_bytes: CHUNK_BYTES as u32, content: *blake3::hash(text.as_bytes()).as_bytes() }
+    }
 }
 
 /// What a journal said.

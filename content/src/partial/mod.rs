@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 /// Bytes read back at once: enough for BLAKE3 to use wide vectors.
 const READ_BYTES: usize = 1 << 20;
+/// Zeros that are written where nothing else is made of them, in bytes.
+const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// How often a hidden name is made anew because somebody took the file for that of a dead process.
 const ATTEMPTS: usize = 10;
 
@@ -244,6 +246,19 @@ impl<D: Directory> WrittenFile for PartialFile<D> {
         Ok(())
     }
 
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let (end, old_end) = (self.at + bytes, self.file.bytes()?);
+        // What an earlier run left there is no hole.
+        while self.at < end.min(old_end) {
+            let count = (end.min(old_end) - self.at).min(ZEROS.len() as u64);
+            self.write_all(&ZEROS[..count as usize])?;
+        }
+        if end > old_end {
+            self.file.set_bytes(end)?;
+        }
+        self.keep(end - self.at)
+    }
+
     fn syncing_handle(&self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
         let (file, holder, written) = (self.file.try_clone()?, Arc::clone(&self.holder), Arc::clone(&self.written));
         let mut journal = self.journal.lock().take();
@@ -320,7 +335,8 @@ impl<D: Directory> Drop for PartialFile<D> {
             Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
                 hidden_names::remove(&*self.holder, names);
             }
-            Hidden::Kept(_) => {}
+            // What was reserved behind it is given back.
+            Hidden::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
         }
     }
 }

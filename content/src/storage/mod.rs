@@ -17,7 +17,6 @@ use crate::journal::Identity;
 use crate::replay::Replay;
 use crate::trouble::trouble;
 use ethbcast_collectives::session::application::Tally;
-use ethbcast_collectives::session::ledger::CHUNK_BYTES;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
 use incoming::Incoming;
@@ -111,7 +110,7 @@ impl TreeStorage {
         let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= LEAST_KEPT_BYTES) else {
             return Ok(());
         };
-        let identity = identity(offered, bytes);
+        let identity = Identity::of(offered, bytes);
         for holder in Place::holders(&self.target) {
             self.leftover = Leftover::find(&holder, &identity)?;
             if self.leftover.is_some() {
@@ -198,12 +197,6 @@ impl Storage for TreeStorage {
         self.arrived.path.get_or_init(|| path);
         Ok(())
     }
-}
-
-/// What is offered, so that the next run knows whether it is the same.
-fn identity(offered: &Offered, bytes: u64) -> Identity {
-    let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
-    Identity { bytes, chunk_bytes: CHUNK_BYTES as u32, content: *blake3::hash(text.as_bytes()).as_bytes() }
 }
 
 /// What others that lack something may read of it.

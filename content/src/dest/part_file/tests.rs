@@ -61,6 +61,10 @@ impl WrittenFile for ModelFile {
         unreachable!("nothing is there before")
     }
 
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        self.write_all(&vec![0; bytes as usize])
+    }
+
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
         self.0.lock().call()?;
         let model = self.0.clone();

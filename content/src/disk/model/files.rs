@@ -138,6 +138,10 @@ impl Directory for ModelDirectory {
         self.disk.look(|state| state.current.find(self.inode, name).map(|_| state.age_seconds))
     }
 
+    fn allocated_bytes(&self, name: &Path) -> Result<u64> {
+        self.file(name)?.bytes()
+    }
+
     fn rename(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
         self.disk.change(&format!("rename {} to {}", name.display(), to.display()), |state| {
             let moved = state.current.find(self.inode, name)?;
