@@ -24,7 +24,7 @@ impl Runs {
         let touched = &self.0[from..to];
         let begin = touched.first().map_or(run.start, |first| first.start.min(run.start));
         let end = touched.last().map_or(run.end, |last| last.end.max(run.end));
-        self.0.splice(from..to, [begin..end]);
+        self.0.splice(from..to, std::iter::once(begin..end));
     }
 
     /// Whether it has all of a run.
@@ -79,6 +79,6 @@ mod tests {
         (0..200_000_u64).for_each(|at| set.insert(2 * at..2 * at + 1));
         assert_eq!(set.0.len(), MOST_RUNS);
         set.insert(0..400_000);
-        assert_eq!(set.0, [0..400_000]);
+        assert!(set.contains(&(0..400_000)) && set.0.len() == 1);
     }
 }

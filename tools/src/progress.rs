@@ -90,12 +90,12 @@ impl Bar {
                 self.line(format!("{host} offers {source}, {size}"));
                 self.put(Show::Waiting(format!("{host} to start")));
             }
-            Progress::Sender(RootEvent::Started { receivers, via, size }) => {
+            Progress::Sender(RootEvent::Started { receivers, via, size, .. }) => {
                 let what = size.map_or("a stream".to_owned(), units::bytes);
                 self.line(format!("sending {what} to {receivers} receivers via {via}"));
                 self.put(Show::Start(*size));
             }
-            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size }) => {
+            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size, .. }) => {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
                 self.put(Show::Start(*size));
             }

@@ -44,20 +44,18 @@ pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
     rest.is_empty()
 }
 
-/// The pieces of a stretch, and where each is; the last of the stretch before may reach into it.
-#[derive(Debug, Default)]
+/// The pieces that end in a stretch, and where each is; the first may begin in the stretch before.
+#[derive(Debug)]
 pub(super) struct Located(Vec<(Piece, Place)>);
 
 impl Located {
-    /// Finds the pieces of a stretch. `before` is what was found of the stretch before.
-    pub(super) fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis], before: &Located) -> Located {
-        let reaches_in = |(piece, _): &&(Piece, Place)| piece.offset + u64::from(piece.bytes) > ledger.place().begin();
+    /// Finds the pieces of a stretch.
+    pub(super) fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis]) -> Located {
         let mut places: Vec<Option<Place>> = ledger.pieces().iter().map(|piece| index.find(piece.name)).collect();
         if index.is_partial() {
             try_neighbours(ledger.pieces(), &mut places, bases);
         }
-        let found = ledger.pieces().iter().zip(places).filter_map(|(piece, place)| Some((*piece, place?)));
-        Located(before.0.last().filter(reaches_in).copied().into_iter().chain(found).collect())
+        Located(ledger.pieces().iter().zip(places).filter_map(|(piece, place)| Some((*piece, place?))).collect())
     }
 
     /// The parts that make these bytes of the content, if all of them were found.

@@ -34,7 +34,8 @@ pub struct Held {
     /// Where an older version of it would be: DEST, if nothing else was given.
     dest: Option<PathBuf>,
     place: Mutex<InPlace>,
-    search: Mutex<Search>,
+    /// The pieces of the bases, once somebody looks for some.
+    index: Mutex<Option<Index>>,
     /// Of the stretches that are not written yet.
     found: Mutex<BTreeMap<u64, Vec<Found>>>,
 }
@@ -49,14 +50,6 @@ impl Debug for InPlace {
     }
 }
 
-/// What was read of the bases to find pieces anywhere.
-#[derive(Debug, Default)]
-struct Search {
-    index: Option<Index>,
-    /// The stretch that was searched last, and what was found of it.
-    last: Option<(u64, Located)>,
-}
-
 impl Held {
     /// What an earlier run left, and these bases; without any, what is at `dest` under its own name or the sender's.
     ///
@@ -67,7 +60,7 @@ impl Held {
             bases: RwLock::new(bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?),
             dest: dest.filter(|_| bases.is_empty()),
             place: Mutex::default(),
-            search: Mutex::default(),
+            index: Mutex::default(),
             found: Mutex::default(),
         })
     }
@@ -117,15 +110,12 @@ impl Held {
         if ledger.pieces().is_empty() || bases.is_empty() {
             return;
         }
-        let mut search = self.search.lock();
+        let mut index = self.index.lock();
         let cut = cut_of(ledger.pieces());
-        if search.index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
-            search.index = Some(Index::of(&bases, cut));
+        if index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
+            *index = Some(Index::of(&bases, cut));
         }
-        let before = search.last.take().filter(|(number, _)| number + 1 == ledger.number());
-        let before = before.map(|(_, located)| located).unwrap_or_default();
-        let index = search.index.as_ref().expect("it was just made");
-        let located = Located::find(ledger, index, &bases, &before);
+        let located = Located::find(ledger, index.as_ref().expect("it was just made"), &bases);
         for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
             let bytes = ledger.chunk_bytes(chunk);
             let begin = ledger.chunk_offset(chunk);
@@ -135,7 +125,6 @@ impl Held {
                 *found = Found::Parts(parts);
             }
         }
-        search.last = Some((ledger.number(), located));
     }
 }
 
@@ -151,7 +140,7 @@ impl Holdings for Held {
             self.open_dest(dest, offer);
         }
         self.found.lock().clear();
-        *self.search.lock() = Search::default();
+        *self.index.lock() = None;
     }
 
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {

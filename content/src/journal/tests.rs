@@ -38,7 +38,7 @@ fn what_was_written_is_read_and_more_can_be_written_behind_it() {
     written(&disk);
     let (mut journal, recovered) = Journal::take_up(file(&disk)).expect("it is one");
     assert_eq!(recovered.identity, identity(1));
-    assert_eq!(recovered.durable.iter().cloned().collect::<Vec<_>>(), [0..262_144]);
+    assert!(recovered.durable.contains(&(0..262_144)) && recovered.durable.bytes() == 262_144);
     assert_eq!(recovered.prologue, vec![7; PROLOGUE_PART_BYTES + 3]);
     journal.claim(&(262_144..300_000)).expect("room");
     let (_, recovered) = Journal::take_up(file(&disk)).expect("it is one");

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Bytes read back at once: enough for BLAKE3 to use wide vectors.
 const READ_BYTES: usize = 1 << 20;
 /// Zeros that are written where nothing else is made of them, in bytes.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// How often a hidden name is made anew because somebody took the file for that of a dead process.
 const ATTEMPTS: usize = 10;
 
@@ -55,7 +55,7 @@ enum Hidden {
     /// By none.
     Nameless,
     /// By one that goes with its process.
-    Fleeting(HiddenNames, Arc<Unfinished>),
+    Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
     /// By one that is found again.
     Kept(HiddenNames),
     /// By its own.

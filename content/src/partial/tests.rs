@@ -54,7 +54,7 @@ fn what_is_left_is_found_again_read_only_or_not_and_locked_while_somebody_writes
     let mut sync = first.syncing_handle().expect("room");
     sync().expect("room");
     first.write_all(&[2; 100_000]).expect("room");
-    let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o444));
+    let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o444);
     fs::set_permissions(directory.path().join(&HiddenNames::of(b"dest").part), mode).expect("ours");
     let second = begin(&directory, &kept(1)).expect("room");
     assert!(!second.is_kept() && second.claimed().is_empty(), "the first has it");

@@ -194,7 +194,7 @@ impl Source<'_> {
     }
 
     /// Only what is data of it.
-    fn sparse(self, map: Map, file: impl ReadAt + Sync, attributes: FileAttributes) -> Content<'static> {
+    fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Content<'static> {
         let (map, unchanged) = (Arc::new(map), self.unchanged());
         let size = map.stream_bytes();
         let stream = Arc::new(SparseStream::new(map, file));

@@ -146,6 +146,7 @@ impl<D: Directory> Work<D> {
         Ok(work.0)
     }
 
+    #[expect(clippy::type_complexity, reason = "the journal is on its way to the thread that writes it")]
     fn without_syncer(
         place: Place<D>,
         manifest: Manifest,

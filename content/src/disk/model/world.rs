@@ -155,12 +155,13 @@ impl World {
                     there.resize(*bytes as usize, 0);
                 }
             }
-            Change::Attributes { inode, attributes } => match self.0.get_mut(inode) {
-                Some(Inode::File { attributes: there, .. } | Inode::Directory { attributes: there, .. }) => {
+            Change::Attributes { inode, attributes } => {
+                if let Some(Inode::File { attributes: there, .. } | Inode::Directory { attributes: there, .. }) =
+                    self.0.get_mut(inode)
+                {
                     there.clone_from(attributes);
                 }
-                _ => {}
-            },
+            }
             Change::Name { directory, name, inode } => {
                 self.rename(*directory, |names| names.insert(name.clone(), *inode));
             }
