@@ -24,7 +24,7 @@ pub struct Trouble {
 pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 
 /// Opens the file of an entry, to read.
-pub trait OpenEntry: Send + 'static {
+pub trait OpenEntry: Send + Sync + 'static {
     /// The file, if it can still be opened.
     ///
     /// # Errors
