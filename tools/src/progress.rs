@@ -90,14 +90,15 @@ impl Bar {
                 self.line(format!("{host} offers {source}, {size}"));
                 self.put(Show::Waiting(format!("{host} to start")));
             }
-            Progress::Sender(RootEvent::Started { receivers, via, size, .. }) => {
+            Progress::Sender(RootEvent::Started { receivers, via, size, selective }) => {
                 let what = size.map_or("a stream".to_owned(), units::bytes);
+                let what = if *selective { format!("what somebody lacks of {what}") } else { what };
                 self.line(format!("sending {what} to {receivers} receivers via {via}"));
-                self.put(Show::Start(*size));
+                self.put(Show::Start(size.filter(|_| !selective)));
             }
-            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size, .. }) => {
+            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size, selective }) => {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
-                self.put(Show::Start(*size));
+                self.put(Show::Start(size.filter(|_| !selective)));
             }
             Progress::Interface { away: true } => {
                 self.line("the network interface has gone down: waiting for it".to_owned())

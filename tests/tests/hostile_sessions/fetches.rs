@@ -2,7 +2,7 @@
 
 use crate::forgery::{Forged, Harm, forged};
 use crate::scene::{BYTES, MEMBERS};
-use ethbcast_collectives::session::{Fetch, Message, Piece};
+use ethbcast_collectives::session::{Fetch, Message, Needs, Piece};
 use ethbcast_transport::wire::Rank;
 
 const ALL: u64 = BYTES as u64;
@@ -30,4 +30,11 @@ pub fn answers() -> Vec<Forged> {
         [0, 1, 1400].map(|bytes| forged(&Message::Piece(Piece { from, end, bytes: vec![7; bytes] }), Harm::Nothing))
     };
     places.into_iter().flat_map(answer).collect()
+}
+
+/// What a member lacks, of every sense and nonsense, where nobody has asked.
+pub fn words() -> Vec<Forged> {
+    let sets = [vec![], vec![0], vec![1], vec![1, 0, 0, 4, 0], vec![0xff; 129], vec![0; 129], vec![7; 60]];
+    let word = |stretch: u64| sets.clone().map(|set| forged(&Message::Needs(Needs { stretch, set }), Harm::Nothing));
+    [0, 1, 8, u64::MAX].into_iter().flat_map(word).collect()
 }

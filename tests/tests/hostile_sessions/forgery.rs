@@ -338,6 +338,7 @@ pub fn all(scene: &Scene, to: usize, from: usize) -> Vec<Vec<Forged>> {
         departures(scene, member),
         fetches::questions(),
         fetches::answers(),
+        fetches::words(),
         rubbish(),
     ]
 }

@@ -22,9 +22,9 @@ fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
     Have::new(&bytes.into())
 }
 
-/// What is sent to all beside chunks: ledgers, heads, the trailer.
+/// What is sent to all beside chunks: ledgers, heads, what fills a frame, the trailer.
 fn overhead(content: usize) -> u64 {
-    Form::Ledgered.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40
+    Form::Ledgered.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
 
 fn all_have_it(played: &Played, receivers: usize) {
@@ -139,7 +139,7 @@ fn ledgers_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_words() {
     all_have_it(&played, 2);
     let data = played.price.data;
     let least = 1600 * CHUNK as u64;
-    assert!((least..least + overhead(length) + 6 * 200).contains(&data), "{data} of {least}");
+    assert!((least..least + overhead(length) + 6 * 9200).contains(&data), "{data} of {least}");
     // At 1 Gbit/s on two hops: 0.84 s, and what simulated time the first words take.
     assert!(played.took.as_secs_f64() < 0.84 * 1.05 + 0.05, "{:?}", played.took);
 }

@@ -4,11 +4,11 @@ use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::ledger::{
     Checked, ChunkSet, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
 };
-use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, Trailer, kind};
-use ethbcast_tests::session::{Case, Sent, hosts_of, star, strike};
+use ethbcast_collectives::session::{Blocks, Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
+use ethbcast_tests::session::{Case, Sent, hosts_of, session, star, strike};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation};
-use ethbcast_transport::wire::{Kind, parse};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -180,6 +180,17 @@ impl Faults for Meter {
     }
 }
 
+/// What a member would send the root, by somebody else.
+fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
+    let mac = host_mac(usize::from(rank));
+    let identity = Identity { session, stream: StreamId(0), rank: Rank(rank), mac, ether_type: EtherType::DEFAULT };
+    let (kind, body) = Message::Needs(needs.clone()).encode();
+    let mut frame = vec![0; 1600];
+    let length = identity.write(&mut frame, host_mac(0), &identity.header(kind), &body);
+    frame.truncate(length);
+    frame
+}
+
 /// A session whose receivers have something.
 pub struct Scene {
     pub case: Case,
@@ -190,6 +201,8 @@ pub struct Scene {
     pub loss: f64,
     /// Whether the root can send a part only.
     pub selects: bool,
+    /// Words that somebody sends the root in a member's name, and when.
+    pub strays: Vec<(Duration, u16, Needs)>,
 }
 
 /// What became of it.
@@ -206,11 +219,11 @@ pub struct Played {
 impl Scene {
     pub fn new(case: Case, content: Arc<[u8]>, have: Vec<Option<Have>>) -> Scene {
         assert_eq!((case.receivers + case.late.0, case.bytes), (have.len(), content.len()));
-        Scene { case, content, have, cut: Cut::None, loss: 0.0, selects: true }
+        Scene { case, content, have, cut: Cut::None, loss: 0.0, selects: true, strays: Vec::new() }
     }
 
     pub fn play(self, seed: u64, replay: &str) -> Played {
-        let Scene { case, content, have, cut, loss, selects } = self;
+        let Scene { case, content, have, cut, loss, selects, strays } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter { price: Rc::clone(&price), next: 0, others: RandomFaults::new(seed).loss(loss) };
         let source = Ledgered::new(Sent::new(Arc::clone(&content), false));
@@ -227,6 +240,10 @@ impl Scene {
         let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(50_000_000);
         strike(&case, &network, &mut simulation);
+        for (at, rank, needs) in &strays {
+            let frame = forged(session(seed), *rank, needs);
+            simulation.inject(Instant::START + *at, 0, &frame);
+        }
         let end = simulation.run(Instant::START + Duration::from_secs(300), |number, host, now| {
             let again = Participant::turn(host, now);
             let sound = host.streams().map_or(Ok(()), Blocks::audit);

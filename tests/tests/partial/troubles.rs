@@ -1,7 +1,7 @@
 //! Loss, deaths, latecomers, and holdings that are not what they say.
 
 use super::scene::{CHUNK, Have, Scene};
-use ethbcast_collectives::session::Outcome;
+use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};
 use ethbcast_transport::sim::Random;
@@ -92,4 +92,23 @@ fn who_comes_late_fetches_what_was_not_sent() {
     let played = Scene::new(case, content, have).play(1, "late");
     assert_eq!(played.fates, [Outcome::Delivered; 3]);
     assert_eq!(played.price.pieces, 40 * CHUNK as u64, "what the two had");
+}
+
+#[test]
+fn words_in_a_members_name_cost_bytes_of_the_content_at_most_and_nothing_else() {
+    let content: Arc<[u8]> = data(30 * CHUNK, 3).into();
+    let have = (0..3).map(|_| Some(Have::new(&content))).collect();
+    let mut scene = Scene::new(case(Via::Chain, 3, content.len()), Arc::clone(&content), have);
+    // All of it, nothing of it, sets of other stretches, no sets.
+    let sets =
+        [(0, vec![1, 0, 0, 0, 30]), (0, vec![1]), (1, vec![1]), (7, vec![1]), (u64::MAX, vec![1]), (0, vec![9; 50])];
+    for (at, (stretch, set)) in (0..60).zip(sets.iter().cycle()) {
+        for rank in 1..=3 {
+            let moment = Duration::from_micros(200_300 + at * 37);
+            scene.strays.push((moment, rank, Needs { stretch: *stretch, set: set.clone() }));
+        }
+    }
+    let played = scene.play(1, "words");
+    assert_eq!(played.fates, [Outcome::Delivered; 3]);
+    assert!(played.price.data <= 31 * CHUNK as u64 && played.damages.is_empty(), "{:?}", played.price);
 }

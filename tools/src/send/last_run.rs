@@ -108,7 +108,8 @@ mod tests {
     fn report(schema: u64, blake3: &str) -> String {
         format!(
             r#"{{"schema":{schema},"bytes":7,"blake3":{blake3},"receivers":[
-                {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},{{"host":"n3","status":"verified"}}]}}"#
+                {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},
+                {{"host":"n3","status":"verified"}}]}}"#
         )
     }
 

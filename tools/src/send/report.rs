@@ -75,8 +75,8 @@ impl Report<'_> {
         let part = self.sent.sent_bytes.map_or(String::new(), |bytes| format!(" ({} sent)", units::bytes(bytes)));
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} frames \
-             sent, {} again){plan}",
+            "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
+             frames sent, {} again){plan}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),

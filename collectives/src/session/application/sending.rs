@@ -18,8 +18,9 @@ pub trait Source {
         false
     }
 
-    /// Receivers have some of the content already: from the first byte on it shows only what somebody lacks.
-    fn select(&mut self) {}
+    /// Receivers have some of the content already: from the first byte on it shows only what somebody lacks, for frames
+    /// of so many bytes.
+    fn select(&mut self, _frame_bytes: usize) {}
 
     /// The stretch of which it has to know what somebody lacks before it can go on.
     fn wants_choice(&self) -> Option<u64> {
@@ -132,7 +133,7 @@ impl<S: Source> Sending<S> {
     /// Tells the source that only what somebody lacks is sent, and what that is.
     fn select(&mut self, root: &mut Root, now: Instant) {
         if root.is_selective() && !std::mem::replace(&mut self.selected, true) {
-            self.source.select();
+            self.source.select(root.streams().map_or(1, |streams| streams.payload_bytes()));
         }
         while let Some(stretch) = self.source.wants_choice()
             && let Some(chunks) = root.chosen(now, stretch)

@@ -136,8 +136,13 @@ impl<S: Source> Ledgered<S> {
                     }
                 }
                 Due::Chunks(_) => {
-                    let Some(chunks) = selecting.chosen.pop_front() else { return Next::Nothing };
-                    selecting.section = selecting.selector.chunks(chunks).into();
+                    if let Some(chunks) = selecting.chosen.pop_front() {
+                        selecting.section = selecting.selector.chunks(chunks).into();
+                    } else if let Some(padding) = selecting.selector.padding() {
+                        selecting.part = padding;
+                    } else {
+                        return Next::Nothing;
+                    }
                 }
                 Due::End => return Next::End(self.encoder.trailer()),
             }
@@ -210,9 +215,9 @@ impl<S: Source> Source for Ledgered<S> {
         self.selects.is_some()
     }
 
-    fn select(&mut self) {
+    fn select(&mut self, frame_bytes: usize) {
         let Some((content_bytes, cut)) = self.selects else { return };
-        let selector = Selector::new(content_bytes, cut);
+        let selector = Selector::new(content_bytes, cut, frame_bytes);
         let (chosen, section) = (VecDeque::new(), VecDeque::new());
         let part = Vec::new();
         self.selecting = Some(Box::new(Selecting { selector, chosen, choices: 0, section, part, taken: 0 }));

@@ -39,7 +39,14 @@ impl ReadAt for File {
 
 /// The same for several threads.
 #[derive(Clone)]
-pub(super) struct Positions(pub(super) Arc<dyn ReadAt>);
+pub(super) struct Positions(Arc<dyn ReadAt>);
+
+impl Positions {
+    /// Of these bytes.
+    pub(super) fn new(positions: impl ReadAt) -> Positions {
+        Positions(Arc::new(positions))
+    }
+}
 
 impl std::fmt::Debug for Positions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

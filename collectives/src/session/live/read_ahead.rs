@@ -142,7 +142,7 @@ impl ReadAhead {
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
         self.again = match positions {
             Ok(positions) => {
-                let positions = Positions(Arc::new(positions));
+                let positions = Positions::new(positions);
                 self.positions = Some(positions.clone());
                 Ok(ReadAgain::new(positions, &self.waker))
             }
@@ -177,13 +177,13 @@ impl Source for ReadAhead {
         self.positions.is_some() && self.size.is_some()
     }
 
-    fn select(&mut self) {
+    fn select(&mut self, frame_bytes: usize) {
         let (Some(positions), Some(size)) = (&self.positions, self.size) else { return };
         // From here on that thread takes what the reader brings.
         let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
         let used = std::mem::replace(&mut self.used, used);
-        let spans = SealedSpans { progress: std::mem::replace(&mut self.progress, progress), used };
-        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), self.cut, &self.waker) {
+        let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
+        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), (self.cut, frame_bytes), &self.waker) {
             Ok(selecting) => self.selecting = Some(selecting),
             Err(error) => self.unselected = Some(Error::Resources(error)),
         }

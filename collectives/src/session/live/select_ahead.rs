@@ -50,12 +50,12 @@ impl SelectAhead {
         spans: SealedSpans,
         positions: Positions,
         (what, content_bytes): (&str, u64),
-        cut: Cut,
+        (cut, frame_bytes): (Cut, usize),
         waker: &Arc<Waker>,
     ) -> io::Result<SelectAhead> {
         let (to_machine, parts) = sync_channel(PARTS_AHEAD);
         let (choices, chosen) = channel();
-        let selector = Selector::new(content_bytes, cut);
+        let selector = Selector::new(content_bytes, cut, frame_bytes);
         let sections = Arc::clone(selector.sections());
         let (what, waker) = (what.to_owned(), Arc::clone(waker));
         let work = Work { spans, positions, what, content_bytes, selector, chosen, parts: to_machine, waker };
@@ -125,9 +125,16 @@ impl SelectAhead {
 /// What is read of the content from its beginning to its end.
 #[derive(Debug)]
 pub(super) struct SealedSpans {
-    pub(super) progress: Receiver<Progress>,
+    progress: Receiver<Progress>,
     /// Where used memory goes.
-    pub(super) used: SyncSender<SpanBuffer>,
+    used: SyncSender<SpanBuffer>,
+}
+
+impl SealedSpans {
+    /// What comes by `progress`; used memory goes back by `used`.
+    pub(super) fn new(progress: Receiver<Progress>, used: SyncSender<SpanBuffer>) -> SealedSpans {
+        SealedSpans { progress, used }
+    }
 }
 
 /// What the thread does.
@@ -176,9 +183,9 @@ impl Work {
                     // It is asked at once what is lacking of it.
                     self.tell(Part::Bytes(section))
                 }
-                Due::Chunks(_) => match self.chosen.recv() {
-                    Ok(chunks) => self.send_chunks(chunks)?,
-                    Err(_) => false,
+                Due::Chunks(_) => match self.choice() {
+                    Some(chunks) => self.send_chunks(chunks)?,
+                    None => false,
                 },
                 Due::End => match next(&self.spans.progress)? {
                     Progress::End(trailer) => return Ok(Some(trailer)),
@@ -189,6 +196,16 @@ impl Work {
                 return Ok(None);
             }
         }
+    }
+
+    /// What is sent of the next stretch; none if nobody wants it any more.
+    fn choice(&mut self) -> Option<ChunkSet> {
+        if let Ok(chunks) = self.chosen.try_recv() {
+            return Some(chunks);
+        }
+        // What was made goes, whole frame or not: it is answered.
+        let wanted = self.selector.padding().is_none_or(|padding| self.tell(Part::Bytes(padding)));
+        if wanted { self.chosen.recv().ok() } else { None }
     }
 
     /// Sends the chunks that were chosen of the next stretch; whether it is still wanted.

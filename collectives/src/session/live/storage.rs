@@ -38,8 +38,8 @@ pub trait Storage {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// The next bytes, which stand already where they belong: whoever [holds](crate::session::ledger::Holdings) them has
-    /// read them from there.
+    /// The next bytes, which stand already where they belong: whoever
+    /// [holds](crate::session::ledger::Holdings) them has read them from there.
     ///
     /// # Errors
     /// As for [`write`](Storage::write), which it is unless it is told otherwise.

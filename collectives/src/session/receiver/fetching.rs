@@ -34,8 +34,8 @@ impl Fetching {
         &mut self.needing
     }
 
-    /// What the application wants, because it is `lacking` or came damaged; of what it did before and does not want any more nothing is asked. `blamed` says who
-    /// sent bytes.
+    /// What the application wants, because it is `lacking` or came damaged; of what it did before and does not want any
+    /// more nothing is asked. `blamed` says who sent bytes.
     pub(super) fn want(
         &mut self,
         now: Instant,

@@ -36,6 +36,8 @@ enum State {
     Begin,
     /// Ledgers are coming, so many bytes of them and the pieces.
     Ledgers { place: StretchPlace, before: u16, bytes: usize },
+    /// So many bytes mean nothing.
+    Padding(usize),
     /// It is being said which chunks come.
     Set { head: [u8; HEAD_BYTES], bytes: usize },
     /// Chunks of a stretch are coming.
@@ -134,6 +136,14 @@ impl Composer {
                     self.ledgers.push_back(Arc::clone(&ledger));
                     return Some(Composed::Ledger(ledger));
                 }
+                State::Padding(left) => {
+                    let count = (*left).min(self.input.len() - self.at);
+                    (self.at, *left) = (self.at + count, *left - count);
+                    if *left > 0 {
+                        return None;
+                    }
+                    self.state = State::Begin;
+                }
                 State::Begin => {
                     let head = *self.input[self.at..].first_chunk()?;
                     self.at += HEAD_BYTES;
@@ -166,6 +176,10 @@ impl Composer {
                 sound.then_some(State::Ledgers { place, before, bytes })
             }
             Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
+            Head::Padding { bytes } => {
+                let sound = head[8..] == Head::seal(head, &[], self.next_chunks);
+                sound.then_some(State::Padding(bytes as usize))
+            }
         }
     }
 

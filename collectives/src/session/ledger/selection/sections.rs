@@ -21,16 +21,20 @@ pub(super) enum Head {
     Ledgers { before: u16, pieces: u32 },
     /// Chunks of the next stretch, said in so many bytes.
     Chunks { set_bytes: u16 },
+    /// So many bytes that mean nothing: they fill a frame, so that what is before them goes.
+    Padding { bytes: u32 },
 }
 
 impl Head {
     const LEDGERS: u8 = 1;
     const CHUNKS: u8 = 2;
+    const PADDING: u8 = 3;
 
     fn write(self) -> [u8; 8] {
         let (kind, short, long) = match self {
             Head::Ledgers { before, pieces } => (Head::LEDGERS, before, pieces),
             Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
+            Head::Padding { bytes } => (Head::PADDING, 0, bytes),
         };
         let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&short.to_be_bytes());
@@ -48,6 +52,7 @@ impl Head {
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
+            [Head::PADDING, 0] if short == 0 && long <= MOST_PADDING_BYTES => Some(Head::Padding { bytes: long }),
             _ => None,
         }
     }
@@ -59,6 +64,9 @@ impl Head {
         *hasher.finalize().as_bytes().first_chunk().expect("a digest is longer than a seal")
     }
 }
+
+/// The most bytes of padding: a frame has fewer.
+const MOST_PADDING_BYTES: u32 = 1 << 17;
 
 /// The most pieces of a stretch: the shortest has 4 KiB.
 const MOST_PIECES: usize = super::STRETCH_BYTES as usize / 4096 + 1;
@@ -116,6 +124,7 @@ struct Section {
 enum What {
     Ledgers { before: u16, pieces: u32 },
     Chunks(Box<ChunkSet>),
+    Padding(u32),
 }
 
 impl Section {
@@ -127,6 +136,11 @@ impl Section {
                 let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
                 let names = SectionPart::Names(u64::from(*pieces) * PIECE_BYTES as u64);
                 std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
+            }
+            What::Padding(bytes) => {
+                let head = Head::Padding { bytes: *bytes }.write();
+                let seal = Head::seal(&head, &[], self.place.number());
+                vec![SectionPart::Bytes([&head[..], &seal, &vec![0; *bytes as usize]].concat())]
             }
             What::Chunks(chunks) => {
                 let mut set = Vec::new();
@@ -188,6 +202,19 @@ impl Sections {
         let Due::Chunks(place) = self.due() else { panic!("chunks are not due") };
         self.chunks += 1;
         self.add(place, What::Chunks(Box::new(chunks)))
+    }
+
+    /// Fills the frame, of so many bytes, in which the last byte of the stream is, and begins the next: what is before
+    /// goes at once then; empty if that has been done, or nothing waits for a choice.
+    pub fn pad(&mut self, frame_bytes: u64) -> Vec<SectionPart> {
+        let is_padded = matches!(self.list.last(), None | Some(Section { what: What::Padding(_), .. }));
+        let Due::Chunks(place) = self.due() else { return Vec::new() };
+        if is_padded {
+            return Vec::new();
+        }
+        let least = self.end + HEAD_BYTES as u64;
+        let bytes = (least.next_multiple_of(frame_bytes) + 1 - least) as u32;
+        self.add(place, What::Padding(bytes))
     }
 
     fn add(&mut self, place: StretchPlace, what: What) -> Vec<SectionPart> {

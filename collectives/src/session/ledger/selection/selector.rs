@@ -13,13 +13,15 @@ pub struct Selector {
     /// What has been made: whoever reads it again looks there.
     sections: Arc<Mutex<Sections>>,
     cutter: Cutter,
+    frame_bytes: u64,
 }
 
 impl Selector {
-    /// Of a content of so many bytes, whose pieces are named as `cut` says.
-    pub fn new(content_bytes: u64, cut: Cut) -> Selector {
+    /// Of a content of so many bytes, whose pieces are named as `cut` says; what it makes goes in frames of so many
+    /// bytes, and only whole ones go at once.
+    pub fn new(content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(content_bytes)));
-        Selector { sections, cutter: Cutter::new(cut) }
+        Selector { sections, cutter: Cutter::new(cut), frame_bytes: frame_bytes.max(1) as u64 }
     }
 
     /// What has been made.
@@ -32,8 +34,8 @@ impl Selector {
         self.sections.lock().due()
     }
 
-    /// The section with the ledgers of the stretch that is due. `next` seals its spans, one after the other, and may use
-    /// the memory of the one before.
+    /// The section with the ledgers of the stretch that is due. `next` seals its spans, one after the other, and
+    /// may use the memory of the one before.
     ///
     /// # Errors
     /// That of `next`.
@@ -60,6 +62,14 @@ impl Selector {
         section.append(&mut ledgers);
         pieces.iter().for_each(|piece| piece.write(&mut section));
         Ok(section)
+    }
+
+    /// What lets go what was made, before it is waited for a choice.
+    pub fn padding(&mut self) -> Option<Vec<u8>> {
+        match self.sections.lock().pad(self.frame_bytes).pop()? {
+            SectionPart::Bytes(bytes) => Some(bytes),
+            SectionPart::Whole(_) | SectionPart::Names(_) => None,
+        }
     }
 
     /// The section with these chunks of the stretch that is due.

@@ -172,8 +172,8 @@ impl StretchLedger {
             && ChunkHash::of(self.chunk_offset(chunk), bytes).value() == self.value(chunk)
     }
 
-    /// Pieces of the content by name, in order of their offsets, if names were asked for: those that end in the stretch,
-    /// or nearly. None is certain, only [`matches`](StretchLedger::matches) is.
+    /// Pieces of the content by name, in order of their offsets, if names were asked for: those that end in the
+    /// stretch, or nearly. None is certain, only [`matches`](StretchLedger::matches) is.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }

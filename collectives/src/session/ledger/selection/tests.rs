@@ -18,7 +18,7 @@ fn content(bytes: usize) -> Vec<u8> {
 fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
     let (whole, trailer) = encoded(content);
     let mut encoder = Encoder::default();
-    let (mut selector, mut stream) = (Selector::new(content.len() as u64, cut), Vec::new());
+    let (mut selector, mut stream) = (Selector::new(content.len() as u64, cut, 1468), Vec::new());
     loop {
         match selector.due() {
             Due::Ledgers(place) => {
@@ -34,6 +34,10 @@ fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
                 stream.extend(section);
             }
             Due::Chunks(place) => {
+                if stream.len() % 2 == 0 {
+                    stream.extend(selector.padding().expect("ledgers came before"));
+                    assert!(stream.len() % 1468 == 1 && selector.padding().is_none(), "one is enough");
+                }
                 let sent = sent.and(&ChunkSet::first(place.chunks()));
                 for part in selector.chunks(sent) {
                     match part {
