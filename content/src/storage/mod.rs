@@ -226,4 +226,6 @@ fn damaged(text: String) -> StorageError {
 }
 
 #[cfg(test)]
+mod resuming;
+#[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// A directory with one of everything.
-fn everything(at: &Path) {
+pub(super) fn everything(at: &Path) {
     let deep = at.join("deep/".to_owned() + &"d/".repeat(300));
     fs::create_dir_all(&deep).expect("room");
     for number in 0..300 {
@@ -34,7 +34,7 @@ fn everything(at: &Path) {
 }
 
 /// All that can be seen of a directory: a line for each name.
-fn seen(at: &Path) -> Vec<String> {
+pub(super) fn seen(at: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let mut open = vec![at.to_owned()];
     while let Some(path) = open.pop() {
@@ -55,11 +55,11 @@ fn seen(at: &Path) -> Vec<String> {
     lines
 }
 
-fn list(source: &Path, selection: &Selection) -> Tree {
+pub(super) fn list(source: &Path, selection: &Selection) -> Tree {
     Tree::list(&[source.to_owned()], selection).expect("readable")
 }
 
-fn whole(dest: &Path) -> Target {
+pub(super) fn whole(dest: &Path) -> Target {
     Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false }
 }
 
@@ -82,14 +82,14 @@ fn receive(stream: &[u8], target: Target) -> Result<Arc<Arrived>, StorageError> 
     Ok(arrived)
 }
 
-fn stream(tree: &Tree) -> Vec<u8> {
+pub(super) fn stream(tree: &Tree) -> Vec<u8> {
     let mut bytes = Vec::new();
     tree.reader().read_to_end(&mut bytes).expect("it never fails");
     bytes
 }
 
 /// The names in a directory.
-fn names(at: &Path) -> Vec<String> {
+pub(super) fn names(at: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(at)
         .expect("readable")
         .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
@@ -99,7 +99,7 @@ fn names(at: &Path) -> Vec<String> {
 }
 
 /// In memory where there is such a place: what is tested is not how long a disk takes that others use.
-fn scratch() -> TempDir {
+pub(super) fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
