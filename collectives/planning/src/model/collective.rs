@@ -5,13 +5,13 @@
 //!   [`predict`](super::predict).
 //! - Allgather round a ring along the switches: a rank hands on what has come whole, so that P − 1 steps of L(m) + g(m)
 //!   follow each other, on the slowest cable of all.
-//! - Scatter, and gather, which is a scatter backwards: the root's port carries one parcel of blocks after the other, and
-//!   each goes on from rank to rank when it is there whole. The last to come is that of which turn and way together are
-//!   longest: max (turn·g(m) + depth·(L(m) + g(m))).
+//! - Scatter, and gather, which is a scatter backwards: every port carries one parcel of m bytes after the other, g(m)
+//!   each, which is at the next rank L(m) later and goes on as soon as it is there whole and the port is free.
 
 use super::choose::Situation;
-use crate::plan::{Plan, Speeds, USUAL, depths, farthest_first, parcels};
+use crate::plan::{Plan, Speeds, USUAL, farthest_first, parcels};
 use crate::topology::Walk;
+use std::collections::VecDeque;
 
 /// What an allgather of [`Situation::size_bytes`] from each member takes, in seconds; the situation's root is any.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,14 +47,20 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     let block =
         |blocks: usize| Block::of(&Situation { size_bytes: Some(bytes.saturating_mul(blocks as u64)), ..*situation });
     let order = farthest_first(plan, situation.topology, situation.members);
-    let (depths, mut before, mut last) = (depths(plan), 0.0, 0.0_f64);
-    for parcel in parcels(plan, &order, plan.root(), most) {
-        let Block { gap_ns, latency_ns, .. } = block(parcel.ranks.len());
-        // Those in it are sorted by their depth.
-        let depth = parcel.ranks.first().map_or(0, |&rank| depths[rank]);
-        last = last.max(before + depth as f64 * (latency_ns + gap_ns));
-        before += gap_ns;
+    // When each block is where it has come to.
+    let mut there = vec![0.0_f64; plan.ranks()];
+    let mut downward = VecDeque::from([plan.root()]);
+    while let Some(rank) = downward.pop_front() {
+        let mut free = 0.0_f64;
+        let sent = if plan.children(rank).is_empty() { Vec::new() } else { parcels(plan, &order, rank, most) };
+        for parcel in sent {
+            let Block { gap_ns, latency_ns, .. } = block(parcel.ranks.len());
+            free = parcel.ranks.iter().map(|&rank| there[rank]).fold(free, f64::max) + gap_ns;
+            parcel.ranks.iter().for_each(|&rank| there[rank] = free + latency_ns);
+        }
+        downward.extend(plan.children(rank));
     }
+    let last = there.into_iter().fold(0.0, f64::max);
     block(1).repeated(last, order.len() as f64) / 1e9
 }
 

@@ -30,7 +30,7 @@ pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
-pub use parcels::{Parcel, depths, farthest_first, parcels};
+pub use parcels::{Parcel, farthest_first, parcels};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};

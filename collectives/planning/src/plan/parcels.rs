@@ -29,7 +29,7 @@ pub fn farthest_first(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) 
 }
 
 /// For each rank how many edges it is from the root.
-pub fn depths(plan: &Plan) -> Vec<usize> {
+fn depths(plan: &Plan) -> Vec<usize> {
     let mut depths = vec![0; plan.ranks()];
     let mut downward = vec![plan.root()];
     while let Some(rank) = downward.pop() {

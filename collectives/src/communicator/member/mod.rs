@@ -3,6 +3,7 @@
 
 mod agreement;
 mod asked;
+mod block_plans;
 mod calls;
 mod claims;
 mod group;
@@ -17,8 +18,9 @@ mod streams;
 mod waits;
 mod way;
 
+pub(super) use block_plans::{Bundle, MEETING_FRAMES, Passage};
 pub(super) use group::Group;
-pub(super) use messages::FIRST_RESERVED_TAG;
+pub(super) use messages::{FIRST_RESERVED_TAG, Handover};
 pub use stats::{MemberMemory, MemberStats};
 pub(super) use way::{StreamName, Way};
 
