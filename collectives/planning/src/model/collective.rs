@@ -1,7 +1,7 @@
 //! What collectives take in which each rank gives or gets a block of its own, by the ways there are to do them.
 //!
-//! - Allgather by casts: each rank sends its block once, and the busiest port or cable carries the blocks of all that are
-//!   behind it, at a host those of all others. Casts are policed, and repeated when anybody missed one, as those of
+//! - Allgather by casts: each rank sends its block once, and the busiest port or cable carries the blocks of all that
+//!   are behind it, at a host those of all others. Casts are policed, and repeated when anybody missed one, as those of
 //!   [`predict`](super::predict).
 //! - Allgather round a ring along the switches: a rank hands on what has come whole, so that P − 1 steps of L(m) + g(m)
 //!   follow each other, on the slowest cable of all.
@@ -37,8 +37,8 @@ pub fn allgather(situation: &Situation) -> Allgather {
     Allgather { casts_seconds: casts / 1e9, ring_seconds: block.repeated(ring, others) / 1e9 }
 }
 
-/// What a scatter of a block of [`Situation::size_bytes`] for each rank down `plan` takes, in seconds, where `most` blocks
-/// go together and the farthest first, as [`parcels`] has them; a gather takes as long.
+/// What a scatter of a block of [`Situation::size_bytes`] for each rank down `plan` takes, in seconds, where `most`
+/// blocks go together and the farthest first, as [`parcels`] has them; a gather takes as long.
 ///
 /// # Panics
 /// Unless the plan has as many ranks as there are members.

@@ -24,8 +24,8 @@ impl BlockToSend {
         BlockToSend { to, message: None, handed: None }
     }
 
-    /// Hands these blocks over as one; false while the send queue is full. If the rank is not there any more, that shows
-    /// elsewhere.
+    /// Hands these blocks over as one; false while the send queue is full. If the rank is not there any more, that
+    /// shows elsewhere.
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &[&[u8]]) -> bool {
         if self.handed.is_none() {
             let message = self.message.get_or_insert_with(|| message(signature, blocks));

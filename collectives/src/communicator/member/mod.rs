@@ -1,5 +1,4 @@
-//! One process of a group: a state machine that finds the others, exchanges messages with them and makes collectives
-//! possible.
+//! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
 
 mod agreement;
 mod asked;
