@@ -62,7 +62,8 @@ fn the_union_of_what_two_lack_is_sent_once_and_what_a_single_one_lacks_to_it_alo
         assert_eq!(pieces, 4 * CHUNK as u64 - 1000, "{via}");
         assert!((3 * CHUNK as u64..3 * CHUNK as u64 + overhead(48 * CHUNK)).contains(&data), "{via}: {data}");
         assert!((4..=12).contains(&words), "{via}: {words}");
-        assert_eq!(played.own[2], 48 * CHUNK as u64 - 1000);
+        // It had those three as well, and was faster than the disk.
+        assert_eq!(played.own[2], 45 * CHUNK as u64 - 1000);
     }
 }
 

@@ -10,7 +10,7 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -157,6 +157,8 @@ pub struct Price {
 
 struct Meter {
     price: Rc<RefCell<Price>>,
+    /// Transmissions that were counted: a cast comes to everybody.
+    counted: BTreeSet<(u64, u32)>,
     next: u64,
     others: RandomFaults,
 }
@@ -165,12 +167,14 @@ impl Faults for Meter {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         let Ok(frame) = parse(delivery.frame) else { return self.others.fate(delivery) };
         let (mut price, bytes) = (self.price.borrow_mut(), frame.payload.len() as u64);
+        let (sequence, stamp) = (frame.header.sequence, frame.header.stamp);
         match frame.header.kind {
-            Kind::DATA if delivery.from == Some(0) && frame.header.sequence >= self.next => {
-                self.next = frame.header.sequence + 1;
+            Kind::DATA if delivery.from != Some(0) || !self.counted.insert((sequence, stamp)) => {}
+            Kind::DATA if sequence >= self.next => {
+                self.next = sequence + 1;
                 price.data += bytes;
             }
-            Kind::DATA if delivery.from == Some(0) => price.again += bytes,
+            Kind::DATA => price.again += bytes,
             kind::PIECE if !frame.payload.is_empty() => price.pieces += bytes - 16,
             kind::NEEDS => price.words += 1,
             _ => {}
@@ -225,7 +229,12 @@ impl Scene {
     pub fn play(self, seed: u64, replay: &str) -> Played {
         let Scene { case, content, have, cut, loss, selects, strays } = self;
         let price = Rc::new(RefCell::new(Price::default()));
-        let faults = Meter { price: Rc::clone(&price), next: 0, others: RandomFaults::new(seed).loss(loss) };
+        let faults = Meter {
+            price: Rc::clone(&price),
+            counted: BTreeSet::new(),
+            next: 0,
+            others: RandomFaults::new(seed).loss(loss),
+        };
         let source = Ledgered::new(Sent::new(Arc::clone(&content), false));
         let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
         let have = RefCell::new(have);

@@ -21,7 +21,7 @@ fn some(content: &Arc<[u8]>, hosts: usize, random: &mut Random) -> Vec<Option<Ha
         let mut have = Have::new(content);
         for _ in 0..holes {
             let from = random.below(chunks) as usize;
-            have = have.without(from..from + 1 + random.below(chunks / 3) as usize);
+            have = have.without(from..from + 1 + random.below(chunks / 3 + 1) as usize);
         }
         (random.below(4) > 0).then_some(have)
     };
@@ -85,13 +85,14 @@ fn the_others_get_theirs_when_some_die_and_who_steps_aside_gets_its_own() {
 
 #[test]
 fn who_comes_late_fetches_what_was_not_sent() {
-    let content: Arc<[u8]> = data(60 * CHUNK, 3).into();
-    let have = vec![Some(Have::new(&content).without(10..30)), Some(Have::new(&content).without(10..30)), None];
-    let late = (1, Duration::from_millis(215));
+    let content: Arc<[u8]> = data(1000 * CHUNK, 3).into();
+    let most = || Some(Have::new(&content).without(10..900));
+    let have = vec![most(), most(), None];
+    let late = (1, Duration::from_millis(210));
     let case = Case { late, ..case(Via::Chain, 2, content.len()) };
     let played = Scene::new(case, content, have).play(1, "late");
     assert_eq!(played.fates, [Outcome::Delivered; 3]);
-    assert_eq!(played.price.pieces, 40 * CHUNK as u64, "what the two had");
+    assert_eq!(played.price.pieces, 110 * CHUNK as u64, "what the two had");
 }
 
 #[test]

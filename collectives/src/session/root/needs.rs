@@ -75,7 +75,7 @@ impl Needs {
 mod tests {
     use super::*;
 
-    const CONTENT: u64 = 10 * 64 << 20;
+    const CONTENT: u64 = 640 << 20;
 
     fn word(stretch: u64, chunks: &[usize]) -> Word {
         let mut set = Vec::new();
