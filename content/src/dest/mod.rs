@@ -3,13 +3,16 @@
 mod arrival;
 mod device;
 mod disk;
+mod in_use;
+mod medium;
 mod part_file;
+mod target;
 mod unnamed_file;
-
-pub use arrival::{Arrival, Landed};
+mod unpacking;
 
 use crate::storage;
-use device::Device;
+pub use arrival::{Arrival, Landed};
+pub use device::Device;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -22,12 +25,21 @@ use unnamed_file::{UnnamedFile, remove_stale};
 #[error("{0}")]
 pub struct DestError(String);
 
+/// How what comes is put there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handling {
+    /// Compare with what is read back from the disk, too.
+    pub read_back: bool,
+    /// Make holes of zeros.
+    pub sparse: bool,
+}
+
 fn fail<T>(text: impl Into<String>) -> Result<T, DestError> {
     Err(DestError(text.into()))
 }
 
 /// What DEST turned out to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Dest {
     /// `-`.
     Stdout,
@@ -44,8 +56,8 @@ pub enum Dest {
     Device {
         /// Its node.
         path: PathBuf,
-        /// How much it holds.
-        bytes: u64,
+        /// The device, which nobody else can use meanwhile.
+        device: Device,
     },
     /// An existing directory: the file goes in under its own name.
     Directory {
@@ -106,11 +118,8 @@ impl Dest {
         if !overwrite {
             return fail(format!("DEST {name} is a block device: overwrite all it has with --force"));
         }
-        let bytes = Device::open(&path).and_then(|mut device| device.bytes()).map_err(|error| {
-            let help = if error.kind() == ErrorKind::ResourceBusy { "unmount it" } else { "choose another DEST" };
-            DestError(format!("cannot write to the device {name}: {error}; {help}"))
-        })?;
-        Ok(Dest::Device { path, bytes })
+        let device = Device::open(&path)?;
+        Ok(Dest::Device { path, device })
     }
 
     /// Whether it is overwritten as the bytes come, and has its name already.
@@ -151,8 +160,8 @@ impl Dest {
 
     /// Bytes that can be written there.
     pub fn free_bytes(&self) -> u64 {
-        if let Dest::Device { bytes, .. } = self {
-            return *bytes;
+        if let Dest::Device { device, .. } = self {
+            return device.bytes();
         }
         let Some(directory) = self.directory() else { return u64::MAX };
         statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())

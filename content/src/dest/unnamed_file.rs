@@ -22,6 +22,7 @@ const MODE: u32 = 0o666;
 const ATTEMPTS: usize = 10;
 
 /// A file that is being written, and will have a name when it is whole.
+#[derive(Debug)]
 pub struct UnnamedFile {
     file: File,
     directory: PathBuf,
@@ -32,6 +33,7 @@ pub struct UnnamedFile {
 }
 
 /// A hidden name, which is gone when this is dropped, and when an impatient user ends the process.
+#[derive(Debug)]
 struct HiddenName {
     path: TempPath,
     _unfinished: Unfinished,

@@ -13,7 +13,7 @@ use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{WriteBehind, write_behind};
 use ethbcast_collectives::session::{ReceiveReport, Session};
 use ethbcast_content::command::Signal;
-use ethbcast_content::dest::{Arrival, Dest, Landed};
+use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::storage::Target;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         in_place: args.in_place,
         delete: args.delete,
     };
-    let (arrival, landed) = Arrival::new(dest, target, read_back);
+    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
     let (writer, sink) = write_behind(arrival, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
     std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
@@ -53,15 +53,14 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut receiving = Receiving::new(sink);
     let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
     bar.finish();
-    close(&mut receiving, &landed)?;
-    // What was decided in the very last moment.
-    receiving.ask_verdict(session.now());
+    let was_ended = close(&mut receiving, &landed)?;
+    if !was_ended {
+        // What was decided in the very last moment.
+        receiving.ask_verdict(session.now());
+    }
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
     report::print(&report, landed.path(), args.wire.json, is_quiet)?;
-    verdict(&report, &interrupt, left).map_err(|failed| match landed.command().failed_with() {
-        Some(code) => Failure::new(Code::Command(code), failed).into(),
-        None => failed,
-    })?;
+    verdict(&report, &interrupt, left).map_err(|failed| of_command(failed, &args, &landed, was_ended))?;
     whole(&landed)?;
     let Some(command) = &args.exec else { return Ok(()) };
     run_after(
@@ -93,6 +92,18 @@ fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
+/// A failure, with what the command has to do with it.
+fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
+    let code = failed.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
+    match (&args.pipe, landed.command().failed_with()) {
+        (Some(_), Some(own)) => Failure::new(Code::Command(own), failed).into(),
+        (Some(command), None) if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) => {
+            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).into()
+        }
+        _ => failed,
+    }
+}
+
 /// What a receiver that fails leaves behind.
 fn left_by(dest: &Dest) -> &'static str {
     match dest {
@@ -102,21 +113,22 @@ fn left_by(dest: &Dest) -> &'static str {
     }
 }
 
-/// Ends the disk thread, and the command that it feeds if there is one.
-fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<()> {
+/// Ends the disk thread, and the command that it feeds if there is one; whether this was still running: what it says
+/// of its end is none of the transfer's.
+fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<bool> {
     let is_long = receiving.sink().is_publishing() || landed.is_building();
     let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
     // Whatever still runs has not got all of it: it must not see the end of the process as that of its input.
     let is_fed = landed.command().end(Signal::TERM);
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Signal::KILL) {
-        return Ok(());
+        return Ok(is_fed);
     }
     log::warn!("the disk thread is stuck: what it was writing is given up");
     if receiving.sink().is_publishing() {
         let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
         return fail(Code::System, text);
     }
-    Ok(())
+    Ok(is_fed)
 }
 
 /// Whose bytes are waited for.
