@@ -12,7 +12,7 @@ use std::path::Path;
 /// What is compared with what the device has, and left out if it is the same, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Zeros that are written where nothing else is made of them, in bytes.
-const ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
+static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// A hole of a device begins and ends between its blocks, whatever their size is, in bytes.
 const HOLE_BORDER: u64 = PIECE_BYTES as u64;
 

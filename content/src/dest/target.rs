@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// What becomes one hole where zeros are to be holes, in bytes: smaller ones cost more than they save.
 const HOLE_BYTES: usize = 64 << 10;
-const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
+static ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 
 /// DEST, being written.
 pub(super) enum Target {
