@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum BasisError {
     /// It cannot be opened.
-    #[error("cannot read the basis {path}: {error}; give --basis something that is there, or leave it out", path = .path.display())]
+    #[error("cannot read the basis {}: {error}; give --basis what is there, or leave it out", .path.display())]
     Unreadable {
         /// What was given.
         path: PathBuf,

@@ -1,10 +1,10 @@
 //! A file that is being received, under no name or a hidden one, and gets its own when it is whole.
 //!
 //! What can be resumed has a hidden name that follows from its own, and a [journal](crate::journal) beside it: it
-//! outlives its process, is found by the next one that receives the same name, and is removed when nobody has written to
-//! it for a week. All else has no name at all, and nothing is left of it, however its process ends; where the file
-//! system cannot make such files (`O_TMPFILE`) it has a hidden name that nobody looks for. A lock says whether a process
-//! writes to a hidden file.
+//! outlives its process, is found by the next one that receives the same name, and is removed when nobody has written
+//! to it for a week. All else has no name at all, and nothing is left of it, however its process ends; where the file
+//! system cannot make such files (`O_TMPFILE`) it has a hidden name that nobody looks for. A lock says whether a
+//! process writes to a hidden file.
 
 #[cfg(test)]
 mod crashes;
@@ -97,8 +97,8 @@ impl<D: Directory> PartialFile<D> {
             log::warn!("another process receives {}: what comes here cannot be resumed", name.display());
             return PartialFile::fleeting(holder, holder_path);
         };
-        // What memory has of it may be what the disk does not: whoever wrote it may have been told of an error, and that
-        // is told once. What is read from now on is what the disk has.
+        // What memory has of it may be what the disk does not: whoever wrote it may have been told of an error, and
+        // that is told once. What is read from now on is what the disk has.
         file.sync_data()?;
         file.forget()?;
         let (journal, claimed) = open_journal(&*holder, &names, identity, is_new)?;

@@ -194,8 +194,8 @@ pub struct RecvArgs {
     /// file as it is read back after it was synced, which is the default for a block device.
     #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
     pub verify: Option<Verify>,
-    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Those of a file that has holes
-    /// at the sender are holes again also without it.
+    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Those of a file that has
+    /// holes at the sender are holes again also without it.
     #[arg(long)]
     pub sparse: bool,
     /// Give up if no sender takes this host within this time; without it, wait for ever.
@@ -212,8 +212,8 @@ pub struct RecvArgs {
     /// With --in-place: remove what the sender does not have.
     #[arg(long, requires = "in_place")]
     pub delete: bool,
-    /// Something like what comes, such as an older version of it: a file, a block device or a directory. What is the same
-    /// there is not sent. May be given several times; without it, what is at DEST.
+    /// Something like what comes, such as an older version of it: a file, a block device or a directory. What is the
+    /// same there is not sent. May be given several times; without it, what is at DEST.
     #[arg(long, value_name = "PATH")]
     pub basis: Vec<PathBuf>,
     /// Do not take up what an earlier run left, but remove it, and leave nothing when this one is cut off.
