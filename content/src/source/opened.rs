@@ -58,8 +58,7 @@ struct Source<'a> {
 }
 
 impl Opened {
-    /// Opens a file or a block device. A file that changes while it is read fails with an error, unless that is
-    /// allowed.
+    /// Opens a file or a block device. A file that changes while it is read is an error, unless that is allowed.
     ///
     /// # Errors
     /// If it cannot be read, or is not packed in a known way and should be unpacked.

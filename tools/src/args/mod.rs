@@ -194,8 +194,8 @@ pub struct RecvArgs {
     /// file as it is read back after it was synced, which is the default for a block device.
     #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
     pub verify: Option<Verify>,
-    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Those of a file that has
-    /// holes at the sender are holes again also without it.
+    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Holes at the sender are holes
+    /// again also without it.
     #[arg(long)]
     pub sparse: bool,
     /// Give up if no sender takes this host within this time; without it, wait for ever.

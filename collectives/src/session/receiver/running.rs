@@ -134,7 +134,6 @@ impl Running {
         let at = now + self.turn();
         self.fetching.needing_mut().say(at, needs);
     }
-
     /// What all are sent of the stretches below this one is decided.
     pub(super) fn settle_needs(&mut self, below: u64) {
         self.fetching.needing_mut().settle(below);
@@ -164,7 +163,6 @@ impl Running {
     pub(super) fn supply(&mut self, bytes: &[u8]) {
         self.fetching.supply(bytes, Piece::fitting(self.blocks.payload_bytes()));
     }
-
     /// This host does not have them.
     pub(super) fn deny(&mut self) {
         self.fetching.deny();
@@ -199,9 +197,7 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) {
         self.blocks.handle_frame(now, frame);
-        if self.joining.is_some() && self.blocks.frames() > 0 {
-            self.joining = None;
-        }
+        drop(self.joining.take_if(|_| self.blocks.frames() > 0));
         for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends so much without hearing again that a word now and then is enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {

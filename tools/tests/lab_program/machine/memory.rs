@@ -44,7 +44,7 @@ fn a_long_transfer_takes_no_more_memory_than_a_short_one_and_none_takes_more_tha
     let large = site.path("large");
     let file = fs::File::create(&large).and_then(|file| file.set_len(1 << 40).map(|()| file)).expect("holes");
     for at in 0..2000 {
-        file.write_all_at(&content(at, 20_000), (1 << 29) * at + 12_345).expect("room");
+        file.write_all_at(&content(at, 20_000), (at << 29) + 12_345).expect("room");
     }
     let sparse = peaks(&site, &[large.to_str().expect("UTF-8")], &[dest]);
     let generated = peaks(&site, &["--pipe", "head -c 768M /dev/zero"], &["--pipe", "cat > /dev/null"]);
