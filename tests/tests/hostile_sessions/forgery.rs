@@ -122,6 +122,7 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         payload_bytes: 1468,
         size: Some(BYTES as u64),
         content: ContentKind::Stream,
+        selective: false,
         members: (0..=MEMBERS).map(member).collect(),
     };
     let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
