@@ -186,12 +186,9 @@ impl Session {
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
         let began = self.clock.now();
-        let form = sending.source().form();
-        let root = Root::new(
-            began,
-            options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?,
-        );
-        let mut root = Limited::new(root, began, options.time_limit);
+        let (form, selects) = (sending.source().form(), sending.source().selects());
+        let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
+        let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
