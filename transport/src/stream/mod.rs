@@ -14,6 +14,7 @@ mod orphan;
 mod outgoing;
 mod part;
 mod readers;
+mod rerouting;
 mod stats;
 mod terms;
 mod transmissions;
