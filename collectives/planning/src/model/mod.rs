@@ -14,9 +14,10 @@ mod predict;
 mod segment;
 mod shape;
 
-pub use calibration::{Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
+pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
 pub use choose::{
-    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, given, price,
+    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, competing_seconds, given,
+    price,
 };
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
