@@ -1,10 +1,13 @@
 //! The session: the root's view of its members, what it sends them, and their reports.
 
+mod fates;
+
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
-use super::members::{MemberReport, Members};
+use super::members::Members;
 use super::planner::Planner;
+use super::policing::Policing;
 use super::replanning::Replanning;
 use super::slow::Slow;
 use super::telling::Telling;
@@ -28,6 +31,7 @@ pub(super) struct Running {
     /// Whether somebody stands elsewhere than the view that was told last says.
     changed: bool,
     replanning: Replanning,
+    policing: Policing,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
@@ -57,6 +61,7 @@ impl Running {
             telling: Telling::default(),
             changed: false,
             replanning: Replanning::new(planner),
+            policing: Policing::new(&view, config),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
@@ -163,6 +168,9 @@ impl Running {
         self.members.hear(now, rank);
         if is_of_stream(frame) {
             self.delivery.handle_frame(now, frame, &self.view);
+            if self.policing.is_levelling() {
+                self.follow_up(now, endpoint);
+            }
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
             self.follow_up(now, endpoint);
@@ -275,9 +283,14 @@ impl Running {
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
-        let timing = &endpoint.config().timing;
+        let timing = endpoint.config().timing;
         if !held && !self.changed {
-            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, timing);
+            let rerouted = self.policing.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
+            self.changed = rerouted.is_some();
+            rerouted.into_iter().for_each(|event| endpoint.tell(event));
+        }
+        if !held && !self.changed {
+            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
         }
         if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + timing.view);
@@ -307,7 +320,7 @@ impl Running {
         if self.members.unready(epoch).next().is_none() {
             self.timers.clear(Wait::View);
         }
-        if self.members.all_ready(epoch) && self.delivery.open() {
+        if self.members.all_ready(epoch) && self.delivery.open() && self.delivery.stats().data_sent == 0 {
             let (via, size) = (self.view.via, endpoint.config().size);
             endpoint.tell(RootEvent::Started { receivers: self.members.present(), via, size });
         }
@@ -315,43 +328,6 @@ impl Running {
 
     fn host(&self, rank: Rank) -> &str {
         &self.view.members[rank.index()].host
-    }
-
-    /// A member is gone for a reason the root found itself.
-    fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
-        log::warn!("lost {}: {text}", self.host(rank));
-        self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
-        self.place(now, rank, Standing::Gone);
-    }
-
-    /// A member's fate is known.
-    fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
-        let report = MemberReport::new(self.host(rank), rank, done, form, took);
-        if !self.members.set_report(&report) {
-            return;
-        }
-        self.last_report = Some(now);
-        self.delivery.stop_serving(&self.view, rank);
-        self.fetches.forget(rank);
-        endpoint.tell(RootEvent::Reported(report));
-        if self.members.all_reported() {
-            self.fetches.tell(now, true, &self.view, endpoint);
-            endpoint.tell(RootEvent::AllReported);
-            self.delivery.shut();
-            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
-        }
-    }
-
-    /// A member stands elsewhere from now on: where it was, its parent takes over its children.
-    fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
-        if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
-            self.view.members[rank.index()].standing = standing;
-            self.changed = true;
-            self.replanning.on_change();
-            // The others are given time anew: what they waited for has changed.
-            self.members.all_tried(now, rank);
-        }
     }
 
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
@@ -375,8 +351,12 @@ impl Running {
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        findings.extend(self.policing.look(&scene, self.replanning.planner(), on_slow));
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
         findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
+        if self.policing.is_levelling() {
+            self.delivery.retire();
+        }
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
@@ -387,14 +367,5 @@ impl Running {
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }
         }
-    }
-
-    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
-    fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        let Some(entry) = self.members.in_place(rank) else { return };
-        if !entry.is_reported() {
-            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
-        }
-        self.place(now, rank, Standing::Aside);
     }
 }
