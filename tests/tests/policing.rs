@@ -1,5 +1,5 @@
-//! Switches that let only so many frames a second through to all: `auto` does not bet on them, and a cast that runs when
-//! they begin goes on as a chain.
+//! Switches that let only so many frames a second through to all: `auto` does not bet on them, and a cast that runs
+//! when they begin goes on as a chain.
 
 use ethbcast_collectives::session::{Outcome, RootEvent};
 use ethbcast_planning::plan::Via;

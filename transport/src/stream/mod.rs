@@ -143,17 +143,6 @@ impl Stream {
         self.epoch = epoch;
     }
 
-    /// Goes on under another number: a receiver whose parent, an [`origin_at`](Stream::origin_at), serves it alone from
-    /// now on. Feed, cursor and the local application's place stay; its readers are gone.
-    pub fn set_number(&mut self, now: Instant, number: StreamId) {
-        self.identity.stream = number;
-        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
-        self.tuning = self.tuning.alone();
-        if let Some(intake) = &mut self.intake {
-            *intake = Intake::new(self.identity, &self.tuning);
-        }
-    }
-
     /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
     ///
     /// # Panics

@@ -1,11 +1,11 @@
-//! A stream whose readers are reached in another way from some frame on: a cast that goes on as a tree, where the network
-//! throws away what is sent to all. The feed stays, and whatever anybody needs in it.
+//! A stream that is carried in another way from some frame on: a cast that goes on as a tree, where the network throws
+//! away what is sent to all; a receiver that is served alone. The feed stays, and whatever anybody needs in it.
 
 use super::intake::Intake;
 use super::{Outlet, Stream, readers};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::Rank;
+use crate::wire::{Rank, StreamId};
 
 impl Stream {
     /// Sends nothing new any more, and what a reader lacks to that reader alone, until
@@ -42,6 +42,17 @@ impl Stream {
             self.graft_child(now, peer);
         }
         self.feed.remove_reader(held);
+        if let Some(intake) = &mut self.intake {
+            *intake = Intake::new(self.identity, &self.tuning);
+        }
+    }
+
+    /// Goes on under another number: a receiver whose parent, an [`origin_at`](Stream::origin_at), serves it alone from
+    /// now on. Feed, cursor and the local application's place stay; its readers are gone.
+    pub fn set_number(&mut self, now: Instant, number: StreamId) {
+        self.identity.stream = number;
+        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.tuning = self.tuning.alone();
         if let Some(intake) = &mut self.intake {
             *intake = Intake::new(self.identity, &self.tuning);
         }

@@ -231,7 +231,7 @@ impl Step for Train {
 mod tests {
     use super::*;
 
-    /// Reports after every 16th frame of a train of `frames`, of which `burst` came at once and the others every 120 µs.
+    /// Reports after every 16th of so many frames, of which `burst` came at once and the others every 120 µs.
     fn behind_a_bucket(frames: u64, burst: u64) -> Vec<(u64, u64)> {
         let nanos = |seen: u64| 1_000 * seen.min(burst) + 120_000 * seen.saturating_sub(burst);
         (16..=frames).step_by(16).map(|seen| (seen, nanos(seen))).collect()

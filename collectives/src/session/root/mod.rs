@@ -50,7 +50,6 @@ use super::view::View;
 use crate::membership::ControlStats;
 use closing::Closing;
 use ethbcast_planning::model::Choice;
-use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
@@ -126,12 +125,6 @@ impl Root {
     /// The plan and what it is predicted to take, once members are there.
     pub fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
-    }
-
-    /// The way that it went on by, if that is another than the one chosen at the start.
-    pub fn rerouted(&self) -> Option<Via> {
-        let via = self.view()?.via;
-        (self.choice.as_ref()?.plan.via() != via).then_some(via)
     }
 
     /// The root's end of the streams, once members are there.

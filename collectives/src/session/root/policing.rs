@@ -10,7 +10,7 @@ use super::delivery::Delivery;
 use super::planner::Planner;
 use super::replanning::Replanning;
 use super::watch::{Finding, Scene};
-use super::{OnSlow, RootConfig, RootEvent, Route};
+use super::{OnSlow, Root, RootConfig, RootEvent, Route};
 use crate::session::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
@@ -147,6 +147,14 @@ impl Policing {
         replanning.reroute(view);
         delivery.hold();
         Some(RootEvent::Rerouted { via: view.via, text: MANY.to_owned() })
+    }
+}
+
+impl Root {
+    /// The way that it went on by, if that is another than the one chosen at the start.
+    pub fn rerouted(&self) -> Option<Via> {
+        let via = self.view()?.via;
+        (self.choice.as_ref()?.plan.via() != via).then_some(via)
     }
 }
 

@@ -5,7 +5,7 @@
 //! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
-//! cast_tried = true                       # may be left out: broadcast was tried (and if nothing else is said, arrives)
+//! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
 //! bytes = 1024
