@@ -30,7 +30,7 @@ use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
 use boundaries::Boundaries;
 use crowding::Crowding;
 use intake::{Intake, Received, Standing};
