@@ -1,12 +1,15 @@
 //! Test beds: a topology, the lab that is built like it, and what the model says of it.
 
-use anyhow::Context;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
 use ethbcast_lab::LabGuard;
 use ethbcast_planning::model::{Calibration, Situation, price};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 
-use crate::cluster::bring_up_named;
+use crate::cluster::{INTERFACE, bring_up_named};
 use crate::units::FRAME_PAYLOAD_BYTES;
 
 /// A lab that is up for as long as this lives.
@@ -32,6 +35,37 @@ impl Bed {
         // A lab's name holds no `-`.
         let lab = format!("{bench}{}.{}", std::process::id(), name.replace('-', "."));
         Self::up(lab, Some(name.to_owned()), topology, Some(rate_bits_per_second))
+    }
+
+    /// Brings up the cluster of a topology file; cables of which it gives no rate have this one.
+    ///
+    /// # Errors
+    /// For a bad file, without root, or what keeps the lab from coming up.
+    pub fn of_file(bench: &str, file: &Path, rate_bits_per_second: u64) -> anyhow::Result<Self> {
+        let name = file.to_str().context("the path of the topology is not valid UTF-8")?;
+        let text = std::fs::read_to_string(file).with_context(|| format!("reading {name}"))?;
+        let topology = Topology::parse(&text, name)?;
+        let lab = format!("{bench}{}", std::process::id());
+        Self::up(lab, Some(name.to_owned()), topology, Some(rate_bits_per_second))
+    }
+
+    /// Lets every host's port throw away the frames to a group above so many a second, as storm control does.
+    ///
+    /// # Errors
+    /// If `nft` fails on a host.
+    pub fn police(&self, frames_per_second: u32, burst_frames: u32) -> anyhow::Result<()> {
+        let rules = format!(
+            "add table netdev storm; add chain netdev storm in {{ type filter hook ingress device {INTERFACE} priority \
+             0; }}; add rule netdev storm in meta pkttype multicast limit rate over {frames_per_second}/second burst \
+             {burst_frames} packets drop"
+        );
+        for host in self.hosts() {
+            let output = self.lab.command(&host, "nft")?.arg(&rules).stdin(Stdio::null()).output()?;
+            if !output.status.success() {
+                bail!("`nft` failed on {host}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            }
+        }
+        Ok(())
     }
 
     /// Brings up `hosts` hosts on one switch; without a rate, as fast as the machine copies.

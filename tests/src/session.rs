@@ -8,7 +8,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{
-    Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, host_mac,
+    Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, StormControl, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;
@@ -55,6 +55,10 @@ pub struct Case {
     pub on_slow: OnSlow,
     /// What the root knows of the cables.
     pub topology: Option<Topology>,
+    /// Whether the root measures first and chooses the way itself.
+    pub auto: bool,
+    /// Switches, by number, that police broadcast from some moment on.
+    pub policed: Vec<(usize, StormControl, Duration)>,
 }
 
 /// A host that is not there for a while.
@@ -90,6 +94,8 @@ impl Case {
             timing: Timing::default(),
             on_slow: OnSlow::default(),
             topology: None,
+            auto: false,
+            policed: Vec::new(),
         }
     }
 
@@ -189,13 +195,13 @@ pub fn hosts_of<S: Source, K: Sink>(
         form: source.form(),
         selects: source.selects(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
-        route: Route::Via(case.via),
+        route: if case.auto { Route::Auto } else { Route::Via(case.via) },
         tuning: tuning.clone(),
         timing: case.timing,
         late: case.late.0 > 0,
         on_slow: case.on_slow,
         topology: case.topology.clone(),
-        probe: false,
+        probe: case.auto,
         ..RootConfig::new(station(0), session(seed), "test")
     };
     let root = Participant::root(Root::new(Instant::START, config), source);
@@ -238,7 +244,7 @@ pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     Network::star(case.receivers + case.late.0 + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
-/// Lets happen to the hosts what `case` says: deaths, late beginnings, absences.
+/// Lets happen what `case` says: deaths, late beginnings, absences, switches that police.
 pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation: &mut Simulation<M, F>) {
     for &(host, at) in &case.crashes {
         simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
@@ -246,6 +252,10 @@ pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation:
     for host in case.receivers + 1..=case.receivers + case.late.0 {
         simulation.pause(host, Instant::START);
         simulation.resume(host, Instant::START + case.late.1);
+    }
+    for &(switch, control, at) in &case.policed {
+        let switch = network.switches().nth(switch).expect("a switch of the network");
+        simulation.police(switch, Some(control), Instant::START + at);
     }
     for &Absence { host, from, lasts, paused } in &case.absences {
         let (from, to) = (Instant::START + from, Instant::START + from + lasts);

@@ -1,7 +1,7 @@
 //! What the model takes from a measurement.
 
 use super::{self as measure, CastFinding, ProbeResult, TargetResult};
-use ethbcast_planning::model::{Calibration, CalibrationError, HostCost, Point};
+use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below
@@ -16,10 +16,15 @@ const MOST_LOSS: f64 = 0.99;
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
     let loss = if result.loss < LEAST_LOSS { 0.0 } else { result.loss.min(MOST_LOSS) };
-    let calibration = calibration.with_loss(loss)?;
-    match result.cast {
-        CastFinding::Policed { knee_frames_per_second } => calibration.with_cast_max(knee_frames_per_second.max(1)),
-        CastFinding::FullRate | CastFinding::NotMeasured => Ok(calibration),
+    calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))
+}
+
+/// What a model takes from what was found out about broadcast.
+pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
+    match finding {
+        CastFinding::Policed { knee_frames_per_second } => Broadcast::Policed(knee_frames_per_second.max(1)),
+        CastFinding::FullRate => Broadcast::FullRate,
+        CastFinding::NotMeasured => Broadcast::Untried,
     }
 }
 

@@ -1,11 +1,15 @@
 //! What has been measured so far.
 
 use super::parcel::Parcel;
+use super::settings::Unicast;
 use ethbcast_transport::wire::Peer;
 use std::collections::BTreeMap;
 
 /// So many tests in a row without any answer, and a host counts as gone.
 const MUTE_TESTS: u32 = 3;
+
+/// Of so many frames a loss that is known beforehand is a part.
+const KNOWN_FRAMES: u64 = 1_000_000;
 
 /// Samples of one size, in nanoseconds.
 type Samples = BTreeMap<usize, Vec<u64>>;
@@ -62,6 +66,15 @@ impl Target {
             lost: 0,
             mute: 0,
         }
+    }
+
+    /// One of which so much is known beforehand, with frames of this payload.
+    pub(super) fn known(peer: Peer, payload_bytes: usize, unicast: &Unicast) -> Target {
+        let mut target = Target { present: true, ..Target::new(peer) };
+        target.gaps.insert(payload_bytes, vec![unicast.frame_gap.as_nanos() as u64]);
+        target.sent = KNOWN_FRAMES;
+        target.lost = (KNOWN_FRAMES as f64 * unicast.loss.clamp(0.0, 1.0)) as u64;
+        target
     }
 
     /// Takes note of whether a test was answered at all.

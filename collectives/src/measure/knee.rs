@@ -4,7 +4,9 @@ use super::body::ReportBody;
 
 /// Below this part of what should have arrived, a train counts as policed. 64 frames at 10 % loss stay above it in 99
 /// of 100 cases.
-const POLICED_BELOW: f64 = 0.85;
+pub(super) const POLICED_BELOW: f64 = 0.85;
+/// The same of the shorter trains of a gentle ramp: 16 frames that count.
+pub(super) const GENTLY_POLICED_BELOW: f64 = 0.7;
 
 /// A paced train to the group address.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,13 +33,13 @@ pub(super) struct Known {
     pub loss: f64,
 }
 
-/// The rate at which frames got through to a target, if they were policed; `None` if as many came as unicast makes
-/// expect.
-pub(super) fn policed(pace: RampPace, known: Known, report: &ReportBody) -> Option<f64> {
+/// The rate at which frames got through to a target, if they were policed; `None` if not less than `least_part` of
+/// those came that unicast makes expect.
+pub(super) fn policed(pace: RampPace, known: Known, report: &ReportBody, least_part: f64) -> Option<f64> {
     let expected = (known.frames_per_second / pace.frames_per_second).min(1.0) * (1.0 - known.loss);
     let late_frames = pace.frames - pace.mark();
     let part = report.arrived_late as f64 / late_frames.max(1) as f64;
-    (part < expected * POLICED_BELOW).then(|| passed(pace, report, part))
+    (part < expected * least_part).then(|| passed(pace, report, part))
 }
 
 /// By the receiver's clock, from the first to the last arrival of the second half; few arrivals have to be set against
@@ -73,7 +75,7 @@ mod tests {
     fn what_arrives_as_unicast_does_is_not_policed() {
         let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         for arrived in [400, 396, 350] {
-            assert_eq!(policed(pace, KNOWN, &report(pace, arrived)), None, "{arrived} of 400");
+            assert_eq!(policed(pace, KNOWN, &report(pace, arrived), POLICED_BELOW), None, "{arrived} of 400");
         }
     }
 
@@ -81,15 +83,15 @@ mod tests {
     fn a_slow_receiver_is_no_policer() {
         let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
         let slow = Known { frames_per_second: 4000.0, loss: 0.0 };
-        assert_eq!(policed(pace, slow, &report(pace, 200)), None);
-        assert!(policed(pace, slow, &report(pace, 100)).is_some());
+        assert_eq!(policed(pace, slow, &report(pace, 200), POLICED_BELOW), None);
+        assert!(policed(pace, slow, &report(pace, 100), POLICED_BELOW).is_some());
     }
 
     #[test]
     fn the_rate_that_gets_through_is_taken_from_the_receivers_clock() {
         let pace = RampPace { frames_per_second: 8000.0, frames: 800 };
-        let rate = policed(pace, KNOWN, &report(pace, 100)).expect("a quarter arrived");
+        let rate = policed(pace, KNOWN, &report(pace, 100), POLICED_BELOW).expect("a quarter arrived");
         assert!((rate - 2000.0).abs() < 40.0, "{rate}");
-        assert_eq!(policed(pace, KNOWN, &ReportBody::default()), Some(0.0), "nothing at all");
+        assert_eq!(policed(pace, KNOWN, &ReportBody::default(), POLICED_BELOW), Some(0.0), "nothing at all");
     }
 }

@@ -27,6 +27,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use calibrate::broadcast;
 pub use calibrate::{calibrate, host_costs};
 pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
@@ -34,4 +35,4 @@ pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
 pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};
-pub use settings::ProbeSettings;
+pub use settings::{ProbeSettings, Unicast};

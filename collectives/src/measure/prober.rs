@@ -46,17 +46,23 @@ impl Prober {
     /// second must begin later by the same clock.
     pub fn new(now: Instant, identity: Identity, targets: Vec<Peer>, settings: ProbeSettings) -> Prober {
         let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
+        let payload_bytes = full_payload(settings.mtu_bytes);
+        let target = |peer| match &settings.unicast {
+            Some(unicast) => Target::known(peer, payload_bytes, unicast),
+            None => Target::new(peer),
+        };
+        let all = vec![Item::RollCall, Item::EachLargest, Item::EachSize, Item::Cast];
         let mut prober = Prober {
             // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
             writer: ProbeWriter::new(identity, now.as_micros() as u32),
             ends_at: now + settings.budget,
             findings: Findings {
-                targets: targets.into_iter().map(Target::new).collect(),
-                payload_bytes: full_payload(settings.mtu_bytes),
+                targets: targets.into_iter().map(target).collect(),
+                payload_bytes,
                 cast: CastFinding::NotMeasured,
             },
+            agenda: VecDeque::from(if settings.unicast.is_some() { vec![Item::Cast] } else { all }),
             settings,
-            agenda: VecDeque::from([Item::RollCall, Item::EachLargest, Item::EachSize, Item::Cast]),
             step: None,
         };
         prober.go_on();

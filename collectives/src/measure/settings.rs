@@ -9,8 +9,17 @@ const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_
 /// The message that finds out who answers, and the shortest that a short probe measures, in bytes.
 pub(super) const SMALL_BYTES: usize = 64;
 
+/// What is known of unicast beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unicast {
+    /// The time between two full frames of many.
+    pub frame_gap: Duration,
+    /// Share of them that is lost.
+    pub loss: f64,
+}
+
 /// What a [`Prober`](super::Prober) measures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProbeSettings {
     /// The MTU of this host's interface.
     pub mtu_bytes: usize,
@@ -26,6 +35,8 @@ pub struct ProbeSettings {
     pub train_min: Duration,
     /// The longest train.
     pub train_max: Duration,
+    /// How long the train of the longest messages takes at least.
+    pub train_longest: Duration,
     /// Fewest messages of a train.
     pub train_messages: u64,
     /// How long to wait for the first answer of a host before it is asked again.
@@ -36,6 +47,8 @@ pub struct ProbeSettings {
     pub seeks_mtu: bool,
     /// The group address to try broadcast on, which every target listens to; `None` to leave broadcast out.
     pub cast: Option<MacAddr>,
+    /// If this is known, nothing but broadcast is tried, with all targets, and gently.
+    pub unicast: Option<Unicast>,
     /// After so long the prober ends, with what it has.
     pub budget: Duration,
 }
@@ -54,11 +67,13 @@ impl ProbeSettings {
             train_min: Duration::from_millis(4),
             // At 1 Gbit/s 3000 full frames; against a nap of the receiver of 1 ms, 3 %.
             train_max: Duration::from_millis(40),
+            train_longest: Duration::ZERO,
             train_messages: 3,
             patience: Duration::from_millis(50),
             roll_calls: 10,
             seeks_mtu: true,
             cast: None,
+            unicast: None,
             budget: Duration::from_secs(30),
         }
     }
@@ -73,6 +88,8 @@ impl ProbeSettings {
             trains: Duration::from_millis(15),
             train_min: Duration::from_millis(2),
             train_max: Duration::from_millis(5),
+            // At 100 Mbit/s 250 KB: what a shaper's bucket lets through at once is over by then.
+            train_longest: Duration::from_millis(20),
             patience: Duration::from_millis(5),
             roll_calls: 3,
             seeks_mtu: false,
@@ -81,10 +98,28 @@ impl ProbeSettings {
         }
     }
 
+    /// Whether frames to `group` arrive, of which so much is known by unicast: by a ramp of four short trains, 60 to
+    /// 100 ms with 160 frames in all at most, which ends at the first sign of policing. Some switches shut a port that
+    /// is sent more than they let through.
+    pub fn ramp(mtu_bytes: usize, group: MacAddr, unicast: Unicast) -> ProbeSettings {
+        ProbeSettings {
+            patience: Duration::from_millis(10),
+            budget: Duration::from_secs(1),
+            unicast: Some(unicast),
+            ..ProbeSettings::full(mtu_bytes).with_cast(group)
+        }
+    }
+
     /// Also finds out how fast frames to `group` arrive.
     pub fn with_cast(mut self, group: MacAddr) -> ProbeSettings {
         self.cast = Some(group);
         self
+    }
+
+    /// How long a train of messages of so many bytes lasts at least, however many targets there are.
+    pub(super) fn least_train(&self, bytes: usize) -> Duration {
+        let is_longest = self.sizes_bytes.iter().all(|&other| other <= bytes);
+        if is_longest { self.train_longest } else { Duration::ZERO }
     }
 
     /// How long one train lasts if there are so many targets.

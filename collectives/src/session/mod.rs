@@ -11,6 +11,8 @@
 //!             ◄── LEAVE: it has ended ─────────────────────────────
 //!             ── PROBE, for up to 50 ms, if nobody has measured ──►
 //!             ◄────────────────────────────────── ECHO, REPORT ────
+//!             ── PROBE to the group, 160 at most, before a cast ──►
+//!             ◄──────────────────────────────────────── REPORT ────
 //! Running     ── VIEW, in parts, every 50 ms until all are ready ─► Running
 //!             ◄───────────────────────────────────────── READY ────
 //!             ── DATA, HEARTBEAT along the view's trees ──────────►

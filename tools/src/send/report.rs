@@ -117,6 +117,7 @@ impl Report<'_> {
             "sent_bytes": self.sent.sent_bytes,
             "blake3": self.sent.trailer.map(|trailer| units::hex(&trailer.digest)),
             "via": self.via(),
+            "rerouted": self.sent.rerouted.is_some(),
             "preset": self.preset.to_string(),
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
@@ -162,10 +163,22 @@ impl Report<'_> {
 
     /// A cause that something speaks for.
     fn seen_cause(&self) -> Option<String> {
+        if let Some(via) = self.sent.rerouted {
+            return Some(format!("switches threw away what was sent to all, and it went on via {via}"));
+        }
         // What senders do to each other on one cable, loss included, is their plan's doing.
         if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
             let cables = contended.contention();
             return Some(format!("the plan's doing, several hosts send over one cable at a time: {cables}"));
+        }
+        let failed = |member: &&MemberReport| member.outcome != Outcome::Delivered;
+        let failed: Vec<String> = self.sent.receivers.iter().filter(failed).map(|member| member.host.clone()).collect();
+        if !failed.is_empty() {
+            return Some(format!("{} failed on the way, and the others waited for it", nodeset::fold(&failed)));
+        }
+        if !self.sent.aside.is_empty() {
+            let hosts = nodeset::fold(&self.sent.aside);
+            return Some(format!("{hosts} held up the others, and was served beside them from then on"));
         }
         let lost = self.sent.stream.data_resent as f64 / self.sent.stream.data_sent.max(1) as f64;
         if lost > 0.01 {

@@ -147,6 +147,24 @@ fn without_a_path_given_the_prediction_decides() {
     }
 }
 
+/// Storm control at every port, of which nobody has told the sender: it is found out before the first frame.
+#[test]
+fn a_broadcast_that_switches_police_is_not_bet_on() {
+    let site = Site::alone("policed", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(HOSTS) });
+    let police = "add table netdev storm; \
+                  add chain netdev storm in { type filter hook ingress device eth0 priority 0; }; \
+                  add rule netdev storm in meta pkttype multicast limit rate over 500/second burst 20 packets drop";
+    (1..HOSTS).for_each(|host| site.set_up(&format!("n{host}"), "nft", &[police]));
+    let bytes = Arc::new(content(7, MEBIBYTE));
+    let chain = Transfer::new(&site, Arc::clone(&bytes)).via("chain").run();
+    let plain = Transfer::new(&site, Arc::clone(&bytes)).run();
+    [&chain, &plain].into_iter().for_each(Outcome::assert_verified);
+    let reason = plain.root.json()["reason"].to_string();
+    println!("chain {:.3} s, plain {:.3} s: {reason}", chain.seconds(), plain.seconds());
+    assert_eq!(plain.root.json()["via"], "chain", "{reason}");
+    assert!(plain.seconds() <= 1.2 * chain.seconds(), "{:.3} of {:.3} s", plain.seconds(), chain.seconds());
+}
+
 #[test]
 fn a_pipe_into_send_comes_out_of_recv() {
     let site = Site::alone("pipe", one_switch(4));

@@ -32,6 +32,15 @@ impl Boundaries {
         Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0 }
     }
 
+    /// Segments have so many frames from now on.
+    ///
+    /// # Panics
+    /// If that is zero.
+    pub(super) fn set_segment(&mut self, segment_frames: u64) {
+        assert!(segment_frames > 0, "a segment has at least one frame");
+        self.segment_frames = segment_frames;
+    }
+
     /// Frame `sequence` ends a message, whose passing is to be reported or not.
     pub(super) fn add(&mut self, sequence: u64, report: bool) {
         self.frames.insert(sequence, report);

@@ -14,6 +14,7 @@ mod orphan;
 mod outgoing;
 mod part;
 mod readers;
+mod rerouting;
 mod stats;
 mod terms;
 mod transmissions;
@@ -29,7 +30,7 @@ use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
+use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
 use boundaries::Boundaries;
 use crowding::Crowding;
 use intake::{Intake, Received, Standing};
@@ -140,17 +141,6 @@ impl Stream {
     /// Sets the view number that frames carry.
     pub fn set_epoch(&mut self, epoch: u8) {
         self.epoch = epoch;
-    }
-
-    /// Goes on under another number: a receiver whose parent, an [`origin_at`](Stream::origin_at), serves it alone from
-    /// now on. Feed, cursor and the local application's place stay; its readers are gone.
-    pub fn set_number(&mut self, now: Instant, number: StreamId) {
-        self.identity.stream = number;
-        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
-        self.tuning = self.tuning.alone();
-        if let Some(intake) = &mut self.intake {
-            *intake = Intake::new(self.identity, &self.tuning);
-        }
     }
 
     /// Appends a frame at the origin; false, and nothing taken, while the feed is full.

@@ -87,6 +87,14 @@ pub(super) trait Readers: Debug + Send + Sync {
         self.held_up_by(feed)
     }
 
+    /// Sends nothing new any more; what is lacking goes to each who lacks it.
+    fn retire(&mut self) {}
+
+    /// How often a frame was lost on its way to each, where that says something of how they are reached.
+    fn lost(&self) -> Vec<(Rank, u64)> {
+        Vec::new()
+    }
+
     /// What every application at and behind them has consumed.
     fn consumed(&self) -> u64;
 

@@ -18,6 +18,23 @@ pub enum Outlet {
     RepairChildren(Vec<Peer>),
 }
 
+impl Outlet {
+    /// Those who are sent to, or acknowledge.
+    pub(super) fn peers(&self) -> &[Peer] {
+        let (Outlet::Lanes(peers) | Outlet::Cast { listeners: peers, .. } | Outlet::RepairChildren(peers)) = self;
+        peers
+    }
+
+    /// The same way, with nobody there yet.
+    pub(super) fn without_peers(&self) -> Outlet {
+        match self {
+            Outlet::Lanes(_) => Outlet::Lanes(Vec::new()),
+            Outlet::Cast { group, .. } => Outlet::Cast { group: *group, listeners: Vec::new() },
+            Outlet::RepairChildren(_) => Outlet::RepairChildren(Vec::new()),
+        }
+    }
+}
+
 /// What ends with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {

@@ -15,9 +15,10 @@ mod predict;
 mod segment;
 mod shape;
 
-pub use calibration::{Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
+pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
 pub use choose::{
-    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, given, price,
+    ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, competing_seconds, given,
+    price,
 };
 pub use collective::{Allgather, allgather, scatter};
 pub use predict::{Job, predict};

@@ -4,7 +4,7 @@ use super::block_plans::{BlockTree, Passage, casts_are_best};
 use super::way::{KARY, StreamName, Way};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::signature::Operation;
-use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
+use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, competing_seconds, given, price};
 use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_transport::wire::Rank;
@@ -295,8 +295,9 @@ impl Plans {
             // A plan saved for a message of few bytes, or made up, cuts no long one into as many frames.
             let segment_bytes = choice.segment_bytes.max(MIN_SEGMENT_BYTES);
             let frame_bytes = frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
-            if choice.predicted_seconds < best.0 {
-                best = (choice.predicted_seconds, Decision { way, frame_bytes });
+            let seconds = competing_seconds(self.via(way), choice.predicted_seconds, &self.calibration);
+            if seconds < best.0 {
+                best = (seconds, Decision { way, frame_bytes });
             }
         }
         // In blocks, and where a relay waits for all of a message, frames are full.

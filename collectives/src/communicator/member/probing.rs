@@ -2,12 +2,13 @@
 
 use super::messages::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
-use crate::measure::{ProbeSettings, Prober, Responder, calibrate, kind};
+use crate::measure::{ProbeSettings, Prober, Responder, Unicast, broadcast, calibrate, kind};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
-use ethbcast_transport::wire::{Frame, Identity, Peer, Rank};
-use ethbcast_transport::{Deadline, Instant, Part, Timer};
+use ethbcast_transport::wire::{Frame, HEADER_BYTES, Identity, Peer, Rank};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Timer};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The tag of what rank 0 tells: that behind the collectives'.
 const TAG: u32 = FIRST_RESERVED_TAG + 1;
@@ -17,6 +18,11 @@ const MAX_BYTES: usize = 8 << 10;
 /// One member's part in it.
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
+    identity: Identity,
+    /// The others, and where frames for all of them go, if broadcast may be chosen.
+    others: Vec<Peer>,
+    group: Option<MacAddr>,
+    mtu_bytes: usize,
     responder: Responder,
     stage: Stage,
     /// Until when those who do not measure wait to be told.
@@ -27,6 +33,8 @@ pub(super) struct Probing {
 enum Stage {
     /// Rank 0 measures, the way to rank 1.
     Measuring(Box<Prober>),
+    /// It tries broadcast, with all.
+    Trying(Box<Prober>, Calibration),
     /// Rank 0 tells the others, the next one last.
     Telling(Arc<[u8]>, Vec<Rank>),
     /// The others wait for that.
@@ -38,10 +46,12 @@ enum Stage {
 
 impl Probing {
     /// The part of `identity` in a group of these members, to whom rank 0 is to have told what it found by `told_by`.
+    /// It tries broadcast to `group`, if that may be chosen.
     pub(super) fn new(
         now: Instant,
         identity: Identity,
         peers: &[Peer],
+        group: Option<MacAddr>,
         mtu_bytes: u16,
         told_by: Option<Instant>,
     ) -> Probing {
@@ -55,7 +65,9 @@ impl Probing {
             [_, _, ..] => Stage::Awaiting(None),
             _ => Stage::Done,
         };
-        Probing { responder: Responder::new(identity, mtu_bytes, None), stage, told_by }
+        let others = peers.iter().skip(1).copied().collect();
+        let responder = Responder::new(identity, mtu_bytes, None);
+        Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
     /// Whether rank 0, which is there, has not told what it found in time.
@@ -76,10 +88,13 @@ impl Probing {
                 if let Err(error) = &found {
                     log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
                 }
-                let told = found.as_ref().map_or_else(|_| Vec::new(), write_costs);
-                *stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
-                self.advance(messages, peers);
-                found.ok()
+                self.tell(found.ok(), messages, peers)
+            }
+            Stage::Trying(prober, calibration) if prober.is_done() => {
+                let found = prober.result().cast;
+                log::info!("broadcast: {found:?}");
+                let calibration = calibration.clone().with_broadcast(broadcast(found)).ok();
+                self.tell(calibration, messages, peers)
             }
             Stage::Telling(told, left) => {
                 while let Some(&to) = left.last()
@@ -102,7 +117,31 @@ impl Probing {
                     _ => None,
                 }
             }
-            Stage::Measuring(_) | Stage::Untold | Stage::Done => None,
+            Stage::Measuring(_) | Stage::Trying(..) | Stage::Untold | Stage::Done => None,
+        }
+    }
+}
+
+impl Probing {
+    /// Begins to tell the others what was found, if anything was; that.
+    fn tell(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
+        let told = found.as_ref().map_or_else(Vec::new, write_costs);
+        self.stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
+        self.advance(messages, peers);
+        found
+    }
+
+    /// Tries broadcast before it is chosen for anything, as soon as it is known what unicast does.
+    fn try_broadcast(&mut self, now: Instant) {
+        let Stage::Measuring(prober) = &self.stage else { return };
+        let found = self.group.filter(|_| prober.is_done()).zip(calibrate(&prober.result()).ok());
+        if let Some((group, calibration)) = found {
+            let frame_bytes = self.mtu_bytes.saturating_sub(HEADER_BYTES) as u64;
+            let frame_gap = Duration::from_nanos(calibration.gap_ns(frame_bytes) as u64);
+            let unicast = Unicast { frame_gap, loss: calibration.loss() };
+            let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast);
+            let prober = Prober::new(now, self.identity, self.others.clone(), settings);
+            self.stage = Stage::Trying(Box::new(prober), calibration);
         }
     }
 }
@@ -111,30 +150,32 @@ impl Part for Probing {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         match &mut self.stage {
             _ if frame.header.kind == kind::PROBE => self.responder.handle_frame(now, frame),
-            Stage::Measuring(prober) => prober.handle_frame(now, frame),
+            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.handle_frame(now, frame),
             _ => {}
         }
+        self.try_broadcast(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.stage {
-            Stage::Measuring(prober) => prober.handle_timeout(now),
+            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.handle_timeout(now),
             Stage::Awaiting(_) if self.told_by.is_some_and(|by| by <= now) => self.stage = Stage::Untold,
             _ => {}
         }
+        self.try_broadcast(now);
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.responder.poll_transmit(now, buffer);
         answer.or_else(|| match &mut self.stage {
-            Stage::Measuring(prober) => prober.poll_transmit(now, buffer),
+            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.poll_transmit(now, buffer),
             _ => None,
         })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.stage {
-            Stage::Measuring(prober) => prober.poll_timeout(now),
+            Stage::Measuring(prober) | Stage::Trying(prober, _) => prober.poll_timeout(now),
             Stage::Awaiting(_) => self.told_by.map(|at| Deadline { at, why: Timer("measured") }),
             _ => None,
         }
@@ -144,9 +185,7 @@ impl Part for Probing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_transport::MacAddr;
     use ethbcast_transport::wire::{EtherType, StreamId};
-    use std::time::Duration;
 
     #[test]
     fn whoever_is_told_nothing_waits_no_longer_than_for_the_group() {
@@ -155,7 +194,7 @@ mod tests {
         let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);
         let identity = Identity { session: 1, stream: StreamId(0), rank: Rank(2), mac, ether_type };
         let by = Instant::START + Duration::from_secs(60);
-        let mut probing = Probing::new(Instant::START, identity, &peers, 1500, Some(by));
+        let mut probing = Probing::new(Instant::START, identity, &peers, None, 1500, Some(by));
         assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));
         probing.handle_timeout(Instant::START);
         assert!(!probing.is_untold() && !probing.is_done());

@@ -4,7 +4,7 @@
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
-use ethbcast_planning::model::{Calibration, HostCost, Point};
+use ethbcast_planning::model::{Broadcast, Calibration, HostCost, Point};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_planning::topology::{Place, Topology, Uplink};
 use ethbcast_transport::wire::Rank;
@@ -126,10 +126,18 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
     Topology::of_places(&uplinks, &places)
 }
 
+/// Stands for broadcast that is not policed where the rate does above which it is.
+const FULL_RATE: u64 = u64::MAX;
+
 /// Loss, the rate above which broadcast is policed, the points, then of each rank what a frame takes it; zero stands
 /// for what is not known.
 fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
-    out.u64(calibration.loss().to_bits()).u64(calibration.cast_max_frames_per_second().unwrap_or(0));
+    let broadcast = match calibration.broadcast() {
+        Broadcast::Untried => 0,
+        Broadcast::FullRate => FULL_RATE,
+        Broadcast::Policed(frames_per_second) => frames_per_second,
+    };
+    out.u64(calibration.loss().to_bits()).u64(broadcast);
     out.u8(calibration.points().len() as u8);
     for &Point { bytes, gap_ns, latency_ns } in calibration.points() {
         out.u64(bytes).u64(gap_ns).u64(latency_ns as u64);
@@ -142,7 +150,12 @@ fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
 }
 
 fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration> {
-    let (loss, cast_max) = (f64::from_bits(from.u64()?), from.u64()?);
+    let loss = f64::from_bits(from.u64()?);
+    let broadcast = match from.u64()? {
+        0 => Broadcast::Untried,
+        FULL_RATE => Broadcast::FullRate,
+        frames_per_second => Broadcast::Policed(frames_per_second),
+    };
     let points = (0..from.u8()?)
         .map(|_| Some(Point { bytes: from.u64()?, gap_ns: from.u64()?, latency_ns: from.u64()? as i64 }))
         .collect::<Option<Vec<_>>>()?;
@@ -152,7 +165,7 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
             (rank < size).then(|| HostCost { name: rank_name(rank.into()), injection_ns })
         })
         .collect::<Option<Vec<_>>>()?;
-    calibration_of(points, loss, Some(cast_max).filter(|&rate| rate > 0), hosts)
+    calibration_of(points, loss, broadcast, hosts)
 }
 
 /// What was measured, of no single host.
@@ -171,13 +184,10 @@ pub(in crate::communicator) fn read_costs(bytes: &[u8]) -> Option<Calibration> {
 pub(super) fn calibration_of(
     points: Vec<Point>,
     loss: f64,
-    cast_max: Option<u64>,
+    broadcast: Broadcast,
     hosts: Vec<HostCost>,
 ) -> Option<Calibration> {
-    let mut calibration = Calibration::from_points(points).ok()?.with_loss(loss).ok()?;
-    if let Some(rate) = cast_max {
-        calibration = calibration.with_cast_max(rate).ok()?;
-    }
+    let calibration = Calibration::from_points(points).ok()?.with_loss(loss).ok()?.with_broadcast(broadcast).ok()?;
     if hosts.is_empty() { Some(calibration) } else { calibration.with_hosts(&rank_name(0), hosts).ok() }
 }
 
@@ -198,7 +208,7 @@ mod tests {
         let topology = Topology::of_places(&[link], &[place(0), place(1), place(0)]);
         let cost = HostCost { name: rank_name(2), injection_ns: 9 };
         let points = Calibration::assumed(1_000_000_000, 1468).points().to_vec();
-        let calibration = calibration_of(points, 0.01, Some(500), vec![cost]);
+        let calibration = calibration_of(points, 0.01, Broadcast::Policed(500), vec![cost]);
         assert!(calibration.is_some() && topology.is_some());
         let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
         vec![Network::unknown(), full.clone(), Network { chosen: Chosen::Saved(tree(3)), ..full }]
@@ -219,7 +229,10 @@ mod tests {
     #[test]
     fn what_was_measured_is_told_as_it_is() {
         let calibration = Calibration::assumed(25_000_000, 1468).with_loss(0.01).expect("a share");
-        assert_eq!(read_costs(&write_costs(&calibration)), Some(calibration));
+        for broadcast in [Broadcast::Untried, Broadcast::FullRate, Broadcast::Policed(77)] {
+            let calibration = calibration.clone().with_broadcast(broadcast).expect("above 0");
+            assert_eq!(read_costs(&write_costs(&calibration)), Some(calibration));
+        }
         assert_eq!(read_costs(&[]), None);
     }
 

@@ -71,9 +71,9 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
         Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
     };
     let hosts = hosts.iter().enumerate().filter_map(cost).collect();
-    let (points, cast_max) = (calibration.points().to_vec(), calibration.cast_max_frames_per_second());
+    let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
     let most = usize::from(u8::MAX);
-    match calibration_of(points, calibration.loss(), cast_max, hosts) {
+    match calibration_of(points, calibration.loss(), broadcast, hosts) {
         Some(calibration) if calibration.points().len() <= most => Ok(calibration),
         _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
     }

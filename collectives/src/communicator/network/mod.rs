@@ -82,6 +82,11 @@ impl Network {
         self.probe && self.calibration.is_none()
     }
 
+    /// Whether broadcast may be chosen because it is predicted to take least time.
+    pub(super) fn bets_on_casts(&self) -> bool {
+        self.casts && matches!(self.chosen, Chosen::Auto)
+    }
+
     /// Whether there is something to choose by.
     pub(super) fn is_known(&self) -> bool {
         self.topology.is_some() || self.calibration.is_some()

@@ -2,12 +2,13 @@
 //!
 //! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at
 //! once, longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does
-//! not happen again was an accident, and the ramp goes on.
+//! not happen again was an accident, and the ramp goes on. A gentle ramp has shorter trains, and repeats none longer;
+//! what it suspects it first sends by unicast, too, for it may be the host's own cable that loses frames.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
-use crate::measure::knee::{Known, RampPace, policed};
+use crate::measure::knee::{GENTLY_POLICED_BELOW, Known, POLICED_BELOW, RampPace, policed};
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
@@ -20,6 +21,11 @@ const LEVELS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 const LEVEL: Duration = Duration::from_millis(100);
 const LEAST_FRAMES: u64 = 128;
 const MOST_FRAMES: u64 = 4096;
+/// The frames of a gentle ramp's trains; it begins with the first that has so many frames a second, or the third: below
+/// nobody polices, and slow links are to be tried in a moment, too.
+const GENTLE_FRAMES: [u64; 4] = [32, 32, 32, 64];
+const GENTLE_FRAMES_PER_SECOND: f64 = 1000.0;
+const GENTLE_LAST_BEGIN: usize = 2;
 /// A repetition is so long that this many frames should get through in its second half.
 const WORTHWHILE_FRAMES: f64 = 64.0;
 /// Frames that may leave at once to catch up after a late wake-up.
@@ -36,6 +42,7 @@ pub(in crate::measure) struct CastStep {
     payload_bytes: usize,
     patience: Duration,
     level: usize,
+    gentle: bool,
     /// What got through at the first try, if the present run is a repetition.
     suspicion: Option<f64>,
     run: Run,
@@ -62,11 +69,13 @@ struct Run {
     origin: Instant,
     tries: u32,
     due: Option<Instant>,
+    /// Who is sent it alone, by unicast; without one it goes to the group.
+    only: Option<usize>,
 }
 
 impl Run {
     fn new(pace: RampPace) -> Run {
-        Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None }
+        Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None, only: None }
     }
 
     fn is_sent(&self) -> bool {
@@ -89,6 +98,10 @@ impl CastStep {
             })
             .collect();
         let link_frames_per_second = hearers.iter().map(|it| it.known.frames_per_second).fold(0.0, f64::max);
+        let gentle = settings.unicast.is_some();
+        let worth = |part: &f64| part * link_frames_per_second >= GENTLE_FRAMES_PER_SECOND;
+        let first = LEVELS.iter().position(worth).map_or(GENTLE_LAST_BEGIN, |first| first.min(GENTLE_LAST_BEGIN));
+        let first = if gentle { first } else { 0 };
         CastStep {
             group,
             done: hearers.is_empty(),
@@ -96,44 +109,77 @@ impl CastStep {
             link_frames_per_second,
             payload_bytes: findings.payload_bytes,
             patience: settings.patience,
-            level: 0,
+            level: first,
+            gentle,
             suspicion: None,
-            run: Run::new(level(0, link_frames_per_second)),
+            run: Run::new(level(first, gentle, link_frames_per_second)),
             finding: CastFinding::NotMeasured,
         }
     }
 
-    fn begin(&mut self, pace: RampPace) {
-        self.run = Run::new(pace);
+    fn begin(&mut self, pace: RampPace, only: Option<usize>) {
+        self.run = Run { only, ..Run::new(pace) };
         for hearer in &mut self.hearers {
             (hearer.report, hearer.to_ask) = (None, false);
         }
     }
 
+    /// Those whose reports are waited for.
+    fn awaited(&self) -> impl Iterator<Item = (usize, &Hearer)> + Clone {
+        let only = self.run.only;
+        self.hearers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
+    }
+
     /// The present run is over: what it says, and what comes next.
     fn judge(&mut self) {
-        let reported = self.hearers.iter().filter_map(|it| it.report.as_ref().map(|report| (it.known, report)));
-        let passed =
-            reported.clone().filter_map(|(known, report)| policed(self.run.pace, known, report)).reduce(f64::min);
+        let least_part = if self.gentle { GENTLY_POLICED_BELOW } else { POLICED_BELOW };
+        let reported = self.awaited().filter_map(|(at, it)| it.report.as_ref().map(|report| (at, it.known, report)));
+        let passed = reported
+            .clone()
+            .filter_map(|(at, known, report)| Some((policed(self.run.pace, known, report, least_part)?, at)));
+        let passed = passed.min_by(|one, other| one.0.total_cmp(&other.0));
         let somebody = reported.count() > 0;
-        match (passed, self.suspicion.take()) {
+        match (passed, self.run.only, self.suspicion.take()) {
+            (passed, Some(at), suspicion) => self.judge_suspect(at, passed.is_some() || !somebody, suspicion),
             _ if !somebody => self.end(CastFinding::NotMeasured),
-            (Some(rate), Some(_)) => self.end(CastFinding::Policed { knee_frames_per_second: rate.round() as u64 }),
-            (Some(rate), None) => {
+            (Some((rate, _)), None, Some(_)) => {
+                self.end(CastFinding::Policed { knee_frames_per_second: rate.round() as u64 });
+            }
+            (Some((rate, at)), None, None) => {
                 self.suspicion = Some(rate);
-                self.begin(self.longer(rate));
+                // A full probe knows what unicast does at each; else the suspect is sent the same train alone.
+                self.begin(self.longer(rate), self.gentle.then_some(at));
             }
-            (None, _) if self.level + 1 == LEVELS.len() => self.end(CastFinding::FullRate),
-            (None, _) => {
-                self.level += 1;
-                self.begin(level(self.level, self.link_frames_per_second));
-            }
+            (None, None, _) => self.rise(),
         }
+    }
+
+    /// One that seemed to be policed has been sent the same by unicast, of which as little came, or enough.
+    fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<f64>) {
+        if is_lossy {
+            // Of so few frames that get there nothing is to be learnt about broadcast.
+            self.hearers[at].known.loss = 1.0;
+            return self.rise();
+        }
+        self.suspicion = suspicion;
+        self.begin(self.run.pace, None);
+    }
+
+    /// Nothing was policed at this level.
+    fn rise(&mut self) {
+        if self.level + 1 == LEVELS.len() {
+            return self.end(CastFinding::FullRate);
+        }
+        self.level += 1;
+        self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 
     /// The same pace, for as long as it takes to see enough frames arrive at `rate`.
     fn longer(&self, rate: f64) -> RampPace {
         let RampPace { frames_per_second, frames } = self.run.pace;
+        if self.gentle {
+            return self.run.pace;
+        }
         let wanted = 2.0 * WORTHWHILE_FRAMES * frames_per_second / rate.max(1.0);
         RampPace { frames_per_second, frames: (wanted as u64).clamp(frames, MOST_FRAMES) }
     }
@@ -160,14 +206,18 @@ impl CastStep {
         run.sent += 1;
         let body = ProbeBody { task: Task::Train, payload_bytes: 0, number: run.pace.mark() as u32 };
         let payload_bytes = self.payload_bytes;
-        Some(writer.write(buffer, &Probe { to: self.group, test, index, flags: Flags::default(), body, payload_bytes }))
+        let to = run.only.map_or(self.group, |at| self.hearers[at].mac);
+        Some(writer.write(buffer, &Probe { to, test, index, flags: Flags::default(), body, payload_bytes }))
     }
 
     fn poll_question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.run.due.is_none() {
             self.run.due = Some(now + self.patience);
             self.run.tries += 1;
-            self.hearers.iter_mut().for_each(|it| it.to_ask = it.report.is_none());
+            let only = self.run.only;
+            for (at, hearer) in self.hearers.iter_mut().enumerate() {
+                hearer.to_ask = hearer.report.is_none() && only.is_none_or(|only| only == at);
+            }
         }
         let hearer = self.hearers.iter_mut().find(|it| it.to_ask)?;
         hearer.to_ask = false;
@@ -177,8 +227,11 @@ impl CastStep {
 }
 
 /// The ramp's trains.
-fn level(level: usize, link_frames_per_second: f64) -> RampPace {
+fn level(level: usize, gentle: bool, link_frames_per_second: f64) -> RampPace {
     let frames_per_second = (link_frames_per_second * LEVELS[level]).max(1.0);
+    if gentle {
+        return RampPace { frames_per_second, frames: GENTLE_FRAMES[level] };
+    }
     let frames = (frames_per_second * LEVEL.as_secs_f64()) as u64;
     RampPace { frames_per_second, frames: frames.clamp(LEAST_FRAMES, MOST_FRAMES) }
 }
@@ -192,7 +245,7 @@ impl Step for CastStep {
         let own = report.asked && self.run.is_sent() && self.run.test == Some(report.test);
         if let Some(hearer) = self.hearers.iter_mut().find(|it| own && it.target == report.target) {
             hearer.report = Some(report.body);
-            if self.hearers.iter().all(|it| it.report.is_some()) {
+            if self.awaited().all(|(_, it)| it.report.is_some()) {
                 self.judge();
             }
         }

@@ -25,7 +25,9 @@ const PATIENCE_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 /// No message takes longer; a responder that says so is not to be believed.
 const GAP_MAX_NANOS: f64 = 1e11;
-/// The first part of a train, one in so many, does not count: it may have found buffers and buckets on its way empty.
+/// The first part of a train, one in so many, does not count: it may have found buffers on its way empty and buckets
+/// full. That is so much of its time as well as of its frames, for what a bucket lets through at once is many frames in
+/// next to no time.
 const LEAD_IN_PART: u64 = 4;
 
 /// Sends messages as fast as reports allow, until time is up; then waits for the last report.
@@ -65,7 +67,7 @@ impl Train {
             target,
             to: findings.targets[target].peer.mac,
             parcel: findings.parcel(bytes),
-            length: settings.train(findings.present()),
+            length: settings.train(findings.present()).max(settings.least_train(bytes)),
             least_messages: settings.train_messages,
             patience: settings.patience,
             window_frames: WINDOW_START_FRAMES,
@@ -118,16 +120,27 @@ impl Train {
 
     /// The time for a message: the slope from the end of the lead-in to the last frame that arrived.
     fn gap_nanos(&self) -> Option<u64> {
-        let &(last, last_nanos) = self.reports.last()?;
-        let lead_in = self.reports.iter().find(|(seen, _)| *seen >= last.div_ceil(LEAD_IN_PART) && *seen < last);
-        // A train cut short may have a single report; then its first frame has to do.
-        let from_start = (!self.stalled).then_some((1, self.first_nanos));
-        let (first, first_nanos) = lead_in.copied().or(from_start)?;
+        let ((first, first_nanos), (last, last_nanos)) =
+            steady_part(&self.reports, (!self.stalled).then_some(self.first_nanos))?;
         let wire_bytes = self.parcel.wire_bytes(last) - self.parcel.wire_bytes(first);
         let nanos = last_nanos.checked_sub(first_nanos).filter(|&nanos| nanos > 0 && wire_bytes > 0)?;
         let gap_nanos = nanos as f64 * self.parcel.message_wire_bytes() as f64 / wire_bytes as f64;
         (gap_nanos <= GAP_MAX_NANOS).then_some(gap_nanos as u64)
     }
+}
+
+/// The first and the last of these reports between which frames came as fast as they do all the time: how many, and
+/// when the last of them. A train cut short may have a single report; then its first frame has to do, if it is known.
+fn steady_part(reports: &[(u64, u64)], began_nanos: Option<u64>) -> Option<((u64, u64), (u64, u64))> {
+    let &(last, last_nanos) = reports.last()?;
+    let began = began_nanos.unwrap_or(reports[0].1);
+    let lead_in_nanos = began + last_nanos.saturating_sub(began) / LEAD_IN_PART;
+    let before = |&&(seen, _): &&(u64, u64)| seen < last;
+    let counts = |&(seen, nanos): &(u64, u64)| seen >= last.div_ceil(LEAD_IN_PART) && nanos >= lead_in_nanos;
+    let lead_in = reports.iter().filter(before).find(|report| counts(report));
+    // If all the others came at once, what came between the last two is all there is.
+    let first = lead_in.or_else(|| reports.iter().rev().find(before)).copied();
+    Some((first.or(began_nanos.map(|nanos| (1, nanos)))?, (last, last_nanos)))
 }
 
 impl Step for Train {
@@ -211,5 +224,34 @@ impl Step for Train {
         if self.is_done() {
             target.heard(self.latest.is_some());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports after every 16th of so many frames, of which `burst` came at once and the others every 120 µs.
+    fn behind_a_bucket(frames: u64, burst: u64) -> Vec<(u64, u64)> {
+        let nanos = |seen: u64| 1_000 * seen.min(burst) + 120_000 * seen.saturating_sub(burst);
+        (16..=frames).step_by(16).map(|seen| (seen, nanos(seen))).collect()
+    }
+
+    #[test]
+    fn what_a_bucket_lets_through_at_once_is_not_the_rate_of_the_link() {
+        for burst in [0, 4, 40, 100, 170] {
+            let reports = behind_a_bucket(burst + 64, burst);
+            let ((first, began), (last, ended)) = steady_part(&reports, Some(1_000)).expect("enough");
+            let gap_nanos = (ended - began) / (last - first);
+            assert!((119_000..=120_000).contains(&gap_nanos), "{gap_nanos} ns behind a bucket of {burst} frames");
+        }
+    }
+
+    #[test]
+    fn a_train_cut_short_has_what_it_has() {
+        assert_eq!(steady_part(&[], Some(5)), None);
+        assert_eq!(steady_part(&[(8, 800)], Some(100)), Some(((1, 100), (8, 800))));
+        assert_eq!(steady_part(&[(8, 800)], None), None, "it stood still before");
+        assert_eq!(steady_part(&[(8, 10), (16, 20), (24, 9_000)], Some(1)), Some(((16, 20), (24, 9_000))));
     }
 }

@@ -1,7 +1,7 @@
 //! Frames to the group address: at full rate, policed, or unknown.
 
 use super::*;
-use crate::measure::CastFinding;
+use crate::measure::{CastFinding, Unicast};
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 
 fn full() -> ProbeSettings {
@@ -36,6 +36,60 @@ fn the_knee_of_a_policed_switch_is_found_within_a_fifth() {
         assert_near(knee_frames_per_second, frames_per_second as f64, 0.2, &format!("knee at {rate} bit/s"));
         assert_eq!(result.loss, 0.0, "unicast is not policed");
     }
+}
+
+/// A gentle ramp on a link of this rate.
+fn ramp(rate_bits_per_second: u64, loss: f64) -> ProbeSettings {
+    let frame_gap = Duration::from_nanos(frame_nanos(MTU_BYTES - 32, rate_bits_per_second) as u64);
+    ProbeSettings::ramp(MTU_BYTES, group(), Unicast { frame_gap, loss })
+}
+
+#[test]
+fn a_gentle_ramp_tells_in_a_tenth_of_a_second() {
+    for rate in [10_000_000, 25_000_000, 100_000_000, 1_000_000_000, 10_000_000_000] {
+        let (result, took) = measure(&star(8, rate), ramp(rate, 0.0), &[], NoFaults);
+        println!("{rate} bit/s: ramp of seven hosts in {took:?}");
+        assert_eq!(result.cast, CastFinding::FullRate, "{rate} bit/s");
+        assert!(took < Duration::from_millis(if rate < 25_000_000 { 200 } else { 110 }), "{took:?}");
+    }
+    let (result, took) = measure(&star(8, 100_000_000), ramp(100_000_000, 0.0), &[3], NoFaults);
+    assert!(result.cast == CastFinding::FullRate && took < Duration::from_millis(300), "n3 is deaf: {took:?}");
+}
+
+#[test]
+fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
+    for (rate, frames_per_second, burst_frames) in [
+        (100_000_000, 100, 1),
+        (100_000_000, 500, 5),
+        (100_000_000, 2_000, 10),
+        (100_000_000, 4_000, 10),
+        (1_000_000_000, 1_000, 10),
+        (1_000_000_000, 20_000, 10),
+    ] {
+        let network = policed(star(4, rate), frames_per_second, burst_frames);
+        let (result, took) = measure(&network, ramp(rate, 0.0), &[], NoFaults);
+        let CastFinding::Policed { knee_frames_per_second } = result.cast else {
+            panic!("{frames_per_second} frames/s at {rate} bit/s: {:?}", result.cast)
+        };
+        println!("{rate} bit/s, policed at {frames_per_second} frames/s: {knee_frames_per_second} in {took:?}");
+        assert!(took < Duration::from_millis(120), "{took:?}");
+    }
+}
+
+#[test]
+fn a_gentle_ramp_takes_no_loss_for_policing() {
+    let mistaken = |loss: f64| {
+        let wrong = |&seed: &u64| {
+            let (result, _) =
+                measure(&star(8, 100_000_000), ramp(100_000_000, loss), &[], RandomFaults::new(seed).loss(loss));
+            result.cast != CastFinding::FullRate
+        };
+        (0..200).filter(wrong).count()
+    };
+    let mistaken = [0.01, 0.05, 0.1].map(mistaken);
+    println!("taken for policing, of 200 each: {mistaken:?}");
+    assert_eq!(mistaken[..2], [0, 0]);
+    assert!(mistaken[2] <= 4, "{mistaken:?}");
 }
 
 #[test]

@@ -6,12 +6,14 @@
 //! others by an empty one; dealing then starts over with the first stream.
 
 mod dealing;
+mod reshaping;
 mod stream;
 
 pub(super) use dealing::Dealing;
 pub(super) use stream::{alone, most_block_frames};
 
 use super::view::{Standing, View};
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
@@ -43,6 +45,9 @@ pub struct Blocks {
     /// Whether this host is served alone, on a stream of another number.
     aside: bool,
     identity: Identity,
+    group_mac: MacAddr,
+    /// Which way the frames go, and in segments of how many.
+    way: (Via, u32),
     tuning: Tuning,
     /// The stream whose turn it is, and how many frames of its block are left.
     turn: usize,
@@ -59,8 +64,7 @@ impl Blocks {
     /// The streams of `view` at the host that `identity` names.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let own = tuning.clone();
-        let mut tuning = stream::tuned(tuning, view, identity.rank);
-        tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
+        let mut tuning = stream::in_segments(tuning, view, identity.rank);
         if view.via.is_in_blocks() {
             tuning.feed.frames = stream::share_frames(&tuning, view.members.len());
         }
@@ -74,6 +78,8 @@ impl Blocks {
             dealing,
             aside: false,
             identity,
+            group_mac,
+            way: (view.via, view.segment_frames),
             tuning: own,
             turn: 0,
             left: dealing.block_frames(),
@@ -289,60 +295,6 @@ impl Blocks {
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
         self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
-    }
-
-    /// Brings parents and children in line with a new view in which ranks have gone or stand aside.
-    pub(super) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
-        // The streams of blocks are gone once this host has stepped aside: the root serves it alone in any case.
-        let stays = self.aside && view.via.is_in_blocks();
-        if stays || view.members[rank.index()].standing == Standing::Aside {
-            self.step_aside(now, view);
-        } else {
-            self.step_back(now);
-            self.follow_trees(now, rank, view);
-        }
-        self.set_epoch(view.epoch);
-    }
-
-    /// Goes on under the number of the stream on which the root serves this host alone.
-    fn step_aside(&mut self, now: Instant, view: &View) {
-        if std::mem::replace(&mut self.aside, true) {
-            return;
-        }
-        let number = StreamId(FIRST_STREAM | SIDE);
-        if let [stream] = &mut self.streams[..] {
-            stream.set_parent(view.peer(Rank::ROOT));
-            return stream.set_number(now, number);
-        }
-        // What has come ahead of its turn comes again: the root serves one stream, of all frames in their order.
-        let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
-        let identity = Identity { stream: number, ..self.identity };
-        self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
-        (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
-        self.start_over();
-    }
-
-    /// Goes on under the number that all follow: it was somebody else who said that this host was aside.
-    fn step_back(&mut self, now: Instant) {
-        if std::mem::take(&mut self.aside) {
-            for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
-                stream.set_number(now, StreamId(number));
-            }
-        }
-    }
-
-    fn follow_trees(&mut self, now: Instant, rank: Rank, view: &View) {
-        for (stream, tree) in self.streams.iter_mut().zip(view.trees()) {
-            if let Some(parent) = tree.parent(rank) {
-                stream.set_parent(view.peer(parent));
-            }
-            // New children first: what a dead child was keeping here is what its own children may still need.
-            tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, view.peer(child)));
-            let served = |reader: &Rank| tree.parent(*reader) == Some(rank) || planted!("sent-to-the-dead");
-            let readers = stream.cursors().into_iter().map(|(reader, _)| reader);
-            let gone: Vec<Rank> = readers.filter(|reader| !served(reader)).collect();
-            gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
-        }
     }
 }
 

@@ -11,12 +11,7 @@ use ethbcast_transport::{MacAddr, Policy, Tuning};
 /// Opens a stream at the host that `identity` names.
 pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
     let rank = identity.rank;
-    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
-    let outlet = match view.via {
-        Via::Cast if rank == Rank::ROOT => Outlet::Cast { group: group_mac, listeners: children },
-        Via::Cast => Outlet::RepairChildren(children),
-        _ => Outlet::Lanes(children),
-    };
+    let outlet = outlet(rank, group_mac, view, tree);
     let payload_bytes = usize::from(view.payload_bytes);
     if rank == Rank::ROOT {
         return Stream::origin(identity, payload_bytes, &outlet, tuning.clone());
@@ -29,6 +24,16 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
         stream.expect_last(Dealing::new(view).of_stream(usize::from(identity.stream.0 - FIRST_STREAM), frames));
     }
     stream
+}
+
+/// Who reads a stream at the host of this rank, and in which way.
+pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_>) -> Outlet {
+    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
+    match view.via {
+        Via::Cast if rank == Rank::ROOT => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast => Outlet::RepairChildren(children),
+        _ => Outlet::Lanes(children),
+    }
 }
 
 /// How many frames come before the trailer, if the size is known: the root fills every one but the last of them.
@@ -83,6 +88,13 @@ pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     }
     let receivers = view.members.len().saturating_sub(1);
     AckTree::new(receivers, view.policy).tuned(&tuning, rank.index().checked_sub(1))
+}
+
+/// The same, with the view's segments.
+pub(super) fn in_segments(own: &Tuning, view: &View, rank: Rank) -> Tuning {
+    let mut tuning = tuned(own, view, rank);
+    tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
+    tuning
 }
 
 fn with_policy(own: &Tuning, view: &View) -> Tuning {

@@ -51,7 +51,7 @@ pub use write_behind::{WriteBehind, write_behind};
 pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Outcome, Receiver, Root, Station};
+use super::{Outcome, Receiver, Root, Standing, Station};
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
@@ -230,6 +230,7 @@ impl Session {
         Ok(SendReport {
             session,
             choice: root.choice().cloned(),
+            rerouted: root.rerouted(),
             trailer: sending.content(),
             sent_bytes: root.sent_bytes(),
             took: root.took(),
@@ -239,6 +240,7 @@ impl Session {
             receivers: root.reports().cloned().collect(),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
+            aside: aside(&root),
             held_up_by: teller.held_up_by(&root),
         })
     }
@@ -334,6 +336,12 @@ pub fn log_counters(counters: &Counters) {
     if counters.kernel_dropped > 0 {
         log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
+}
+
+/// Who stands aside at the end.
+fn aside(root: &Root) -> Vec<String> {
+    let members = root.view().into_iter().flat_map(|view| &view.members);
+    members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
 }
 
 /// Starts a thread that ends with the session.

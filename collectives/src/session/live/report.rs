@@ -17,6 +17,8 @@ pub struct SendReport {
     pub session: u32,
     /// The plan, why it was chosen, and what it was predicted to take.
     pub choice: Option<Choice>,
+    /// The way that it went on by, if that is another than the one chosen.
+    pub rerouted: Option<Via>,
     /// What was sent: how many bytes, and their digest. None unless all were read.
     pub trailer: Option<Trailer>,
     /// Bytes that went for it, ledgers included, if receivers had some already: to all, and to single ones.
@@ -35,6 +37,8 @@ pub struct SendReport {
     pub turned_away: Vec<TurnedAway>,
     /// What came damaged to some of them and was sent again, and over which hop.
     pub damages: Vec<Damage>,
+    /// Those who were served beside the others, for they held them up.
+    pub aside: Vec<String>,
     /// The receiver that most often took frames more slowly than they came, if one did.
     pub held_up_by: Option<String>,
 }
@@ -45,9 +49,9 @@ impl SendReport {
         self.trailer.map_or(0, |trailer| trailer.bytes)
     }
 
-    /// How they travelled, once that was decided.
+    /// How they travelled, once that was decided; the last of them, if it went on another way.
     pub fn via(&self) -> Option<Via> {
-        self.choice.as_ref().map(|choice| choice.plan.via())
+        self.rerouted.or_else(|| self.choice.as_ref().map(|choice| choice.plan.via()))
     }
 
     /// What the plan was predicted to take, in seconds.

@@ -35,11 +35,12 @@ impl Givers {
 
     /// Notes who sent until now, before another view is followed.
     pub(super) fn before(&mut self, next: &View, own: Rank, view: &View, blocks: &Blocks) {
-        if !view.members[own.index()].is_in_place() || view.via == Via::Cast {
+        let was_cast = view.via == Via::Cast;
+        if !view.members[own.index()].is_in_place() || (was_cast && next.via == Via::Cast) {
             return;
         }
         for (place, (tree, new)) in view.trees().iter().zip(next.trees()).enumerate() {
-            let rank = tree.parent(own).unwrap_or(Rank::ROOT);
+            let rank = tree.parent(own).filter(|_| !was_cast).unwrap_or(Rank::ROOT);
             if Some(rank) != new.parent(own) && self.former.len() < MOST_FORMER {
                 self.former.push(Former { place, end: blocks.frames_of(place), rank });
             }

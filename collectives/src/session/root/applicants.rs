@@ -214,6 +214,11 @@ impl Applicants {
         self.members().nth(self.admitted / 2)
     }
 
+    /// Where those are who were let in.
+    pub(super) fn macs(&self) -> impl Iterator<Item = MacAddr> + '_ {
+        self.members().map(|applicant| applicant.mac)
+    }
+
     /// Forgets those that have not repeated their request for `alive_for`, or for `known_for` if they were let in.
     pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
         let silent = |candidate: &&Candidate| {

@@ -32,6 +32,9 @@ impl Wanted {
     }
 }
 
+/// Fewer frames are no bet: to try broadcast takes as many.
+const BET_FRAMES: u64 = 160;
+
 /// What becomes of a member that is slower than the others and holds them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSlow {
@@ -95,7 +98,8 @@ pub struct RootConfig {
     pub route: Route,
     /// What the network costs; without it, that of assumed cables.
     pub calibration: Option<Calibration>,
-    /// Whether to measure for up to 50 ms before the start if there is no calibration.
+    /// Whether to measure for up to 50 ms before the start if there is no calibration, and to try broadcast before it
+    /// is chosen for something long, if the calibration does not say whether it arrives.
     pub probe: bool,
     /// Decide how to send and end there: nobody is told, so that receivers wait on for a sender.
     pub dry_run: bool,
@@ -159,6 +163,12 @@ impl RootConfig {
     /// Bytes of the stream, if known in advance.
     pub(super) fn stream_size(&self) -> Option<u64> {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
+    }
+
+    /// Whether it may be chosen to cast more than trying broadcast takes.
+    pub(super) fn may_bet_on_cast(&self) -> bool {
+        let least = BET_FRAMES * u64::from(self.station.payload_bytes());
+        matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
     }
 
     /// The hosts that have to be there, if they are known by name.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Whether data may flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// Not yet: some member has not confirmed the first view.
+    /// Not yet: some member has not confirmed the first view, or one by which all goes another way.
     Held,
     Open,
     /// Not any more: the last word has been said.
@@ -102,6 +102,18 @@ impl Delivery {
             self.flow = Flow::Open;
         }
         held
+    }
+
+    /// Data flows on when everybody has confirmed the view that follows.
+    pub(super) fn hold(&mut self) {
+        if self.flow == Flow::Open {
+            self.flow = Flow::Held;
+        }
+    }
+
+    /// Nothing new goes to the group any more.
+    pub(super) fn retire(&mut self) {
+        self.blocks.retire();
     }
 
     /// The last word has been said: no more data, and no new view.
@@ -394,7 +406,10 @@ impl Delivery {
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let answer = self.answering.free_at(now).map(|at| Wait::Fetch.at(at));
-        let timeouts = [self.blocks.poll_timeout(now), self.sides.poll_timeout(now), self.refills.poll_timeout()];
+        // Held, they wait for the last member's word, and nothing else.
+        let flows = self.flow != Flow::Held;
+        let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
+        let timeouts = [blocks, self.sides.poll_timeout(now), self.refills.poll_timeout()];
         timeouts.into_iter().chain([answer]).flatten().min()
     }
 }

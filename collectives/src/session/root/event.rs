@@ -70,6 +70,13 @@ pub enum RootEvent {
         /// Why, to be read after its name.
         text: String,
     },
+    /// What is sent to all goes another way from now on.
+    Rerouted {
+        /// Which.
+        via: Via,
+        /// Why.
+        text: String,
+    },
     /// Bytes came damaged to some members, and are sent again.
     Damaged(Damage),
     /// A member's fate is known.

@@ -8,11 +8,11 @@ use super::planner::Planner;
 use super::refusals::Refusals;
 use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
-use crate::measure::{ProbeSettings, Prober, calibrate, kind};
+use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
-use ethbcast_planning::model::{Calibration, Choice};
+use ethbcast_planning::model::{Broadcast, Calibration, Choice};
 use ethbcast_transport::wire::{ETHERNET_BYTES, Frame, Peer, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
@@ -40,8 +40,9 @@ pub(super) struct Gathering {
     started_by_user: bool,
     /// Measures before the start, when everybody is there and nobody has measured before.
     prober: Option<Prober>,
-    /// Whether that has been done, with whatever result.
+    /// Whether that has been done, with whatever result; and whether broadcast has been tried.
     probed: bool,
+    ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
 }
@@ -73,6 +74,7 @@ impl Gathering {
             started_by_user: false,
             prober: None,
             probed: false,
+            ramped: false,
             calibration: config.calibration.clone(),
             timers,
         }
@@ -254,7 +256,7 @@ impl Gathering {
         endpoint: &mut RootEndpoint,
     ) -> GatheringStep {
         if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
-            self.take_calibration(&prober);
+            self.take_measured(&prober);
         }
         self.let_in(now, refusals, endpoint);
         if self.rivals.awaited_until(now).is_some() {
@@ -305,28 +307,51 @@ impl Gathering {
         if self.prober.is_some() {
             return GatheringStep::Wait;
         }
-        // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken for
-        // the link's rate.
         let config = endpoint.config();
-        let wanted = config.probe && self.calibration.is_none() && !self.probed;
-        let Some(speaker) = self.applicants.sample().filter(|_| wanted) else { return GatheringStep::Start };
-        let targets = vec![Peer { rank: Rank::ROOT, mac: speaker.mac }];
+        let Some((targets, settings)) = self.measurement(config) else { return GatheringStep::Start };
         let identity = config.station.identity(config.session, Rank::NONE);
-        let settings = ProbeSettings::short(usize::from(config.station.mtu_bytes));
         self.prober = Some(Prober::new(now, identity, targets, settings));
         GatheringStep::Wait
     }
 
+    /// What is to be measured next, and with whom.
+    fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
+        let peer = |mac| Peer { rank: Rank::ROOT, mac };
+        let mtu_bytes = usize::from(config.station.mtu_bytes);
+        let speaker = self.applicants.sample().filter(|_| config.probe)?;
+        let Some(calibration) = &self.calibration else {
+            // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken
+            // for the link's rate.
+            return (!self.probed).then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes)));
+        };
+        let untried = calibration.broadcast() == Broadcast::Untried && !self.ramped && config.may_bet_on_cast();
+        let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
+        let unicast = Unicast { frame_gap, loss: calibration.loss() };
+        untried.then(|| {
+            let all = self.applicants.macs().map(peer).collect();
+            (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast))
+        })
+    }
+
     /// Takes what a measurement that is done has found out.
-    fn take_calibration(&mut self, prober: &Prober) {
-        self.probed = true;
-        match calibrate(&prober.result()) {
-            Ok(calibration) => {
-                log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
-                self.calibration = Some(calibration);
+    fn take_measured(&mut self, prober: &Prober) {
+        let result = prober.result();
+        let Some(calibration) = self.calibration.take() else {
+            self.probed = true;
+            match calibrate(&result) {
+                Ok(calibration) => {
+                    log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
+                    self.calibration = Some(calibration);
+                }
+                Err(error) => {
+                    log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
+                }
             }
-            Err(error) => log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed"),
-        }
+            return;
+        };
+        self.ramped = true;
+        log::info!("broadcast: {:?}", result.cast);
+        self.calibration = calibration.clone().with_broadcast(broadcast(result.cast)).ok().or(Some(calibration));
     }
 }
 

@@ -21,6 +21,7 @@ mod path_check;
 mod pause;
 mod phase;
 mod planner;
+mod policing;
 mod questions;
 mod refill;
 mod refusals;

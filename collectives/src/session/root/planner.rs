@@ -6,6 +6,7 @@ use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
+use std::time::Duration;
 
 /// More members are not planned for while they wait: at this number it takes some 10 ms, and with the cube of it.
 const MOST_RANKS_AGAIN: usize = 1024;
@@ -81,6 +82,11 @@ impl Planner {
         Ok(choice)
     }
 
+    /// How long a full frame takes to one host, as far as is known.
+    pub(super) fn frame_time(&self) -> Duration {
+        Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
+    }
+
     /// Whether another plan can be made for so many ranks: in a moment, and with the cables known.
     pub(super) fn can_again(&self, ranks: usize) -> bool {
         self.certain && ranks <= MOST_RANKS_AGAIN
@@ -95,6 +101,14 @@ impl Planner {
         let via = if via == Via::BinaryBest { Via::Binary } else { via };
         let plan = price(via, &self.situation(&hosts)).ok()?.plan;
         self.judge(&plan, &hosts, false).ok().map(|()| plan)
+    }
+
+    /// A chain among these ranks, the root's first: along the switches, or if they are not known, in this order.
+    pub(super) fn chain(&self, ranks: &[Rank]) -> Plan {
+        self.again(Via::Chain, ranks).unwrap_or_else(|| {
+            let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
+            Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
+        })
     }
 
     fn judge(&self, plan: &Plan, hosts: &[usize], may_contend: bool) -> Result<(), NoPlan> {

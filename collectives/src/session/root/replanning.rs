@@ -42,6 +42,19 @@ impl Replanning {
         Replanning { planner, stage: Stage::Settled, changed: false, rearranged: false }
     }
 
+    /// Who plans.
+    pub(super) fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// A chain among those in place carries on what was cast, frame by frame.
+    pub(super) fn reroute(&mut self, view: &mut View) {
+        let ranks: Vec<Rank> = view.ranks().collect();
+        (view.via, view.segment_frames) = (Via::Chain, 1);
+        view.replan(&ranks, &self.planner.chain(&ranks));
+        self.rearranged = true;
+    }
+
     /// Somebody stands elsewhere.
     pub(super) fn on_change(&mut self) {
         self.changed = true;

@@ -1,12 +1,14 @@
 //! The session: the root's view of its members, what it sends them, and their reports.
 
+mod fates;
 mod watching;
 
 use super::applicants::REBOOT_SILENCE;
 use super::delivery::Delivery;
 use super::fetches::Fetches;
-use super::members::{MemberReport, Members};
+use super::members::Members;
 use super::planner::Planner;
+use super::policing::Policing;
 use super::replanning::Replanning;
 use super::slow::Slow;
 use super::telling::Telling;
@@ -29,6 +31,7 @@ pub(super) struct Running {
     /// Whether somebody stands elsewhere than the view that was told last says.
     changed: bool,
     replanning: Replanning,
+    policing: Policing,
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
@@ -58,6 +61,7 @@ impl Running {
             telling: Telling::default(),
             changed: false,
             replanning: Replanning::new(planner),
+            policing: Policing::new(&view, config),
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
@@ -169,6 +173,9 @@ impl Running {
         self.members.hear(now, rank);
         if is_of_stream(frame) {
             self.delivery.handle_frame(now, frame, &self.view);
+            if self.policing.is_levelling() {
+                self.follow_up(now, endpoint);
+            }
         } else if let Some(message) = endpoint.read(frame) {
             self.on_control(now, rank, message, endpoint);
             self.follow_up(now, endpoint);
@@ -284,9 +291,14 @@ impl Running {
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
-        let timing = &endpoint.config().timing;
+        let timing = endpoint.config().timing;
         if !held && !self.changed {
-            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, timing);
+            let rerouted = self.policing.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
+            self.changed = rerouted.is_some();
+            rerouted.into_iter().for_each(|event| endpoint.tell(event));
+        }
+        if !held && !self.changed {
+            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
         }
         if !held && std::mem::take(&mut self.changed) {
             self.timers.set(Wait::Change, now + timing.view);
@@ -316,7 +328,7 @@ impl Running {
         if self.members.unready(epoch).next().is_none() {
             self.timers.clear(Wait::View);
         }
-        if self.members.all_ready(epoch) && self.delivery.open() {
+        if self.members.all_ready(epoch) && self.delivery.open() && self.delivery.stats().data_sent == 0 {
             let (View { via, selective, .. }, size) = (&self.view, endpoint.config().size);
             let (receivers, via, selective) = (self.members.present(), *via, *selective);
             endpoint.tell(RootEvent::Started { receivers, via, size, selective });
@@ -325,42 +337,5 @@ impl Running {
 
     fn host(&self, rank: Rank) -> &str {
         &self.view.members[rank.index()].host
-    }
-
-    /// A member is gone for a reason the root found itself.
-    fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
-        log::warn!("lost {}: {text}", self.host(rank));
-        self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
-        self.place(now, rank, Standing::Gone);
-    }
-
-    /// A member's fate is known.
-    fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
-        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
-        let report = MemberReport::new(self.host(rank), rank, done, form, took);
-        if !self.members.set_report(&report) {
-            return;
-        }
-        self.last_report = Some(now);
-        self.delivery.stop_serving(&self.view, rank);
-        self.fetches.forget(rank);
-        endpoint.tell(RootEvent::Reported(report));
-        if self.members.all_reported() {
-            self.fetches.tell(now, true, &self.view, endpoint);
-            endpoint.tell(RootEvent::AllReported);
-            self.delivery.shut();
-            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
-        }
-    }
-
-    /// A member stands elsewhere from now on: where it was, its parent takes over its children.
-    fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
-        if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
-            self.view.members[rank.index()].standing = standing;
-            self.changed = true;
-            self.replanning.on_change();
-            // The others are given time anew: what they waited for has changed.
-            self.members.all_tried(now, rank);
-        }
     }
 }

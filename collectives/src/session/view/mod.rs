@@ -189,13 +189,15 @@ impl View {
     }
 
     /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
-    /// the list and aside, a few changes later; in a tree those in place may have other parents, who are in place.
-    /// Nothing is done with one that cannot. One that had gone may be there again: that it had may have been said by
-    /// somebody else in the root's name.
+    /// the list and aside, a few changes later; in a tree those in place may have other parents, who are in place. A
+    /// cast may go on as a tree, with all parents new, and back: that it did may have been said by somebody else in the
+    /// root's name, as may be that one had gone who is there again. Nothing is done with a view that cannot follow.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
-        let stays = |new: &ViewMember, old: &ViewMember| (new.parent, new.order) == (old.parent, old.order);
+        let reroutes = (self.via, self.segment_frames) != (present.via, present.segment_frames);
+        let back = reroutes && self.via == Via::Cast;
+        let stays = |new: &ViewMember, old: &ViewMember| back || (new.parent, new.order) == (old.parent, old.order);
         let in_place = |rank: Rank| self.members.get(rank.index()).is_some_and(ViewMember::is_in_place);
         let sound = |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
         let same = |(new, old): (&ViewMember, &ViewMember)| {
@@ -204,6 +206,7 @@ impl View {
         };
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
+            && (!reroutes || (self.may_reroute() && present.may_reroute()))
             && (self.members.len() >= present.members.len() || planted!("view-with-fewer-members"))
             && self.members.iter().zip(&present.members).all(same)
             && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
@@ -265,7 +268,12 @@ impl View {
     /// What never changes from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
         let offered = (self.size, self.content, self.selective);
-        (self.via, self.segment_frames, self.policy, self.push_frames, self.payload_bytes, offered)
+        (self.policy, self.push_frames, self.payload_bytes, offered)
+    }
+
+    /// Whether the stream may go on in another way: there is one stream for all, and by no protocol of the papers'.
+    pub(super) fn may_reroute(&self) -> bool {
+        !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
     /// Whether a host with frames of this MTU can take part: its buffers are made for what the view says.

@@ -110,15 +110,32 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
     anew.name_parents();
     assert_eq!(anew.members[5].parent, Some(Rank::ROOT));
     assert!(anew.extends(&view));
-    // Where the tree is not the view's, nobody moves.
+    // Where the tree is not the view's, nobody moves as long as it stays so.
     for via in [Via::Cast, Via::ScatterAllgather] {
         let before = View { via, ..view.clone() };
         assert!(View { epoch: 4, ..before.clone() }.extends(&before));
         assert!(!View { via, ..flat(view.clone()) }.extends(&before));
     }
+    let strict = View { policy: Policy::InOrderOnly, ..view.clone() };
+    assert!(flat(strict.clone()).extends(&strict));
+    assert!(!flat(strict.clone()).extends(&View { via: Via::Cast, ..strict }), "the paper's protocol stays what it is");
     let mut other_run = flat(view.clone());
     other_run.members[1].nonce += 1;
     assert!(!other_run.extends(&view));
+}
+
+#[test]
+fn a_cast_may_go_on_as_a_tree_and_back() {
+    let mut cast = View { via: Via::Cast, segment_frames: 8, ..chain(6) };
+    cast.members[4].standing = Standing::Aside;
+    let mut tree = flat(View { via: Via::Chain, segment_frames: 1, ..cast.clone() });
+    assert!(tree.extends(&cast));
+    let back = View { epoch: 5, ..cast.clone() };
+    assert!(back.extends(&tree), "the tree may have been told by somebody else");
+    tree.members[5].parent = Some(Rank(4));
+    assert!(!tree.extends(&cast), "n5 gets a parent that is aside");
+    let blocks = flat(View { via: Via::ScatterAllgather, ..cast.clone() });
+    assert!(!blocks.extends(&cast) && !cast.extends(&View { epoch: 0, ..blocks }));
 }
 
 #[test]

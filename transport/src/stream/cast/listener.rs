@@ -23,6 +23,8 @@ pub(super) struct Listener {
     slower: u8,
     /// The round in which losses are counted for pacing.
     round: PacedRound,
+    /// Times that a frame was lost on its way to it.
+    lost: u64,
 }
 
 impl Listener {
@@ -37,7 +39,7 @@ impl Listener {
     }
 
     fn of(remote: Remote) -> Listener {
-        Listener { counted: remote.cursor(), owed: 0, slower: 0, remote, round: PacedRound::default() }
+        Listener { counted: remote.cursor(), owed: 0, slower: 0, remote, round: PacedRound::default(), lost: 0 }
     }
 
     /// Where it stands.
@@ -48,6 +50,11 @@ impl Listener {
     /// Where it stands.
     pub(super) fn remote_mut(&mut self) -> &mut Remote {
         &mut self.remote
+    }
+
+    /// Times that a frame was lost on its way to it, as far as is known.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Whether it has all that it is known to have lost.
@@ -79,6 +86,7 @@ impl Listener {
 
     /// Counts those of the `lost` frames whose loss says something about the present pace, and lets it be judged.
     pub(super) fn on_losses(&mut self, lost: &[u64], ack: &Ack<'_>, since_last: Duration, pace: &mut Pace, next: u64) {
+        self.lost += lost.len() as u64;
         let mut count = 0;
         for &sequence in lost {
             if sequence >= self.counted.max(pace.from()) {

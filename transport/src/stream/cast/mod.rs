@@ -55,6 +55,8 @@ pub(super) struct Cast {
     push_frames: Option<u64>,
     designation: Option<Designation>,
     question: Question,
+    /// Nothing new is sent any more, and nothing at all to the group but questions.
+    retired: bool,
 }
 
 impl Cast {
@@ -77,6 +79,7 @@ impl Cast {
             designation: if tuning.designates() { Designation::new(&listeners, feed.slots()) } else { None },
             listeners,
             question: Question::default(),
+            retired: false,
         };
         cast.count_credit();
         cast
@@ -161,10 +164,15 @@ impl Cast {
         let served = |stamp: Stamp| stamp != Stamp::NONE;
         let mut others = self.listeners.iter().enumerate().filter(|&(other, _)| other != at);
         // Whoever reported it first has been served alone; from the second on they are served together.
-        let shared = self.policy == Policy::HolesAllowed
+        let shared = self.shares_repairs()
             && others.any(|(_, other)| other.remote().outstanding().get(sequence).is_some_and(served));
         let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
         self.repairs.lose(sequence, losers);
+    }
+
+    /// Whether what several have lost goes to all of them at once.
+    fn shares_repairs(&self) -> bool {
+        self.policy == Policy::HolesAllowed && !self.retired
     }
 
     fn send_new(&mut self, now: Instant, stamp: Stamp, feed: &Feed, boundaries: &Boundaries) -> Outgoing {
@@ -189,7 +197,7 @@ impl Cast {
             let mut remotes = self.remotes();
             match losers {
                 // The paper repairs each by unicast (EQA §3.2): all who lost it, one after the other.
-                Losers::Several if self.policy == Policy::InOrderOnly => {
+                Losers::Several if !self.shares_repairs() => {
                     let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
                     let (loser, another) = (owed.next(), owed.next());
                     drop(owed);
@@ -237,7 +245,7 @@ impl Cast {
 
     /// One past the last frame that may be sent now.
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
-        if self.listeners.is_empty() {
+        if self.listeners.is_empty() || self.retired {
             return self.next; // Nobody would keep it, nor does the feed.
         }
         let bound = feed.head().min(self.credit);
@@ -246,6 +254,11 @@ impl Cast {
             Some(end) if !self.may_pull(end) => bound.min(self.next),
             _ => bound,
         }
+    }
+
+    /// When the pace lets the next frame go, if not now.
+    fn paced_until(&self, now: Instant) -> Option<Instant> {
+        self.pace.ready_at(now).filter(|_| !self.retired)
     }
 
     /// Where the push phase of the present message ends, if there are such phases.

@@ -42,7 +42,7 @@ impl Readers for Cast {
     fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
         let repair = self.repairs.ready_at();
         let paced = self.next < self.bound(feed, boundaries) || repair.is_some_and(|at| at <= now);
-        let pace = paced.then(|| self.pace.ready_at(now)).flatten();
+        let pace = paced.then(|| self.paced_until(now)).flatten();
         pace.or(repair.filter(|&at| at > now))
     }
 
@@ -52,7 +52,7 @@ impl Readers for Cast {
             let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
             return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
         }
-        if self.pace.ready_at(now).is_some() {
+        if self.paced_until(now).is_some() {
             return None;
         }
         let bound = self.bound(feed, boundaries);
@@ -129,6 +129,14 @@ impl Readers for Cast {
         let lags = |listener: &&Listener| self.next == feed.head() && self.lags(listener, feed);
         let last = || self.listeners.iter().filter(lags).min_by_key(|listener| listener.remote().cursor());
         self.listeners.iter().find(keeps_full).or_else(last).and_then(of)
+    }
+
+    fn retire(&mut self) {
+        self.retired = true;
+    }
+
+    fn lost(&self) -> Vec<(Rank, u64)> {
+        self.listeners.iter().map(|listener| (listener.remote().rank(), listener.lost())).collect()
     }
 
     fn consumed(&self) -> u64 {

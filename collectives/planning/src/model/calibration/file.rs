@@ -5,6 +5,7 @@
 //! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
+//! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
 //! bytes = 1024
@@ -17,7 +18,7 @@
 //! ```
 
 use super::hosts::{HostCost, Hosts};
-use super::{Calibration, CalibrationError, Field, Point};
+use super::{Broadcast, Calibration, CalibrationError, Field, Point};
 use crate::schema::{self, LineStarts};
 use serde::Deserialize;
 use toml::Spanned;
@@ -30,6 +31,8 @@ struct CalibrationFile {
     measured_from: Option<String>,
     loss: Option<Spanned<f64>>,
     cast_max_frames_per_second: Option<Spanned<u64>>,
+    #[serde(default)]
+    cast_tried: bool,
     #[serde(default)]
     point: Vec<PointTable>,
     #[serde(default)]
@@ -71,8 +74,10 @@ impl Calibration {
             // Debug writes the shortest number that reads back as the same, with a decimal point or an exponent.
             text += &format!("loss = {:?}\n", self.loss);
         }
-        if let Some(rate) = self.cast_max_frames_per_second {
-            text += &format!("cast_max_frames_per_second = {rate}\n");
+        match self.broadcast {
+            Broadcast::Untried => {}
+            Broadcast::FullRate => text += "cast_tried = true\n",
+            Broadcast::Policed(rate) => text += &format!("cast_max_frames_per_second = {rate}\n"),
         }
         for Point { bytes, gap_ns, latency_ns } in &self.points {
             text += &format!("\n[[point]]\nbytes = {bytes}\ngap_ns = {gap_ns}\nlatency_ns = {latency_ns}\n");
@@ -94,7 +99,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration {
         points: file.point.iter().map(PointTable::point).collect(),
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
-        cast_max_frames_per_second: file.cast_max_frames_per_second.as_ref().map(|rate| *rate.get_ref()),
+        broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
     };
     calibration.checked().map_err(|(field, problem)| {
@@ -104,6 +109,14 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
 }
 
 impl CalibrationFile {
+    fn broadcast(&self) -> Broadcast {
+        match &self.cast_max_frames_per_second {
+            Some(rate) => Broadcast::Policed(*rate.get_ref()),
+            None if self.cast_tried => Broadcast::FullRate,
+            None => Broadcast::Untried,
+        }
+    }
+
     /// Where a field's value stands in the text; `None` for what is about the whole file.
     fn offset_of(&self, field: Field) -> Option<usize> {
         let span = match field {

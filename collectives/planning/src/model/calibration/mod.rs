@@ -26,12 +26,24 @@ pub struct Point {
     pub latency_ns: i64,
 }
 
+/// What is known of frames that are sent to all at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Broadcast {
+    /// Nobody has tried it: it is priced as if it arrived, and not chosen where something tried is about as good.
+    #[default]
+    Untried,
+    /// It arrives as fast as unicast.
+    FullRate,
+    /// Switches police it above so many frames per second; above zero.
+    Policed(u64),
+}
+
 /// A table of [`Point`]s, valid by construction: at least two, sizes rising, gaps above zero and never falling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     points: Vec<Point>,
     loss: f64,
-    cast_max_frames_per_second: Option<u64>,
+    broadcast: Broadcast,
     hosts: Hosts,
 }
 
@@ -135,7 +147,7 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
-        let calibration = Self { points, loss: 0.0, cast_max_frames_per_second: None, hosts: Hosts::default() };
+        let calibration = Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() };
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
@@ -159,7 +171,7 @@ impl Calibration {
             frame_payload_bytes * ASSUMED_FRAMES,
             frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES),
         ));
-        Self { points, loss: 0.0, cast_max_frames_per_second: None, hosts: Hosts::default() }
+        Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() }
     }
 
     /// The same with `loss`, the probability that a receiver misses a frame.
@@ -175,8 +187,15 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::ZeroCastRate`] if it is zero.
     pub fn with_cast_max(self, frames_per_second: u64) -> Result<Self, CalibrationError> {
-        let policed = Self { cast_max_frames_per_second: Some(frames_per_second), ..self };
-        policed.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        self.with_broadcast(Broadcast::Policed(frames_per_second))
+    }
+
+    /// The same with what is known of broadcast.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::ZeroCastRate`] if it is policed at zero.
+    pub fn with_broadcast(self, broadcast: Broadcast) -> Result<Self, CalibrationError> {
+        Self { broadcast, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// The table, by rising size.
@@ -191,7 +210,12 @@ impl Calibration {
 
     /// Above how many frames per second broadcast is policed, if it is.
     pub fn cast_max_frames_per_second(&self) -> Option<u64> {
-        self.cast_max_frames_per_second
+        if let Broadcast::Policed(frames_per_second) = self.broadcast { Some(frames_per_second) } else { None }
+    }
+
+    /// What is known of broadcast.
+    pub fn broadcast(&self) -> Broadcast {
+        self.broadcast
     }
 
     /// What a full frame of so much payload is on a cable, in bits, its headers included.
@@ -250,7 +274,7 @@ impl Calibration {
         if !(0.0..1.0).contains(&self.loss) {
             return Err((Field::Loss, CalibrationProblem::Loss(self.loss)));
         }
-        if self.cast_max_frames_per_second == Some(0) {
+        if self.broadcast == Broadcast::Policed(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
         self.hosts.check()?;

@@ -1,7 +1,7 @@
 //! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a
 //! plan that somebody else chose.
 
-use super::calibration::Calibration;
+use super::calibration::{Broadcast, Calibration};
 use super::predict::{Job, predict};
 use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 use super::shape::Shape;
@@ -18,6 +18,10 @@ const MOST_RANKS_OF_FEW: usize = 64;
 /// Ranks up to which plans are candidates whose making takes time with the cube or the square of the ranks: at this
 /// number some 10 ms, at ten times as many seconds.
 const MOST_RANKS_OF_MANY: usize = 1024;
+
+/// A cast where nobody has tried broadcast is chosen only if it is better by more than this: it may be policed, and
+/// unicast is known to arrive.
+const UNTRIED: f64 = 1.05;
 
 /// What is to be sent, from where, to whom, over what.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +98,8 @@ pub struct Choice {
     /// The length it was chosen for, in bytes; `None` if that was not known, and the prices are for each GiB.
     pub size_bytes: Option<u64>,
     pricing: Pricing,
-    /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`]; the first is the choice.
+    /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`], a cast that nobody has tried
+    /// behind what is about as good; the first is the choice.
     pub candidates: Vec<Estimate>,
 }
 
@@ -135,7 +140,7 @@ struct Pricing {
     frame_payload_bytes: u64,
 }
 
-/// Finds the plan and the segment of least predicted time.
+/// Finds the plan and the segment of least predicted time; of about equal ones what was measured.
 ///
 /// Candidates are all ways of [`Via::ALL`] but the topology-unaware trees, as far as they suit the number of ranks:
 /// `flat` and those in blocks up to 64, `binary` and `latency` up to 1024, `recursive-doubling` for powers of two.
@@ -148,11 +153,20 @@ struct Pricing {
 pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
     let mut priced =
         candidates(situation.members.len()).map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
+    let cost = |Priced { estimate, .. }: &Priced| {
+        competing_seconds(estimate.via, estimate.predicted_seconds, situation.calibration)
+    };
     // Stable: of equal ones the first listed stays the first.
-    priced.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
+    priced.sort_by(|left, right| cost(left).total_cmp(&cost(right)));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
     let reason = reason(&estimates, situation);
     Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
+}
+
+/// The price with which a way competes: its predicted time, and of a cast that nobody has tried a little more.
+pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
+    let untried = via == Via::Cast && calibration.broadcast() == Broadcast::Untried;
+    predicted_seconds * if untried { UNTRIED } else { 1.0 }
 }
 
 /// Plans one way to send and prices it with the segment that suits it best.

@@ -83,11 +83,23 @@ fn candidates_suit_the_number_of_ranks() {
 
 #[test]
 fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
-    let pair = choice(&one_switch(2), Some(1000), &fast());
+    let tried = fast().with_broadcast(Broadcast::FullRate).expect("above 0");
+    let pair = choice(&one_switch(2), Some(1000), &tried);
     assert!(pair.candidates.is_sorted_by_key(|candidate| candidate.predicted_seconds));
     // To a single receiver a frame takes as long whatever the way is called.
     assert_eq!(vias(&pair)[..4], [Via::Chain, Via::Binary, Via::Kary(3), Via::Cast]);
     assert!(pair.reason.contains("(+0 %)"), "{}", pair.reason);
+}
+
+#[test]
+fn of_about_equal_ones_what_was_measured_is_chosen() {
+    let chosen = |size_bytes, broadcast| {
+        let calibration = fast().with_broadcast(broadcast).expect("above 0");
+        choice(&one_switch(8), Some(size_bytes), &calibration).plan.via()
+    };
+    // A pipeline of seven hops costs six frames more: of 64 KiB a tenth, of 64 MiB nothing.
+    assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::Untried)), [Via::Cast, Via::Chain]);
+    assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::FullRate)), [Via::Cast, Via::Cast]);
 }
 
 #[test]

@@ -6,9 +6,7 @@ use crate::membership::timers::Wait;
 use crate::session::message::Outcome;
 use crate::session::root::watch::{Finding, Scene};
 use crate::session::root::{OnSlow, RootConfig, RootEndpoint, RootEvent};
-use crate::session::view::Standing;
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
 
 impl Running {
     pub(super) fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
@@ -32,8 +30,12 @@ impl Running {
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
         let brake = scene.brake(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        findings.extend(self.policing.look(&scene, self.replanning.planner(), on_slow));
         let to_try = brake.and_then(|brake| scene.to_be_tried(&self.members, brake));
         findings.extend(self.slow.look(&scene, &self.members, brake, on_slow));
+        if self.policing.is_levelling() {
+            self.delivery.retire();
+        }
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
@@ -44,14 +46,5 @@ impl Running {
                 Finding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }
         }
-    }
-
-    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
-    pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        let Some(entry) = self.members.in_place(rank) else { return };
-        if !entry.is_reported() {
-            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
-        }
-        self.place(now, rank, Standing::Aside);
     }
 }

@@ -1,0 +1,57 @@
+//! What becomes of single members while the session runs: lost, reported, taken out of the others' way.
+
+use super::super::members::MemberReport;
+use super::super::{RootEndpoint, RootEvent};
+use super::Running;
+use crate::session::message::{Done, Message, Outcome};
+use crate::session::view::Standing;
+use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
+
+impl Running {
+    /// A member is gone for a reason the root found itself.
+    pub(super) fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
+        log::warn!("lost {}: {text}", self.host(rank));
+        self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
+        self.place(now, rank, Standing::Gone);
+    }
+
+    /// A member's fate is known.
+    pub(super) fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
+        let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
+        let report = MemberReport::new(self.host(rank), rank, done, form, took);
+        if !self.members.set_report(&report) {
+            return;
+        }
+        self.last_report = Some(now);
+        self.delivery.stop_serving(&self.view, rank);
+        self.fetches.forget(rank);
+        endpoint.tell(RootEvent::Reported(report));
+        if self.members.all_reported() {
+            self.fetches.tell(now, true, &self.view, endpoint);
+            endpoint.tell(RootEvent::AllReported);
+            self.delivery.shut();
+            self.last_word = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+        }
+    }
+
+    /// A member stands elsewhere from now on: where it was, its parent takes over its children.
+    pub(super) fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
+        if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
+            self.view.members[rank.index()].standing = standing;
+            self.changed = true;
+            self.replanning.on_change();
+            // The others are given time anew: what they waited for has changed.
+            self.members.all_tried(now, rank);
+        }
+    }
+
+    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
+    pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
+        let Some(entry) = self.members.in_place(rank) else { return };
+        if !entry.is_reported() {
+            endpoint.tell(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
+        }
+        self.place(now, rank, Standing::Aside);
+    }
+}
