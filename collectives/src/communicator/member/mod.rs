@@ -4,6 +4,7 @@
 mod agreement;
 mod asked;
 mod calls;
+mod cast_tree;
 mod claims;
 mod group;
 mod keepalive;
@@ -137,6 +138,11 @@ impl Member {
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         let roster = self.group.as_ref().map(|group| group.roster());
         roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
+    }
+
+    /// Whether all ranks are on one host, once the group is complete.
+    pub fn is_on_one_host(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.nodes().count() == 1)
     }
 
     /// The MTU of the group's frames, the smallest of all members', once the group is complete.

@@ -2,6 +2,7 @@
 
 use super::way::{KARY, StreamName, Way};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
+use crate::communicator::node::Nodes;
 use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
 use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
@@ -47,13 +48,19 @@ pub(in crate::communicator) struct Decision {
 }
 
 impl Plans {
-    /// Those of `size` ranks whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
-    pub(super) fn new(network: Arc<Network>, size: u16, payload_bytes: usize, segment_frames: u64) -> Plans {
+    /// Those of `size` ranks on these hosts, whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
+    pub(super) fn new(
+        network: Arc<Network>,
+        nodes: &Nodes,
+        size: u16,
+        payload_bytes: usize,
+        segment_frames: u64,
+    ) -> Plans {
         let payload_bytes = payload_bytes as u64;
         let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, payload_bytes);
         let one_switch = || {
             let place = Place { switch: 0, rate: None, injection_ns: None };
-            Topology::of_places(&[], &vec![place; usize::from(size)]).expect("a group has ranks")
+            nodes.topology(Vec::new(), &vec![place; usize::from(nodes.count())]).expect("a group has ranks")
         };
         Plans {
             topology: network.topology().cloned().unwrap_or_else(one_switch),
