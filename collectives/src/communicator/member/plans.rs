@@ -30,6 +30,8 @@ pub(in crate::communicator) struct Plans {
     calibration: Calibration,
     /// Whether there is something to choose by.
     is_known: bool,
+    /// Whether any host has several ranks.
+    are_hosts_shared: bool,
     members: Vec<usize>,
     payload_bytes: u64,
     /// The longest segment that a stream's feed can keep, in bytes.
@@ -66,6 +68,7 @@ impl Plans {
             topology: network.topology().cloned().unwrap_or_else(one_switch),
             calibration: network.calibration().cloned().unwrap_or_else(assumed),
             is_known: network.is_known(),
+            are_hosts_shared: nodes.are_shared(),
             members: (0..usize::from(size)).collect(),
             payload_bytes,
             segment_bytes: segment_frames * payload_bytes,
@@ -261,7 +264,9 @@ impl Plans {
     /// The ways that are priced for a message of so many frames.
     fn candidates(&self, frames: u64) -> Vec<Way> {
         let casts = self.network.casts();
-        let vias = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
+        // Blocks go from rank to rank by arithmetic, over the cable of a host with several again and again.
+        let is_wasteful = |via: Via| self.are_hosts_shared && via.is_in_blocks();
+        let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && !is_wasteful(via));
         vias.map(|via| Way::of(via, frames)).collect()
     }
 
