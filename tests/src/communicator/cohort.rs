@@ -149,6 +149,11 @@ impl<F: Faults> NodePlay<F> {
         self.simulation.stats().sent_frames
     }
 
+    /// Bytes of those frames.
+    pub fn wire_bytes(&self) -> u64 {
+        self.simulation.stats().sent_bytes
+    }
+
     /// Calls and signs of life of all members so far: each goes to the wire once.
     pub fn signs(&self) -> u64 {
         let members = self.processes().filter_map(|process| process.member.as_ref());
