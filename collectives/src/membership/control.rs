@@ -42,6 +42,11 @@ impl ControlQueue {
         Some(station.identity(header.session, header.rank).write(buffer, to, &header, &body))
     }
 
+    /// How many messages wait, and of how many bytes they are.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.queue.len(), self.queue.iter().map(|(_, _, body)| body.len()).sum())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

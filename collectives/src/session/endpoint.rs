@@ -1,5 +1,6 @@
 //! What a root and a receiver have alike.
 
+use super::ControlMemory;
 use super::kind;
 use super::message::Message;
 use crate::membership::control::{self, ControlQueue};
@@ -153,6 +154,15 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn poll_event(&mut self) -> Option<E> {
         self.events.pop_front()
+    }
+
+    /// What waits to be sent.
+    pub(super) fn memory(&self) -> ControlMemory {
+        let of = |queue: &ControlQueue| {
+            let (waiting_frames, waiting_bytes) = queue.waiting();
+            ControlMemory { waiting_frames, waiting_bytes, ..ControlMemory::default() }
+        };
+        of(&self.control) + of(&self.answers)
     }
 
     pub(super) fn stats(&self) -> ControlStats {

@@ -62,6 +62,7 @@
 
 pub mod application;
 mod blocks;
+mod control_memory;
 mod endpoint;
 mod fetch;
 pub mod kind;
@@ -78,6 +79,7 @@ pub use crate::membership::OtherBuild;
 pub use crate::membership::Timing;
 pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
+pub use control_memory::ControlMemory;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
 pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Outcome, Piece, Refusal, Stage, Status,

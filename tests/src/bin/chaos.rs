@@ -62,6 +62,14 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let terms = arguments.terms();
+    if arguments.seed.checked_add(arguments.runs).is_none_or(|end| end == arguments.seed) {
+        bail!(
+            "--seed {} --runs {}: there is none; seeds are the numbers below {}",
+            arguments.seed,
+            arguments.runs,
+            u64::MAX
+        );
+    }
     if arguments.list {
         for seed in arguments.seeds() {
             println!("{seed}: {}", Scenario::draw(seed, arguments.only, &terms));
@@ -96,7 +104,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 impl Arguments {
     fn seeds(&self) -> std::ops::Range<u64> {
-        self.seed..self.seed.saturating_add(self.runs)
+        self.seed..self.seed + self.runs
     }
 
     fn terms(&self) -> Terms {

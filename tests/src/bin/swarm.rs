@@ -2,6 +2,7 @@
 //! `swarm SEED [--frames]`.
 
 use ethbcast_tests::swarm::{Schedule, Seed, Told, run_all, tell};
+use std::ops::Range;
 use std::process::ExitCode;
 
 const USAGE: &str =
@@ -10,7 +11,7 @@ const USAGE: &str =
 /// What to play.
 enum Order {
     One(Seed, Told),
-    Many { seeds: u64, from: u64, large: bool },
+    Many { seeds: Range<u64>, large: bool },
 }
 
 fn main() -> ExitCode {
@@ -26,9 +27,9 @@ fn main() -> ExitCode {
             println!("{report}");
             ExitCode::from(u8::from(report.violation.is_some()))
         }
-        Ok(Order::Many { seeds, from, large }) => {
+        Ok(Order::Many { seeds, large }) => {
             let seed = if large { Seed::large } else { Seed::small };
-            let tally = run_all((from..from.saturating_add(seeds)).map(seed));
+            let tally = run_all(seeds.map(seed));
             println!("{tally}");
             ExitCode::from(u8::from(!tally.violations().is_empty()))
         }
@@ -56,5 +57,12 @@ fn order(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
             }
         }
     }
-    seeds.map(|seeds| Order::Many { seeds, from, large }).ok_or_else(|| USAGE.to_owned())
+    let seeds: u64 = seeds.ok_or(USAGE)?;
+    let to = from.checked_add(seeds).filter(|_| seeds > 0).ok_or_else(|| {
+        format!(
+            "--from {from} --seeds {seeds}: there is none; seeds are the numbers below {}, and one at least",
+            u64::MAX
+        )
+    })?;
+    Ok(Order::Many { seeds: from..to, large })
 }

@@ -6,6 +6,7 @@ mod bugs;
 mod forgery;
 mod schedules;
 mod session;
+mod side_streams;
 
 pub use bugs::{BUGS, Bug};
 pub use schedules::play;

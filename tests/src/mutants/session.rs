@@ -2,6 +2,7 @@
 
 use super::acknowledged::Acknowledged;
 use super::forgery::Forgery;
+use super::side_streams::SideStreams;
 use crate::session::{Case, GROUP, Host, hosts, star, strike, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Blocks, MemberReport, Outcome as Fate, kind};
@@ -42,6 +43,8 @@ struct Seen {
     visible: BTreeSet<usize>,
     /// What was acknowledged.
     acknowledged: Acknowledged,
+    /// From where who is alone is served.
+    side_streams: SideStreams,
 }
 
 /// Faults that look at what they let through.
@@ -55,6 +58,7 @@ impl Faults for Watch {
         if let Ok(frame) = parse(delivery.frame) {
             let mut seen = self.seen.borrow_mut();
             seen.acknowledged.note(delivery);
+            seen.side_streams.note(delivery, &frame);
             if frame.header.kind == kind::VERDICT {
                 seen.verdicts.insert(delivery.to);
             }
@@ -92,8 +96,11 @@ pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
         return Err(wrong);
     }
     let Outcome::Quiet { .. } = outcome else { return Err(format!("{outcome:?}: {:?}", simulation.next_deadline())) };
-    // Who takes over another's children speaks for more hosts than before.
     let seen = seen.borrow();
+    if let Some(wrong) = seen.side_streams.wrong().filter(|_| scene.forgeries.is_empty()) {
+        return Err(wrong.to_owned());
+    }
+    // Who takes over another's children speaks for more hosts than before.
     let settled = scene.forgeries.is_empty() && case.crashes.is_empty() && case.absences.is_empty();
     if let Some(wrong) = seen.acknowledged.wrong().filter(|_| settled) {
         return Err(wrong.to_owned());

@@ -1,7 +1,7 @@
 //! What a host may hold and have on its way: frames in flight within the window, memory within its formula, and views
 //! in which no two hosts send over one cable.
 
-use ethbcast_collectives::session::{Blocks, View};
+use ethbcast_collectives::session::{Blocks, ControlMemory, View};
 use ethbcast_planning::plan::{Plan, Via, check};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::stream::{Flight, Memory};
@@ -12,6 +12,17 @@ const SLOT_BYTES: usize = 64;
 const READER_BYTES: usize = 4096;
 /// Bytes of a stream itself.
 const STREAM_BYTES: usize = 4096;
+
+/// Control messages that wait at a host, in all and for each host there is.
+const SPARE_FRAMES: usize = 32;
+const FRAMES_EACH: usize = 4;
+/// Entries of those that are no members, in all and for each host there is: an address has a few, of one sort each.
+const SPARE_ENTRIES: usize = 24;
+const ENTRIES_EACH: usize = 6;
+/// Views being put together, and bytes of each: the same for any, and for each member.
+const MOST_VIEWS: usize = 4;
+const SPARE_VIEW_BYTES: usize = 256;
+const MEMBER_BYTES: usize = 64;
 
 /// What is on its way of one stream, after so many acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +81,14 @@ fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers
     if fits { Ok(()) } else { Err(format!("{slots} slots of {payload_bytes}, {readers} readers: {memory:?}")) }
 }
 
+/// Whether what a host of so many keeps beside its streams is in proportion to them.
+pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String> {
+    let fits = memory.waiting_frames <= SPARE_FRAMES + hosts * FRAMES_EACH
+        && memory.stranger_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
+        && memory.view_bytes <= MOST_VIEWS * (SPARE_VIEW_BYTES + hosts * MEMBER_BYTES);
+    if fits { Ok(()) } else { Err(format!("{hosts} hosts, and beside the streams {memory:?}")) }
+}
+
 /// Whether no two members in place send over one cable, if that is what the way promises; `host_of` is the place of
 /// each rank in the topology.
 pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize) -> usize) -> Result<(), String> {
@@ -125,6 +144,15 @@ mod tests {
         memory.payload_bytes -= 268;
         memory.repairs_bytes = 2 * (READER_BYTES + 64 * SLOT_BYTES);
         assert!(judge_memory(&memory, (64, 268), 1).is_err(), "repairs without end");
+    }
+
+    #[test]
+    fn queues_out_of_proportion_to_the_hosts_are_seen() {
+        let kept = ControlMemory { waiting_frames: 20, waiting_bytes: 2000, stranger_entries: 60, view_bytes: 4 * 700 };
+        assert_eq!(check_control(&kept, 8), Ok(()));
+        assert!(check_control(&ControlMemory { waiting_frames: 65, ..kept }, 8).is_err(), "repeated without end");
+        assert!(check_control(&ControlMemory { stranger_entries: 73, ..kept }, 8).is_err(), "an entry for each JOIN");
+        assert!(check_control(&ControlMemory { view_bytes: 4 * 800, ..kept }, 8).is_err(), "views without end");
     }
 
     #[test]

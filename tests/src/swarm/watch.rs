@@ -1,7 +1,7 @@
 //! What is looked at after every turn of a host, and at the end.
 
 use super::application::Shelf;
-use super::bounds::{InFlight, check_contention, check_memory};
+use super::bounds::{InFlight, check_contention, check_control, check_memory};
 use super::class::Class;
 use super::effects::rings_late;
 use super::hosts::{Host, told_topology};
@@ -161,6 +161,9 @@ impl<'a> Watch<'a> {
 
     /// What is in flight and what is kept. Of large crowds not after every turn.
     fn check_bounds(&mut self, number: usize, host: &Host) {
+        if let Err(wrong) = check_control(&host.control_memory(), self.schedule.hosts()) {
+            self.blame(format!("host {number}: {wrong}"));
+        }
         let Some(blocks) = host.streams() else { return };
         if self.schedule.hosts() > OFTEN && self.turns[number] % 8 > 1 {
             return;

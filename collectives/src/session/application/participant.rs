@@ -1,7 +1,7 @@
 //! A whole host of a session for simulations: the machine and the application that uses it.
 
 use super::{Receiving, Sending, Sink, Source};
-use crate::session::{Blocks, ControlStats, Receiver, Root};
+use crate::session::{Blocks, ControlMemory, ControlStats, Receiver, Root};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Deadline, Instant, Machine};
 
@@ -61,6 +61,14 @@ impl<S: Source, K: Sink> Participant<S, K> {
         match self {
             Participant::Root(root, _) => root.control_stats(),
             Participant::Receiver(receiver, _) => receiver.control_stats(),
+        }
+    }
+
+    /// What is kept beside the streams.
+    pub fn control_memory(&self) -> ControlMemory {
+        match self {
+            Participant::Root(root, _) => root.control_memory(),
+            Participant::Receiver(receiver, _) => receiver.control_memory(),
         }
     }
 

@@ -41,6 +41,11 @@ impl Joining {
         &self.root
     }
 
+    /// Bytes of the parts of views that are here.
+    pub(super) fn view_bytes(&self) -> usize {
+        self.assembler.bytes()
+    }
+
     /// Until when its last proof that it lives is worth something, if it is worth so much.
     pub(super) fn answered_until(&self, limit: Duration) -> Option<Instant> {
         self.answered.then(|| self.answered_at + limit)

@@ -16,6 +16,7 @@ mod waiting;
 pub use config::ReceiverConfig;
 pub use event::{Arrival, End, ReceiverEvent};
 
+use super::ControlMemory;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::is_of_stream;
@@ -99,6 +100,16 @@ impl Receiver {
     /// Control frames so far.
     pub fn control_stats(&self) -> ControlStats {
         self.endpoint.stats()
+    }
+
+    /// What is kept beside the streams.
+    pub fn control_memory(&self) -> ControlMemory {
+        let view_bytes = match &self.phase {
+            Phase::Waiting(waiting) => waiting.view_bytes(),
+            Phase::Running(running) | Phase::Ended(Some(running)) => running.view_bytes(),
+            Phase::Ended(None) => 0,
+        };
+        ControlMemory { view_bytes, ..self.endpoint.memory() }
     }
 
     /// This host's rank, once it is a member.

@@ -106,6 +106,10 @@ impl Running {
         self.rank
     }
 
+    pub(super) fn view_bytes(&self) -> usize {
+        self.assembler.bytes()
+    }
+
     pub(super) fn blocks(&self) -> &Blocks {
         &self.blocks
     }

@@ -50,6 +50,11 @@ impl Waiting {
         Waiting { began: now, roots, decide_at, joining, asked, left_out }
     }
 
+    /// Bytes of the parts of views that are here.
+    pub(super) fn view_bytes(&self) -> usize {
+        self.joining.as_ref().map_or(0, |joining| joining.view_bytes())
+    }
+
     /// Takes any frame.
     pub(super) fn handle_frame(
         &mut self,

@@ -112,6 +112,11 @@ impl Applicants {
         if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
     }
 
+    /// Entries kept of all candidates.
+    pub(super) fn entries(&self) -> usize {
+        self.candidates.len() + self.unreached.len()
+    }
+
     /// Who waits longest of too many that nobody has reached: it gives way.
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
         // Those that have gone or been reached meanwhile fall out of the queue, too.

@@ -93,6 +93,11 @@ impl Gathering {
         now.since(self.began)
     }
 
+    /// Entries kept of those who ask.
+    pub(super) fn entries(&self) -> usize {
+        self.applicants.entries() + self.checks.entries() + self.reached.len()
+    }
+
     /// Takes a request to join.
     pub(super) fn on_join(
         &mut self,

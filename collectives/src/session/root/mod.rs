@@ -41,6 +41,7 @@ pub use event::{NoPlan, RootEvent, RootFailure};
 pub use members::MemberReport;
 pub use refusals::TurnedAway;
 
+use super::ControlMemory;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
 use super::message::{Message, ROOT_ASKS, Status, Trailer};
@@ -138,6 +139,12 @@ impl Root {
     /// Control frames so far.
     pub fn control_stats(&self) -> ControlStats {
         self.endpoint.stats()
+    }
+
+    /// What is kept beside the streams.
+    pub fn control_memory(&self) -> ControlMemory {
+        let asking = if let Phase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
+        ControlMemory { stranger_entries: asking + self.strangers.refusals().len(), ..self.endpoint.memory() }
     }
 
     /// From the first data frame to the last report, once all are in.

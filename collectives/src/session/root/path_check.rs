@@ -76,6 +76,11 @@ impl PathChecks {
         self.greetings.push_back((host, nonce));
     }
 
+    /// Entries kept of all hosts.
+    pub(super) fn entries(&self) -> usize {
+        self.checks.len() + self.queue.len() + self.greetings.len() + self.sent.len()
+    }
+
     /// Nobody wants to know any more.
     pub(super) fn forget(&mut self, host: MacAddr) {
         self.checks.remove(&host);

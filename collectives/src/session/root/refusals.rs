@@ -64,6 +64,11 @@ impl Refusals {
         self.entries.remove(&host);
     }
 
+    /// How many are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
         self.entries.values().map(|entry| &entry.last)

@@ -27,6 +27,11 @@ struct Parts {
 }
 
 impl Assembler {
+    /// Bytes of the parts that are here.
+    pub(in crate::session) fn bytes(&self) -> usize {
+        self.views.iter().flat_map(|view| view.parts.values()).map(Vec::len).sum()
+    }
+
     /// Takes a part; the view once it is whole and its digest is right.
     pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
         if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
