@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{missing}; on this host others wait for {}: give all ranks the same group", groups.join(", "))]
     OtherGroups {
         /// Who was missing.
-        missing: CommunicatorError,
+        missing: Box<CommunicatorError>,
         /// The groups.
         groups: Vec<String>,
     },

@@ -82,7 +82,7 @@ fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr
     if let CommunicatorError::Missing { .. } = refusal {
         let groups = NodePort::waiting_groups(interface, group_mac);
         if !groups.is_empty() {
-            return Error::OtherGroups { missing: refusal, groups };
+            return Error::OtherGroups { missing: Box::new(refusal), groups };
         }
     }
     refusal.into()

@@ -145,7 +145,7 @@ fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get
                 assert!(waiting.is_empty(), "seed {seed}: {from} to {to}");
             }
         }
-        let kept = (0..4).map(|seat| (0..board.kept_frames()).map(move |frame| (seat, frame))).flatten();
+        let kept = (0..4).flat_map(|seat| (0..board.kept_frames()).map(move |frame| (seat, frame)));
         let held: u32 = kept.map(|(seat, frame)| board.readers(seat, frame).load(Ordering::Relaxed)).sum();
         assert_eq!(held, 0, "seed {seed}: every frame is free again");
     }
